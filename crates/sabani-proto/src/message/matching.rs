@@ -1,0 +1,355 @@
+//! Matching: which arriving message goes to which waiting receive.
+//!
+//! Both sides can wait. A message that no receive was posted for is *kept* in the order of arrival
+//! (the *unexpected* messages of MPI); a receive that no message has arrived for is *posted*. The
+//! rules are MPI's: the messages of one sender are matched in the order in which they arrived, and of
+//! the posted receives that match a message, the one posted first gets it, whether it names the sender
+//! and the tag exactly or not.
+//!
+//! # Cost
+//!
+//! Each side is one queue in order of age. A look-up first tries the oldest few entries, so in the
+//! usual case, where messages are taken in about the order in which they come, it touches the front of
+//! the queue and nothing else. Only when the front does not match is the rest entered into a hash index,
+//! each entry at most once per index while it waits, and from then on looked up there:
+//!
+//! | receive | cost of a look-up among `n` waiting, messages or receives |
+//! |---|---|
+//! | exact source and tag; exact source; exact tag; anything | O(1) |
+//! | exact, the first time after `n` entries came | O(`n`), once: some 50 ns for each entry |
+//! | tag under a mask, exact source | O(messages waiting from this source) |
+//! | tag under a mask, any source | O(messages waiting) |
+//!
+//! While receives under a mask are posted, an arriving message is compared with those of them that are
+//! older than its best other match. A removal by key costs O(1). Nothing is allocated but for growth
+//! beyond the most that was ever waiting; what a large backlog has taken is given back when the last
+//! of it is gone.
+//!
+//! A waiting message takes 32 bytes beside its payload. An index in use takes 8 bytes more for each
+//! slot and 10 to 20 for each different key; there are up to three (source and tag, source, tag),
+//! each built only when a receive of its kind is waiting for something that is not at the front.
+//!
+//! Tags are chosen by remote peers, so the index hashes under a random seed: nobody who does not know
+//! it can make the keys collide.
+
+mod index;
+mod key;
+mod queue;
+mod steps;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use self::index::Index;
+use self::key::Key;
+use self::queue::{Handle, Queue, Slot};
+use crate::PeerId;
+
+/// Which messages a receive takes: those of one sender or of any, with one tag, with some bits of the
+/// tag, or with any. `Match::any().from(PeerId(3)).tag(7)` takes those from peer 3 with tag 7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Match {
+    source: Option<PeerId>,
+    /// Zero outside the mask.
+    tag: u64,
+    mask: u64,
+}
+
+impl Match {
+    /// Every message.
+    pub const fn any() -> Self {
+        Match {
+            source: None,
+            tag: 0,
+            mask: 0,
+        }
+    }
+
+    /// Only messages from this peer.
+    #[must_use]
+    pub const fn from(self, source: PeerId) -> Self {
+        Match {
+            source: Some(source),
+            ..self
+        }
+    }
+
+    /// Only messages with exactly this tag.
+    #[must_use]
+    pub const fn tag(self, tag: u64) -> Self {
+        self.tag_mask(tag, !0)
+    }
+
+    /// Only messages whose tag agrees with `value` in the bits that are set in `mask`.
+    ///
+    /// A mask of 0 admits any tag. A mask other than 0 and `!0` makes the look-up a scan.
+    #[must_use]
+    pub const fn tag_mask(self, value: u64, mask: u64) -> Self {
+        Match {
+            tag: value & mask,
+            mask,
+            ..self
+        }
+    }
+
+    /// The one peer this takes messages from; `None`: from any.
+    pub const fn source(&self) -> Option<PeerId> {
+        self.source
+    }
+
+    /// Whether a message from `source` with `tag` is one of these.
+    #[inline]
+    pub fn matches(&self, source: PeerId, tag: u64) -> bool {
+        tag & self.mask == self.tag && self.source.is_none_or(|only| only == source)
+    }
+
+    /// The narrowest key that all matching messages share.
+    #[inline]
+    fn key(&self) -> Key {
+        match (self.source, self.mask) {
+            (Some(source), u64::MAX) => Key::Pair(source, self.tag),
+            (Some(source), _) => Key::Source(source),
+            (None, u64::MAX) => Key::Tag(self.tag),
+            (None, _) => Key::Rest,
+        }
+    }
+}
+
+/// As [`Match::any`].
+impl Default for Match {
+    fn default() -> Self {
+        Match::any()
+    }
+}
+
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.source {
+            Some(source) => write!(f, "from peer {}", source.0)?,
+            None => f.write_str("from any peer")?,
+        }
+        match self.mask {
+            0 => f.write_str(", any tag"),
+            u64::MAX => write!(f, ", tag {}", self.tag),
+            mask => write!(f, ", tag {:#x} under mask {mask:#x}", self.tag),
+        }
+    }
+}
+
+/// Names a message kept by [`Matcher::keep`], until it is taken or removed; never any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ArrivedKey(Handle);
+
+/// Names a receive posted by [`Matcher::post`], until it is matched or cancelled; never any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PostedKey(Handle);
+
+struct Arrived<A> {
+    source: PeerId,
+    tag: u64,
+    payload: A,
+}
+
+struct Posted<R> {
+    pattern: Match,
+    payload: R,
+}
+
+/// Brings messages and receives together, in MPI's order.
+///
+/// `A` is what the caller stores about a message that waits for a receive, `R` about a receive that
+/// waits for a message. The matcher never acts by itself; the caller asks the other side before
+/// it lets anything wait: [`arrive`](Self::arrive), and [`keep`](Self::keep) if that finds nothing;
+/// [`take`](Self::take), and [`post`](Self::post) if that finds nothing. Otherwise a message and a
+/// receive that match could both wait.
+///
+/// An exact look-up, on either side, costs the same however much is waiting; the module's text says
+/// what else costs what.
+pub struct Matcher<A, R> {
+    arrived: Queue<Arrived<A>>,
+    by_pair: Index<Arrived<A>>,
+    by_source: Index<Arrived<A>>,
+    by_tag: Index<Arrived<A>>,
+    posted: Queue<Posted<R>>,
+    by_pattern: Index<Posted<R>>,
+}
+
+/// Messages: what has arrived and where it goes.
+impl<A, R> Matcher<A, R> {
+    /// An empty matcher. `seed` must be random and stay secret: peers choose the tags, and one that
+    /// knew it could make them collide in the index.
+    pub fn new(seed: u64) -> Self {
+        Matcher {
+            arrived: Queue::new(),
+            by_pair: Index::new(seed, |entry| Key::Pair(entry.source, entry.tag)),
+            by_source: Index::new(seed, |entry| Key::Source(entry.source)),
+            by_tag: Index::new(seed, |entry| Key::Tag(entry.tag)),
+            posted: Queue::new(),
+            by_pattern: Index::new(seed, |entry| entry.pattern.key()),
+        }
+    }
+
+    /// A message has arrived: takes away the oldest posted receive that matches it, if there is one.
+    #[inline]
+    pub fn arrive(&mut self, source: PeerId, tag: u64) -> Option<R> {
+        if self.posted.is_empty() {
+            return None;
+        }
+        let keys = [
+            Key::Pair(source, tag),
+            Key::Source(source),
+            Key::Tag(tag),
+            Key::Rest,
+        ];
+        let matches = |posted: &Posted<R>| posted.pattern.matches(source, tag);
+        let slot = self.by_pattern.oldest(&self.posted, keys, matches)?;
+        Some(self.remove_posted(slot))
+    }
+
+    /// Lets a message wait for a receive, as the youngest.
+    ///
+    /// # Panics
+    ///
+    /// If 2³¹ messages are waiting; the caller's budgets stop far below.
+    #[inline]
+    pub fn keep(&mut self, source: PeerId, tag: u64, payload: A) -> ArrivedKey {
+        ArrivedKey(self.arrived.push(Arrived {
+            source,
+            tag,
+            payload,
+        }))
+    }
+
+    /// Takes away the oldest waiting message that matches.
+    #[inline]
+    pub fn take(&mut self, pattern: &Match) -> Option<(PeerId, u64, A)> {
+        let slot = self.find_arrived(pattern)?;
+        let message = self.remove_arrived(slot);
+        Some((message.source, message.tag, message.payload))
+    }
+
+    /// The message that [`take`](Self::take) would take, left where it is.
+    ///
+    /// Needs `&mut self` because the look-up may extend the index.
+    #[inline]
+    pub fn peek(&mut self, pattern: &Match) -> Option<(PeerId, u64, &A)> {
+        let slot = self.find_arrived(pattern)?;
+        let message = self.arrived.get(slot);
+        Some((message.source, message.tag, &message.payload))
+    }
+
+    /// The payload of a waiting message; `None` if it waits no more.
+    #[inline]
+    pub fn get_mut(&mut self, key: ArrivedKey) -> Option<&mut A> {
+        let slot = self.arrived.locate(key.0)?;
+        Some(&mut self.arrived.get_mut(slot).payload)
+    }
+
+    /// Takes away a waiting message; `None` if it waits no more.
+    pub fn remove(&mut self, key: ArrivedKey) -> Option<A> {
+        let slot = self.arrived.locate(key.0)?;
+        Some(self.remove_arrived(slot).payload)
+    }
+
+    /// Shows `keep` each waiting message from `source`, oldest first, and drops those for which it
+    /// returns false. Visits every waiting message of every peer.
+    pub fn retain_arrived(&mut self, source: PeerId, mut keep: impl FnMut(&mut A) -> bool) {
+        let mut next = self.arrived.oldest();
+        while let Some(slot) = next {
+            next = self.arrived.younger(slot);
+            let message = self.arrived.get_mut(slot);
+            if message.source == source && !keep(&mut message.payload) {
+                self.remove_arrived(slot);
+            }
+        }
+    }
+
+    /// How many messages wait for a receive.
+    pub fn arrived_len(&self) -> usize {
+        self.arrived.len()
+    }
+
+    #[inline]
+    fn find_arrived(&mut self, pattern: &Match) -> Option<Slot> {
+        let matches = |message: &Arrived<A>| pattern.matches(message.source, message.tag);
+        let key = pattern.key();
+        let index = match key {
+            Key::Pair(..) => &mut self.by_pair,
+            Key::Source(_) => &mut self.by_source,
+            Key::Tag(_) => &mut self.by_tag,
+            Key::Rest => return self.arrived.find(matches),
+        };
+        index.oldest(&self.arrived, [key], matches)
+    }
+
+    #[inline]
+    fn remove_arrived(&mut self, slot: Slot) -> Arrived<A> {
+        for index in [&mut self.by_pair, &mut self.by_source, &mut self.by_tag] {
+            index.forget(&self.arrived, slot);
+        }
+        let message = self.arrived.remove(slot);
+        if self.arrived.shrink_if_drained() {
+            self.by_pair.clear();
+            self.by_source.clear();
+            self.by_tag.clear();
+        }
+        message
+    }
+}
+
+/// Receives: what is waited for.
+impl<A, R> Matcher<A, R> {
+    /// Lets a receive wait for a message, as the youngest.
+    ///
+    /// # Panics
+    ///
+    /// If 2³¹ receives are waiting.
+    #[inline]
+    pub fn post(&mut self, pattern: Match, payload: R) -> PostedKey {
+        PostedKey(self.posted.push(Posted { pattern, payload }))
+    }
+
+    /// Takes away a posted receive; `None` if it was matched or cancelled before.
+    pub fn cancel(&mut self, key: PostedKey) -> Option<R> {
+        let slot = self.posted.locate(key.0)?;
+        Some(self.remove_posted(slot))
+    }
+
+    /// Takes away all posted receives that can be served by `source` only, oldest first, as when that
+    /// peer has failed. Visits every posted receive.
+    pub fn cancel_from(&mut self, source: PeerId, mut cancelled: impl FnMut(R)) {
+        let mut next = self.posted.oldest();
+        while let Some(slot) = next {
+            next = self.posted.younger(slot);
+            if self.posted.get(slot).pattern.source == Some(source) {
+                cancelled(self.remove_posted(slot));
+            }
+        }
+    }
+
+    /// How many receives wait for a message.
+    pub fn posted_len(&self) -> usize {
+        self.posted.len()
+    }
+
+    #[inline]
+    fn remove_posted(&mut self, slot: Slot) -> R {
+        self.by_pattern.forget(&self.posted, slot);
+        let receive = self.posted.remove(slot);
+        if self.posted.shrink_if_drained() {
+            self.by_pattern.clear();
+        }
+        receive.payload
+    }
+}
+
+impl<A, R> fmt::Debug for Matcher<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Matcher")
+            .field("arrived", &self.arrived_len())
+            .field("posted", &self.posted_len())
+            .finish_non_exhaustive()
+    }
+}
