@@ -1,0 +1,42 @@
+//! What a socket has done so far.
+
+/// What a socket has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// System calls that sent or tried to.
+    pub send_calls: u64,
+    /// Datagrams that the kernel took.
+    pub datagrams_sent: u64,
+    /// Payload bytes that the kernel took.
+    pub bytes_sent: u64,
+    /// System calls that received or found nothing.
+    pub recv_calls: u64,
+    /// Receiving calls that found nothing.
+    pub empty_polls: u64,
+    /// Datagrams received, counted inside coalesced trains.
+    pub datagrams_received: u64,
+    /// Payload bytes received.
+    pub bytes_received: u64,
+    /// Received buffers that lost their end because the datagram was larger than the buffer.
+    pub truncated: u64,
+    /// Datagrams the kernel dropped because the receive buffer was full or the checksum wrong. While GRO
+    /// is on, a dropped train counts once.
+    pub kernel_drops: u64,
+    /// Sends that stopped because the send buffer was full (`EAGAIN`).
+    pub would_block: u64,
+    /// Sends that stopped because a device queue was full or memory short (`ENOBUFS`, `ENOMEM`).
+    pub no_buffers: u64,
+    /// Trains with datagrams larger than the outgoing device takes (`EMSGSIZE`).
+    pub too_big: u64,
+    /// Trains that failed for another reason: no route, firewall, wrong address family.
+    pub failed: u64,
+    /// ICMP errors that arrived for datagrams sent earlier.
+    pub icmp_errors: u64,
+    /// Calls that were repeated because they returned such an ICMP error instead of doing their work.
+    pub repeated_calls: u64,
+    /// Times the kernel refused a train with segmentation offload that it took in pieces.
+    pub gso_refusals: u64,
+    /// Trains that were sent in pieces, because offload is off or refused or the train was too long for
+    /// one message.
+    pub trains_cut: u64,
+}

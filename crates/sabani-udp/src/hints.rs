@@ -1,0 +1,101 @@
+//! ICMP errors, as hints about peers.
+//!
+//! With `IP_RECVERR` the kernel queues each ICMP error with the address of the peer it concerns, and
+//! raises a pending error that the socket's next call returns instead of doing its work. So there is
+//! nothing to do, and nothing to pay, as long as no call fails.
+
+use crate::control::{Control, Fact, QueuedError, interpret, space};
+use crate::sys::{self, Incoming};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+/// An ICMP error said something about a peer. Anybody can forge one, so it is a reason to ask the peer,
+/// never a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpHint {
+    /// Where the datagram at fault was sent to.
+    pub to: SocketAddr,
+    /// What is said to be wrong.
+    pub kind: HintKind,
+}
+
+/// What an ICMP error says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HintKind {
+    /// Host, network, port or protocol is unreachable; holds the `errno`.
+    Unreachable(i32),
+    /// A datagram was too big for a hop on the way.
+    TooBig {
+        /// The hop's MTU in bytes, headers included; 0 when it did not say.
+        mtu: u32,
+    },
+}
+
+/// Hints that are kept until somebody takes them. More are counted but not kept: a hint only says that
+/// a peer is worth asking, and a flood of them says no more than a few.
+const KEPT: usize = 64;
+
+/// Entries taken off the queue at one time, to bound the work. The kernel raises the pending error again
+/// when more are left.
+const DRAINED_AT_ONCE: usize = 64;
+
+/// Extended error and offender's address, and room for a destination address.
+const ERROR_SPACE: usize = space(16 + 28) + space(20) + space(20);
+
+/// Collects hints.
+#[derive(Debug)]
+pub(crate) struct Hints {
+    kept: Vec<IcmpHint>,
+}
+
+impl Hints {
+    pub fn new() -> Self {
+        Self {
+            kept: Vec::with_capacity(KEPT),
+        }
+    }
+
+    pub fn take(&mut self, into: &mut Vec<IcmpHint>) {
+        into.append(&mut self.kept);
+    }
+
+    /// Empties the error queue; returns how many ICMP errors were in it.
+    #[cold]
+    pub fn drain(&mut self, fd: BorrowedFd<'_>) -> u64 {
+        let mut icmp_errors = 0;
+        for _ in 0..DRAINED_AT_ONCE {
+            let mut entry = Incoming::<ERROR_SPACE>::EMPTY;
+            if sys::recv_error(fd, &mut entry).is_err() {
+                break;
+            }
+            if let Some(error) = icmp_error(&entry.control) {
+                icmp_errors += 1;
+                self.keep(entry.from.decode(), error);
+            }
+        }
+        icmp_errors
+    }
+
+    fn keep(&mut self, to: Option<SocketAddr>, error: QueuedError) {
+        let Some(to) = to else { return };
+        let kind = match error.errno {
+            libc::EMSGSIZE => HintKind::TooBig { mtu: error.info },
+            errno => HintKind::Unreachable(errno),
+        };
+        let hint = IcmpHint { to, kind };
+        if self.kept.len() < KEPT && !self.kept.contains(&hint) {
+            tracing::debug!(%to, ?kind, "ICMP error");
+            self.kept.push(hint);
+        }
+    }
+}
+
+fn icmp_error<const N: usize>(control: &Control<N>) -> Option<QueuedError> {
+    control
+        .messages()
+        .map(interpret)
+        .find_map(|fact| match fact {
+            Fact::Error(error) if error.from_icmp => Some(error),
+            _ => None,
+        })
+}

@@ -1,0 +1,213 @@
+//! Receiving: coalesced trains into owned buffers.
+
+use crate::control::{DATA_SPACE, Fact, interpret, space};
+use crate::counters::Counters;
+use crate::hints::Hints;
+use crate::sys::{self, Errno, Incoming};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+/// Bytes that each buffer of a [`RecvBatch`] holds: the largest datagram or coalesced train.
+pub const BUFFER_BYTES: usize = 65_536;
+
+/// The most buffers that a [`RecvBatch`] may have.
+pub const MAX_BUFFERS: usize = sys::BATCH;
+
+/// Empty polls between looks at the error queue that no failed call has prompted. An entry left there
+/// would end every sleep at once.
+const POLLS_PER_LOOK: u64 = 256;
+
+/// Calls that are repeated because of pending ICMP errors before the caller gets its turn again.
+const MAX_REPEATS: usize = 8;
+
+/// Buffers to receive into, and what was received last.
+pub struct RecvBatch {
+    bytes: Vec<u8>,
+    incoming: Vec<Incoming<DATA_SPACE>>,
+    slots: Vec<Slot>,
+    filled: usize,
+    /// Buffers to offer next time. Asking for one is quickest when one datagram is expected; so the
+    /// number doubles as long as all are filled and falls back to one when nothing came.
+    offer: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    from: SocketAddr,
+    to: Option<IpAddr>,
+    len: usize,
+    segment: usize,
+    truncated: bool,
+}
+
+impl Slot {
+    const EMPTY: Self = Self {
+        from: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        to: None,
+        len: 0,
+        segment: 1,
+        truncated: false,
+    };
+}
+
+/// One buffer's content: a datagram, or several of one sender in a row.
+#[derive(Debug)]
+pub struct Received<'a> {
+    /// The sender's address; IPv4 senders are given as IPv4 on any socket.
+    pub from: SocketAddr,
+    /// The local address it was sent to, where the socket reports it
+    /// ([`reports_destination`](crate::Capabilities::reports_destination)). Answer from this one.
+    pub to: Option<IpAddr>,
+    /// Bytes of each datagram, at least 1; the last may be shorter.
+    pub segment: usize,
+    /// The datagrams, one after another.
+    pub bytes: &'a mut [u8],
+    /// The end is missing because it was longer than the buffer.
+    pub truncated: bool,
+}
+
+impl<'a> Received<'a> {
+    /// The datagrams, one by one. An empty datagram is one too.
+    pub fn into_datagrams(self) -> impl Iterator<Item = &'a mut [u8]> {
+        let (empty, full) = if self.bytes.is_empty() {
+            (Some(self.bytes), None)
+        } else {
+            (None, Some(self.bytes.chunks_mut(self.segment)))
+        };
+        empty.into_iter().chain(full.into_iter().flatten())
+    }
+}
+
+impl RecvBatch {
+    /// `buffers` buffers (1 to [`MAX_BUFFERS`], clamped) of [`BUFFER_BYTES`] each. The memory is touched
+    /// only as it is needed, first buffers first, so a lightly loaded socket stays within the cache.
+    pub fn new(buffers: usize) -> Self {
+        let buffers = buffers.clamp(1, MAX_BUFFERS);
+        Self {
+            bytes: vec![0; buffers * BUFFER_BYTES],
+            incoming: vec![Incoming::EMPTY; buffers],
+            slots: vec![Slot::EMPTY; buffers],
+            filled: 0,
+            offer: 1,
+        }
+    }
+
+    /// What the last [`Socket::recv`](crate::Socket::recv) brought.
+    pub fn received(&mut self) -> impl ExactSizeIterator<Item = Received<'_>> {
+        let buffers = self.bytes.chunks_exact_mut(BUFFER_BYTES);
+        self.slots[..self.filled]
+            .iter()
+            .zip(buffers)
+            .map(|(slot, buffer)| Received {
+                from: slot.from,
+                to: slot.to,
+                segment: slot.segment,
+                bytes: &mut buffer[..slot.len],
+                truncated: slot.truncated,
+            })
+    }
+
+    /// Makes one receiving call and returns how many buffers were filled.
+    fn fill(&mut self, fd: BorrowedFd<'_>, control_len: usize) -> Result<usize, Errno> {
+        if self.offer == 1 {
+            let buffer = &mut self.bytes[..BUFFER_BYTES];
+            sys::recv_one(fd, buffer, &mut self.incoming[0], control_len)?;
+            return Ok(1);
+        }
+        let buffers = self.bytes.chunks_exact_mut(BUFFER_BYTES);
+        sys::recv_many(fd, buffers, &mut self.incoming[..self.offer], control_len)
+    }
+
+    /// Notes what a call brought: nothing or `filled` buffers.
+    fn settle(&mut self, filled: usize, counters: &mut Counters) {
+        self.offer = match filled {
+            0 => 1,
+            all if all == self.offer => (all * 2).min(self.slots.len()),
+            some => some,
+        };
+        self.filled = filled;
+        for (slot, incoming) in self.slots.iter_mut().zip(&self.incoming[..filled]) {
+            *slot = read(incoming);
+            counters.datagrams_received += slot.len.div_ceil(slot.segment).max(1) as u64;
+            counters.bytes_received += slot.len as u64;
+            counters.truncated += u64::from(slot.truncated);
+        }
+    }
+}
+
+fn read(incoming: &Incoming<DATA_SPACE>) -> Slot {
+    let mut slot = Slot {
+        from: incoming.from.decode().unwrap_or(Slot::EMPTY.from),
+        to: None,
+        len: incoming.len,
+        segment: incoming.len.max(1),
+        truncated: incoming.truncated,
+    };
+    for fact in incoming.control.messages().map(interpret) {
+        match fact {
+            Fact::Segment(segment) => slot.segment = segment.max(1),
+            Fact::Destination(ip) => slot.to = Some(ip),
+            Fact::Error(_) | Fact::Other => {}
+        }
+    }
+    slot
+}
+
+/// The receiving half of a socket.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// Room for the control messages that were asked for and no others.
+    control_len: usize,
+}
+
+impl Receiver {
+    pub fn new(gro: bool, reports_destination: bool) -> Self {
+        let gro = if gro { space(4) } else { 0 };
+        let destination = if reports_destination { space(20) } else { 0 };
+        Self {
+            control_len: gro + destination,
+        }
+    }
+
+    pub fn recv(
+        &self,
+        fd: BorrowedFd<'_>,
+        batch: &mut RecvBatch,
+        hints: &mut Hints,
+        counters: &mut Counters,
+    ) -> io::Result<usize> {
+        for _ in 0..MAX_REPEATS {
+            counters.recv_calls += 1;
+            match batch.fill(fd, self.control_len) {
+                Ok(filled) => {
+                    batch.settle(filled, counters);
+                    return Ok(batch.filled);
+                }
+                Err(libc::EAGAIN) => break,
+                Err(errno) if is_fatal(errno) => {
+                    batch.settle(0, counters);
+                    return Err(io::Error::from_raw_os_error(errno));
+                }
+                Err(_) => {
+                    counters.icmp_errors += hints.drain(fd);
+                    counters.repeated_calls += 1;
+                }
+            }
+        }
+        counters.empty_polls += 1;
+        if counters.empty_polls.is_multiple_of(POLLS_PER_LOOK) {
+            counters.icmp_errors += hints.drain(fd);
+        }
+        batch.settle(0, counters);
+        Ok(0)
+    }
+}
+
+/// Errors that say something about the socket or the process rather than about a peer.
+fn is_fatal(errno: Errno) -> bool {
+    matches!(
+        errno,
+        libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL | libc::ENOMEM | libc::ENOBUFS
+    )
+}

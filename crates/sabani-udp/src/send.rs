@@ -1,0 +1,387 @@
+//! Sending: trains of datagrams, whole where the kernel takes them, in pieces where it does not.
+
+use crate::address::{Family, RawAddr};
+use crate::counters::Counters;
+use crate::hints::Hints;
+use crate::sys::{self, BATCH, Errno, Head};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+/// Payload bytes of the largest message: what IPv4 has room for. The driver divides longer trains.
+pub const MAX_TRAIN_BYTES: usize = 65_507;
+
+/// Times that one call is repeated because ICMP errors about other peers got in its way.
+const MAX_REPEATS: u32 = 8;
+
+/// Trains that go in pieces after the kernel has refused to segment one, before it is asked again. The
+/// refusal may concern one device or route only, so it should not last for ever; one wasted call in a
+/// thousand costs nothing.
+const TRAINS_UNTIL_RETRY: u32 = 1_024;
+
+/// Datagrams of equal size for one peer, one after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Train<'a> {
+    /// The peer.
+    pub to: SocketAddr,
+    /// The local address to send from, on a socket bound to a wildcard address: the one that the peer
+    /// contacted. `None` leaves the choice to the routing table.
+    pub from: Option<IpAddr>,
+    /// Bytes of each datagram; the last may be shorter. 0 stands for one datagram of any size.
+    pub segment: usize,
+    /// The datagrams. Empty bytes are one empty datagram.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Train<'a> {
+    /// A train from wherever the routing table says.
+    pub fn new(to: SocketAddr, segment: usize, bytes: &'a [u8]) -> Self {
+        Self {
+            to,
+            from: None,
+            segment,
+            bytes,
+        }
+    }
+
+    fn segment(&self) -> usize {
+        match self.segment {
+            0 => self.bytes.len().max(1),
+            segment => segment,
+        }
+    }
+
+    fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.segment()).max(1)
+    }
+}
+
+/// What became of a train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendOutcome {
+    /// The kernel took all of it. That is no promise that it arrives.
+    Sent,
+    /// The send buffer is full. Offer the rest when the socket is writable.
+    Blocked {
+        /// Bytes that went before; a multiple of the segment.
+        taken_bytes: usize,
+    },
+    /// A device queue is full or memory is short. Offer the rest after a pause; the socket may well look
+    /// writable meanwhile.
+    NoBuffers {
+        /// Bytes that went before; a multiple of the segment.
+        taken_bytes: usize,
+    },
+    /// The datagrams are larger than the outgoing device takes. None left.
+    TooBig,
+    /// It cannot be sent; holds the `errno`: no route, firewall, wrong address family. The rest did not
+    /// leave.
+    Failed(i32),
+}
+
+impl SendOutcome {
+    /// Whether the socket takes no more for now, so that later trains were not tried.
+    pub fn stops(self) -> bool {
+        matches!(self, Self::Blocked { .. } | Self::NoBuffers { .. })
+    }
+}
+
+/// What a failed call means.
+enum Verdict {
+    /// It spoke of something else: make it again.
+    Repeat,
+    /// The kernel does not like to segment this train: send it in single datagrams.
+    Refused,
+    /// That is the train's fate.
+    Settled(SendOutcome),
+    /// The socket itself is unusable.
+    Fatal,
+}
+
+/// The sending half of a socket.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    family: Family,
+    max_segments: usize,
+    /// Trains still to be sent in single datagrams since the kernel last refused to segment one.
+    single_for: u32,
+    heads: Box<[Head; BATCH]>,
+}
+
+/// What the sender needs of the rest of the socket.
+pub(crate) struct Context<'a> {
+    pub fd: BorrowedFd<'a>,
+    pub hints: &'a mut Hints,
+    pub counters: &'a mut Counters,
+}
+
+impl Sender {
+    /// `max_segments` is 1 without segmentation offload.
+    pub fn new(family: Family, max_segments: usize) -> Self {
+        Self {
+            family,
+            max_segments,
+            single_for: 0,
+            heads: Box::new([Head::EMPTY; BATCH]),
+        }
+    }
+
+    pub fn send(
+        &mut self,
+        mut context: Context<'_>,
+        trains: &[Train<'_>],
+        report: &mut impl FnMut(usize, SendOutcome),
+    ) -> io::Result<usize> {
+        let mut done = 0;
+        let mut repeats = 0;
+        while let Some(train) = trains.get(done) {
+            let outcome = if !self.fits(train) {
+                self.send_in_pieces(&mut context, train, self.piece_bytes(train))?
+            } else {
+                match self.send_whole(&mut context, &trains[done..]) {
+                    Ok(count) => {
+                        (done..done + count).for_each(|index| report(index, SendOutcome::Sent));
+                        done += count;
+                        repeats = 0;
+                        continue;
+                    }
+                    Err(errno) => match context.judge(errno, self.segments(train), &mut repeats) {
+                        Verdict::Repeat => continue,
+                        Verdict::Refused => self.send_refused(&mut context, train, errno)?,
+                        Verdict::Settled(outcome) => outcome,
+                        Verdict::Fatal => return Err(io::Error::from_raw_os_error(errno)),
+                    },
+                }
+            };
+            repeats = 0;
+            context.count_outcome(outcome);
+            report(done, outcome);
+            if outcome.stops() {
+                break;
+            }
+            done += 1;
+        }
+        Ok(done)
+    }
+
+    /// Whether the train can leave as one message. A single datagram always can: how large it may be is
+    /// for the kernel to say.
+    fn fits(&self, train: &Train<'_>) -> bool {
+        let short =
+            train.bytes.len() <= MAX_TRAIN_BYTES && train.datagrams() <= self.allowed_segments();
+        (short || !self.segments(train)) && self.addressable(train)
+    }
+
+    fn addressable(&self, train: &Train<'_>) -> bool {
+        self.family.takes(train.to.ip()) && train.from.is_none_or(|ip| self.family.takes(ip))
+    }
+
+    /// Whether the kernel has to segment the train.
+    fn segments(&self, train: &Train<'_>) -> bool {
+        train.bytes.len() > train.segment()
+    }
+
+    /// Datagrams that one message may hold now.
+    fn allowed_segments(&self) -> usize {
+        if self.single_for > 0 {
+            1
+        } else {
+            self.max_segments
+        }
+    }
+
+    /// Bytes to send in each message of a train that does not fit into one.
+    fn piece_bytes(&self, train: &Train<'_>) -> usize {
+        let segment = train.segment();
+        segment * (MAX_TRAIN_BYTES / segment).clamp(1, self.allowed_segments())
+    }
+
+    fn head(&self, train: &Train<'_>, segmented: bool) -> Head {
+        let mut head = Head {
+            to: RawAddr::encode(train.to, self.family),
+            ..Head::EMPTY
+        };
+        if segmented {
+            head.control.push_segment(train.segment() as u16);
+        }
+        if let Some(source) = train.from {
+            head.control.push_source(source, self.family);
+        }
+        head
+    }
+
+    /// Sends as many of the first trains as fit into one call, each as one message.
+    fn send_whole(
+        &mut self,
+        context: &mut Context<'_>,
+        trains: &[Train<'_>],
+    ) -> Result<usize, Errno> {
+        let mut count = 0;
+        while count < BATCH && trains.get(count).is_some_and(|train| self.fits(train)) {
+            let train = &trains[count];
+            self.heads[count] = self.head(train, self.segments(train));
+            count += 1;
+        }
+        let bodies = trains.iter().map(|train| train.bytes);
+        let sent = send_messages(context, &self.heads[..count], bodies)?;
+        for train in &trains[..sent] {
+            context.counters.datagrams_sent += train.datagrams() as u64;
+            context.counters.bytes_sent += train.bytes.len() as u64;
+        }
+        Ok(sent)
+    }
+
+    /// Sends a train that the kernel would not segment, and draws the conclusion.
+    #[cold]
+    fn send_refused(
+        &mut self,
+        context: &mut Context<'_>,
+        train: &Train<'_>,
+        errno: Errno,
+    ) -> io::Result<SendOutcome> {
+        let outcome = self.send_in_pieces(context, train, train.segment())?;
+        // Older kernels say EINVAL where the segment is too large for the device, and so do bad addresses.
+        let refused = matches!(
+            outcome,
+            SendOutcome::Sent | SendOutcome::Blocked { .. } | SendOutcome::NoBuffers { .. }
+        );
+        if refused {
+            self.single_for = TRAINS_UNTIL_RETRY;
+            context.counters.gso_refusals += 1;
+            let error = io::Error::from_raw_os_error(errno);
+            tracing::warn!(to = %train.to, %error, "segmentation offload refused; cutting trains into datagrams");
+        }
+        Ok(outcome)
+    }
+
+    /// Sends a train as several messages of `piece_bytes` (a multiple of the segment).
+    fn send_in_pieces(
+        &mut self,
+        context: &mut Context<'_>,
+        train: &Train<'_>,
+        piece_bytes: usize,
+    ) -> io::Result<SendOutcome> {
+        if !self.addressable(train) {
+            return Ok(SendOutcome::Failed(libc::EAFNOSUPPORT));
+        }
+        context.counters.trains_cut += 1;
+        self.single_for = self.single_for.saturating_sub(1);
+        let segmented = piece_bytes > train.segment();
+        let head = self.head(train, segmented);
+        self.heads.fill(head);
+        let mut rest = train.bytes;
+        let mut repeats = 0;
+        while !rest.is_empty() {
+            let pieces = rest.chunks(piece_bytes);
+            let count = pieces.len().min(BATCH);
+            match send_messages(context, &self.heads[..count], pieces) {
+                Ok(sent) => {
+                    let bytes = rest.len().min(sent * piece_bytes);
+                    context.counters.datagrams_sent += bytes.div_ceil(train.segment()) as u64;
+                    context.counters.bytes_sent += bytes as u64;
+                    rest = &rest[bytes..];
+                    repeats = 0;
+                }
+                Err(errno) => match context.judge(errno, segmented, &mut repeats) {
+                    Verdict::Repeat => {}
+                    Verdict::Refused => {
+                        let outcome = self.send_refused(
+                            context,
+                            &Train {
+                                bytes: rest,
+                                ..*train
+                            },
+                            errno,
+                        )?;
+                        return Ok(outcome.after(train.bytes.len() - rest.len()));
+                    }
+                    Verdict::Settled(outcome) => {
+                        return Ok(outcome.after(train.bytes.len() - rest.len()));
+                    }
+                    Verdict::Fatal => return Err(io::Error::from_raw_os_error(errno)),
+                },
+            }
+        }
+        Ok(SendOutcome::Sent)
+    }
+}
+
+impl SendOutcome {
+    /// The same for a train of which `taken` bytes have left already.
+    fn after(self, taken: usize) -> Self {
+        match self {
+            Self::Blocked { taken_bytes } => Self::Blocked {
+                taken_bytes: taken + taken_bytes,
+            },
+            Self::NoBuffers { taken_bytes } => Self::NoBuffers {
+                taken_bytes: taken + taken_bytes,
+            },
+            other => other,
+        }
+    }
+}
+
+/// One system call: `sendto` or `sendmsg` for a single message, which is quicker, else `sendmmsg`.
+fn send_messages<'a>(
+    context: &mut Context<'_>,
+    heads: &[Head],
+    mut bodies: impl Iterator<Item = &'a [u8]>,
+) -> Result<usize, Errno> {
+    context.counters.send_calls += 1;
+    if let [head] = heads {
+        let body = bodies.next().unwrap_or_default();
+        return sys::send_one(context.fd, head, body).map(|_| 1);
+    }
+    let sent = sys::send_many(context.fd, heads, bodies)?;
+    if sent < heads.len() {
+        // The kernel has forgotten the error that stopped it, but its error queue may hold the reason.
+        context.drain_hints();
+    }
+    Ok(sent)
+}
+
+impl Context<'_> {
+    /// Decides what a failed call means. An error may belong to another peer: an ICMP error that was
+    /// pending. Then the call is worth repeating, and the error queue says so; where the queue was emptied
+    /// a moment before the error was raised, the repetition itself tells.
+    #[cold]
+    fn judge(&mut self, errno: Errno, segmented: bool, repeats: &mut u32) -> Verdict {
+        use SendOutcome::{Blocked, Failed, NoBuffers, TooBig};
+        match errno {
+            libc::EAGAIN => return Verdict::Settled(Blocked { taken_bytes: 0 }),
+            libc::ENOBUFS | libc::ENOMEM => return Verdict::Settled(NoBuffers { taken_bytes: 0 }),
+            libc::EBADF | libc::ENOTSOCK => return Verdict::Fatal,
+            libc::EIO | libc::EINVAL if segmented => return Verdict::Refused,
+            _ => {}
+        }
+        let icmp_errors = self.drain_hints();
+        if *repeats == 0 || (icmp_errors > 0 && *repeats < MAX_REPEATS) {
+            *repeats += 1;
+            self.counters.repeated_calls += 1;
+            return Verdict::Repeat;
+        }
+        match errno {
+            libc::EMSGSIZE => Verdict::Settled(TooBig),
+            libc::ENOPROTOOPT if segmented => Verdict::Refused,
+            errno => Verdict::Settled(Failed(errno)),
+        }
+    }
+
+    /// Returns how many ICMP errors there were.
+    fn drain_hints(&mut self) -> u64 {
+        let icmp_errors = self.hints.drain(self.fd);
+        self.counters.icmp_errors += icmp_errors;
+        icmp_errors
+    }
+
+    fn count_outcome(&mut self, outcome: SendOutcome) {
+        let counter = match outcome {
+            SendOutcome::Sent => return,
+            SendOutcome::Blocked { .. } => &mut self.counters.would_block,
+            SendOutcome::NoBuffers { .. } => &mut self.counters.no_buffers,
+            SendOutcome::TooBig => &mut self.counters.too_big,
+            SendOutcome::Failed(_) => &mut self.counters.failed,
+        };
+        *counter += 1;
+    }
+}

@@ -1,0 +1,156 @@
+//! The socket: setup, sending and receiving put together.
+
+use crate::capabilities::Capabilities;
+use crate::counters::Counters;
+use crate::hints::{Hints, IcmpHint};
+use crate::options::Options;
+use crate::receive::{Receiver, RecvBatch};
+use crate::send::{Context, SendOutcome, Sender, Train};
+use crate::setup::{self, Opened};
+use crate::sys;
+use crate::wait::{Ready, wait};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A non-blocking UDP socket for many peers.
+#[derive(Debug)]
+pub struct Socket {
+    socket: UdpSocket,
+    local_addr: SocketAddr,
+    capabilities: Capabilities,
+    sender: Sender,
+    receiver: Receiver,
+    hints: Hints,
+    counters: Counters,
+    /// Kernel drops so far. The kernel's own count has 32 bits only and wraps.
+    kernel_drops: AtomicU64,
+}
+
+impl Socket {
+    /// Opens a socket. An IPv6 wildcard address serves IPv4 peers too. Missing capabilities are no error
+    /// but show in [`Socket::capabilities`], and a clamped buffer is warned of through `tracing`.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's, when the address is in use, is not this host's, or may not be bound.
+    pub fn bind(addr: SocketAddr, options: &Options) -> io::Result<Self> {
+        let Opened {
+            socket,
+            local_addr,
+            family,
+            capabilities,
+        } = setup::open(addr, options)?;
+        Ok(Self {
+            sender: Sender::new(family, capabilities.max_segments),
+            receiver: Receiver::new(capabilities.gro, capabilities.reports_destination),
+            hints: Hints::new(),
+            counters: Counters::default(),
+            kernel_drops: AtomicU64::new(0),
+            socket,
+            local_addr,
+            capabilities,
+        })
+    }
+
+    /// The address it is bound to, with the port that the kernel chose where 0 was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// What the kernel granted when the socket was opened.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// Sends trains in order, as many per system call as possible, without waiting.
+    ///
+    /// `report` is called once for each train that was tried, with its index. The return value is the
+    /// number of trains that are settled (sent, too big or failed). When it is less than `trains.len()`,
+    /// the train at that index was reported as [`SendOutcome::Blocked`] or [`SendOutcome::NoBuffers`], and
+    /// nothing behind it was tried. One train's trouble never concerns another.
+    ///
+    /// # Errors
+    ///
+    /// Only when the descriptor itself is unusable.
+    pub fn send(
+        &mut self,
+        trains: &[Train<'_>],
+        report: &mut impl FnMut(usize, SendOutcome),
+    ) -> io::Result<usize> {
+        let context = Context {
+            fd: self.socket.as_fd(),
+            hints: &mut self.hints,
+            counters: &mut self.counters,
+        };
+        self.sender.send(context, trains, report)
+    }
+
+    /// Receives what is there, without waiting, in one system call; returns how many of the batch's
+    /// buffers were filled, 0 when nothing was there.
+    ///
+    /// A quiet socket is asked for one buffer, which has the lowest latency; the number doubles while all
+    /// are filled. So a result below the batch's size does not mean that the socket is empty: only 0 does.
+    ///
+    /// # Errors
+    ///
+    /// Only when the descriptor itself is unusable or the system is out of memory; ICMP errors become
+    /// hints.
+    pub fn recv(&mut self, batch: &mut RecvBatch) -> io::Result<usize> {
+        let fd = self.socket.as_fd();
+        self.receiver
+            .recv(fd, batch, &mut self.hints, &mut self.counters)
+    }
+
+    /// Sleeps until there is something to receive, until `other` (a [`Waker`](crate::Waker), say) is
+    /// readable, or until `timeout` has passed. Use [`wait`] to wait for room to send as well.
+    ///
+    /// # Errors
+    ///
+    /// Those of ppoll(2), except that an interruption by a signal ends the wait without an error.
+    pub fn wait(
+        &self,
+        other: Option<BorrowedFd<'_>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<Ready> {
+        wait(self.as_fd(), false, other, timeout)
+    }
+
+    /// Moves the ICMP hints collected so far to the end of `into`. Free when there are none. Hints are
+    /// collected while sending and receiving; at most 64 are kept.
+    pub fn take_icmp_hints(&mut self, into: &mut Vec<IcmpHint>) {
+        self.hints.take(into);
+    }
+
+    /// What the socket has done so far. Costs a system call (about 0.2 µs) to ask for the kernel's drops:
+    /// having them reported with each datagram instead (`SO_RXQ_OVFL`) would cost every datagram.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            kernel_drops: self.kernel_drops(),
+            ..self.counters
+        }
+    }
+
+    fn kernel_drops(&self) -> u64 {
+        let Ok(drops) = sys::drops(self.as_fd()) else {
+            return self.kernel_drops.load(Relaxed);
+        };
+        let known = self.kernel_drops.load(Relaxed);
+        let total = known + u64::from(drops.wrapping_sub(known as u32));
+        self.kernel_drops.fetch_max(total, Relaxed).max(total)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}

@@ -1,0 +1,48 @@
+//! Socket options that `socket2` does not know.
+
+use super::{Errno, check};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Sets an integer option.
+pub(crate) fn set_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> Result<(), Errno> {
+    let len = size_of::<i32>() as u32;
+    // SAFETY: the kernel reads `len` bytes from `value`, which is that long.
+    let returned =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+    check(returned as isize).map(drop)
+}
+
+/// Reads an integer option.
+pub(crate) fn get_int(fd: BorrowedFd<'_>, level: i32, name: i32) -> Result<i32, Errno> {
+    let mut value = 0_i32;
+    let mut len = size_of::<i32>() as u32;
+    // SAFETY: the kernel writes at most `len` bytes to `value`, which is that long.
+    let returned = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast(),
+            &mut len,
+        )
+    };
+    check(returned as isize).map(|_| value)
+}
+
+/// How many messages the kernel has dropped on their way into this socket, modulo 2³².
+pub(crate) fn drops(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
+    let mut info = [0_u32; DROPS + 1];
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the kernel writes at most `len` bytes to `info`, which is that long.
+    let returned = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            info.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    check(returned as isize).map(|_| info[DROPS])
+}
