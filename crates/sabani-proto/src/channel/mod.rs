@@ -1,0 +1,208 @@
+//! One connection's reliability: packet numbers, acknowledgements, loss, round-trip time, window
+//! and path MTU. It knows nothing of messages: packets carry values of type `C`, and the channel
+//! says of each, once, whether it arrived or was lost.
+
+mod cost;
+mod mtu;
+mod packet_set;
+mod received;
+mod rtt;
+mod sent;
+#[cfg(test)]
+mod tests;
+
+use crate::wire::Ack;
+pub use cost::datagram_cost;
+pub(crate) use mtu::MtuSearch;
+pub use mtu::{BASE_DATAGRAM, DEFAULT_DATAGRAM};
+pub(crate) use packet_set::{Arrival, PacketSet};
+pub(crate) use received::Received;
+pub(crate) use rtt::Rtt;
+pub(crate) use sent::{Fate, SentLog};
+
+/// How soon an acknowledgement is owed for what a data packet carried (rows H5, U5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPolicy {
+    /// When the sender asks, when a quarter of the window has come unasked, or for free on data
+    /// going back. The default: one acknowledgement serves hundreds of packets.
+    WhenAsked,
+    /// For every `n` packets, as the HIPPI protocol did with n = 20, and the user-level library
+    /// with n = 1. Costs a packet back for each n.
+    EveryPackets(u32),
+}
+
+/// Values that steer a channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChannelConfig {
+    pub ack_policy: AckPolicy,
+    /// How long an acknowledgement that was asked for may wait for data to ride on.
+    pub ack_delay_ns: u64,
+    /// What the peer announced as its longest delay.
+    pub peer_ack_delay_ns: u64,
+    /// First window, until the peer's first acknowledgement says otherwise.
+    pub window: u32,
+    /// Largest datagram both sides take.
+    pub max_datagram: usize,
+    /// Datagram size that the handshake proved.
+    pub proven_datagram: usize,
+}
+
+/// Reliability state of one connection.
+#[derive(Debug)]
+pub(crate) struct Channel<C> {
+    pub sent: SentLog<C>,
+    pub received: Received,
+    pub rtt: Rtt,
+    pub mtu: MtuSearch,
+    /// Bytes, as the peer's kernel charges them, that may be on their way.
+    pub window: u32,
+    peer_ack_delay_ns: u64,
+    /// Cost sent since an answer was last asked for.
+    unasked: u32,
+    /// POLLs sent since the peer was last heard to acknowledge something new.
+    pub polls_unanswered: u32,
+    pub last_heard_ns: u64,
+    last_sent_ns: u64,
+}
+
+/// What the caller must know to fill in a packet it is about to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packet {
+    pub number: u64,
+    pub bytes: usize,
+    /// The packet carries something that must arrive.
+    pub eliciting: bool,
+    pub ask: bool,
+}
+
+impl<C: Copy> Channel<C> {
+    pub fn new(config: &ChannelConfig, now_ns: u64) -> Self {
+        Channel {
+            sent: SentLog::new(),
+            received: Received::new(config.ack_policy, config.ack_delay_ns),
+            rtt: Rtt::default(),
+            mtu: MtuSearch::new(config.proven_datagram, config.max_datagram),
+            window: config.window,
+            peer_ack_delay_ns: config.peer_ack_delay_ns,
+            unasked: 0,
+            polls_unanswered: 0,
+            last_heard_ns: now_ns,
+            last_sent_ns: now_ns,
+        }
+    }
+
+    /// When something that must arrive was last sent.
+    pub fn last_sent_ns(&self) -> u64 {
+        self.last_sent_ns
+    }
+
+    /// Whether another packet of `bytes` fits into the peer's window.
+    #[inline]
+    pub fn has_window(&self, bytes: usize) -> bool {
+        self.sent.in_flight() + datagram_cost(bytes) <= self.window
+    }
+
+    /// Whether the packet being built should ask for an answer although more follow: a few times
+    /// per window, so that the window never closes for want of one.
+    #[inline]
+    pub fn wants_ask(&self, bytes: usize) -> bool {
+        self.unasked + datagram_cost(bytes) >= self.window / 4
+    }
+
+    /// Records a packet that leaves now. `contents` is what it carries.
+    #[inline]
+    pub fn on_sent(&mut self, packet: Packet, contents: &[C], now_ns: u64) {
+        if packet.eliciting {
+            self.last_sent_ns = now_ns;
+            self.unasked = if packet.ask {
+                0
+            } else {
+                self.unasked + datagram_cost(packet.bytes)
+            };
+        }
+        let full = packet.bytes >= self.mtu.current();
+        self.sent.push(packet, full, contents, now_ns);
+    }
+
+    /// Takes in an acknowledgement; tells the fate of what it settles.
+    pub fn on_ack(&mut self, ack: &Ack, now_ns: u64, fate: &mut impl FnMut(Fate, C)) -> AckEffect {
+        let Some(settled) = self.sent.on_ack(ack, now_ns, &self.rtt, fate) else {
+            return AckEffect::Absurd;
+        };
+        if ack.largest >= self.sent.window_told_by() {
+            self.sent.set_window_told_by(ack.largest);
+            self.window = ack.window;
+        }
+        if let Some(sent_ns) = settled.sample_from {
+            let delay = u64::from(ack.delay_ns);
+            self.rtt.on_sample(now_ns.saturating_sub(sent_ns), delay);
+        }
+        if settled.newly_acked > 0 {
+            self.polls_unanswered = 0;
+        }
+        self.mtu
+            .on_full_size(settled.full_acked, settled.full_lost, now_ns);
+        AckEffect::Settled {
+            lost: settled.lost,
+            spurious: settled.spurious,
+        }
+    }
+
+    /// When the tail of what was sent must be asked for again.
+    fn poll_deadline(&self) -> Option<u64> {
+        if self.sent.in_flight_packets() == 0 {
+            return None;
+        }
+        let patience = self.rtt.patience_ns() + self.peer_ack_delay_ns;
+        Some(self.last_sent_ns + (patience << self.polls_unanswered.min(10)).min(2_000_000_000))
+    }
+
+    /// The next moment at which [`Channel::on_deadline`] has something to do.
+    pub fn deadline(&self) -> Option<u64> {
+        [
+            self.poll_deadline(),
+            self.sent.loss_deadline(),
+            self.received.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Does what is due. `Due::poll` means: send an asking packet now, window or not; the contents
+    /// of the last packet in flight have been handed back as [`Fate::Again`] to go with it (H5).
+    pub fn on_deadline(&mut self, now_ns: u64, fate: &mut impl FnMut(Fate, C)) -> Due {
+        let mut due = Due::default();
+        if self.sent.loss_deadline().is_some_and(|at| at <= now_ns) {
+            due.lost = self.sent.detect_losses(now_ns, &self.rtt, fate);
+        }
+        if self.poll_deadline().is_some_and(|at| at <= now_ns) {
+            due.poll = true;
+            self.polls_unanswered += 1;
+            self.last_sent_ns = now_ns;
+            self.sent.give_back_last(fate);
+            if self.polls_unanswered == 3 {
+                self.mtu.on_black_hole(now_ns);
+            }
+        }
+        due
+    }
+}
+
+/// What an acknowledgement did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckEffect {
+    Settled {
+        lost: u32,
+        spurious: u32,
+    },
+    /// It acknowledges packets that were never sent.
+    Absurd,
+}
+
+/// What a passed deadline calls for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub poll: bool,
+    pub lost: u32,
+}

@@ -1,0 +1,137 @@
+//! The set of packet numbers received: replay window and source of acknowledgements in one.
+
+use crate::wire::{AckRange, Frame};
+
+/// Most runs remembered. When more gaps than this are open, the lowest ones are closed: packets in
+/// them are refused as if they had been seen, and their data comes again under new numbers.
+const MAX_RUNS: usize = 64;
+
+/// How a new packet number fits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// The one after the largest so far.
+    Next,
+    /// Beyond a new gap.
+    Gap,
+    /// Into an old gap: it was late.
+    Late,
+}
+
+/// Runs `[start, end)` of packet numbers, in ascending order.
+#[derive(Debug, Default)]
+pub(crate) struct PacketSet {
+    runs: Vec<(u64, u64)>,
+}
+
+impl PacketSet {
+    /// Whether the number was seen, or is too old to tell.
+    #[inline]
+    pub fn contains(&self, number: u64) -> bool {
+        match self.runs.last() {
+            Some(&(start, end)) if number >= start => number < end,
+            None => false,
+            Some(_) => self.contains_below(number),
+        }
+    }
+
+    fn contains_below(&self, number: u64) -> bool {
+        let at = self.runs.partition_point(|&(start, _)| start <= number);
+        at.checked_sub(1).is_some_and(|at| number < self.runs[at].1)
+    }
+
+    /// Adds a number that the set does not contain.
+    #[inline]
+    pub fn insert(&mut self, number: u64) -> Arrival {
+        match self.runs.last_mut() {
+            Some((_, end)) if number == *end => {
+                *end += 1;
+                Arrival::Next
+            }
+            Some((_, end)) if number < *end => {
+                self.insert_below(number);
+                Arrival::Late
+            }
+            last => {
+                let in_order = last.is_none() && number == 0;
+                self.push(number);
+                if in_order {
+                    Arrival::Next
+                } else {
+                    Arrival::Gap
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, number: u64) {
+        self.runs.push((number, number + 1));
+        if self.runs.len() > MAX_RUNS {
+            self.runs[1].0 = 0;
+            self.runs.remove(0);
+        }
+    }
+
+    fn insert_below(&mut self, number: u64) {
+        let at = self.runs.partition_point(|&(_, end)| end < number);
+        let (start, end) = &mut self.runs[at];
+        if number == *end {
+            *end += 1;
+            let end = *end;
+            if self.runs[at + 1].0 == end {
+                self.runs[at].1 = self.runs[at + 1].1;
+                self.runs.remove(at + 1);
+            }
+        } else if number + 1 == *start {
+            *start = number;
+        } else {
+            self.runs.insert(at, (number, number + 1));
+            if self.runs.len() > MAX_RUNS {
+                self.runs[1].0 = 0;
+                self.runs.remove(0);
+            }
+        }
+    }
+
+    /// Everything below `floor` is settled at the sender: close the gaps there, for good.
+    pub fn settle_below(&mut self, floor: u64) {
+        let Some(largest) = self.largest() else {
+            return;
+        };
+        let floor = floor.min(largest);
+        let settled = self.runs.partition_point(|&(_, end)| end <= floor);
+        self.runs.drain(..settled);
+        match self.runs.first_mut() {
+            Some((start, _)) if *start <= floor => *start = 0,
+            _ if floor > 0 => self.runs.insert(0, (0, floor)),
+            _ => {}
+        }
+    }
+
+    /// Largest number received.
+    pub fn largest(&self) -> Option<u64> {
+        self.runs.last().map(|&(_, end)| end - 1)
+    }
+
+    /// Length of the newest run, and the runs below it, newest first, as an acknowledgement
+    /// lists them.
+    pub fn report(&self) -> (u32, Vec<AckRange>) {
+        let clip = |n: u64| n.min(u64::from(u32::MAX)) as u32;
+        let mut newest_first = self.runs.iter().rev();
+        let Some(&(mut above, end)) = newest_first.next() else {
+            return (0, Vec::new());
+        };
+        let first = clip(end - above);
+        let mut ranges = Vec::new();
+        if end - above != u64::from(first) {
+            return (first, ranges);
+        }
+        for &(start, end) in newest_first.take(Frame::MAX_ACK_RANGES) {
+            ranges.push(AckRange {
+                gap: clip(above - end),
+                len: clip(end - start),
+            });
+            above = start;
+        }
+        (first, ranges)
+    }
+}

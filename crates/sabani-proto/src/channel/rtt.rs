@@ -1,0 +1,76 @@
+//! Round-trip time of one path (RFC 6298's estimator, samples as in RFC 9002).
+
+/// Until the first sample: short enough that a lost first packet is found soon, long enough for a
+/// path across a continent not to be asked twice.
+const INITIAL_NS: u64 = 100_000_000;
+/// Scheduling on a busy host moves answers by this much; asking again sooner is waste.
+const GRANULARITY_NS: u64 = 100_000;
+
+/// Smoothed round-trip time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rtt {
+    smoothed_ns: u64,
+    variation_ns: u64,
+    min_ns: u64,
+    latest_ns: u64,
+}
+
+impl Rtt {
+    /// Takes a sample; `delay_ns` is how long the peer says it held the answer back.
+    pub fn on_sample(&mut self, elapsed_ns: u64, delay_ns: u64) {
+        let elapsed_ns = elapsed_ns.max(1);
+        if self.smoothed_ns == 0 {
+            let first = elapsed_ns.saturating_sub(delay_ns).max(1);
+            *self = Rtt {
+                smoothed_ns: first,
+                variation_ns: first / 2,
+                min_ns: first,
+                latest_ns: first,
+            };
+            return;
+        }
+        // A delay that would take the sample below what the path can do is not believed.
+        let sample = if elapsed_ns >= self.min_ns + delay_ns {
+            elapsed_ns - delay_ns
+        } else {
+            elapsed_ns.min(self.min_ns.max(elapsed_ns.saturating_sub(delay_ns)))
+        };
+        self.min_ns = self.min_ns.min(sample);
+        self.latest_ns = sample;
+        let off = self.smoothed_ns.abs_diff(sample);
+        self.variation_ns = (3 * self.variation_ns + off) / 4;
+        self.smoothed_ns = (7 * self.smoothed_ns + sample) / 8;
+    }
+
+    /// Smoothed round trip; zero before the first sample.
+    pub fn smoothed_ns(&self) -> u64 {
+        self.smoothed_ns
+    }
+
+    /// Shortest round trip seen; zero before the first sample.
+    pub fn min_ns(&self) -> u64 {
+        self.min_ns
+    }
+
+    /// Mean deviation.
+    pub fn variation_ns(&self) -> u64 {
+        self.variation_ns
+    }
+
+    /// How long an answer may take, beside the peer's own delay: SRTT + 4·var.
+    pub fn patience_ns(&self) -> u64 {
+        if self.smoothed_ns == 0 {
+            return INITIAL_NS;
+        }
+        self.smoothed_ns + (4 * self.variation_ns).max(GRANULARITY_NS)
+    }
+
+    /// How much later than its successors a packet may arrive before it counts as lost.
+    pub fn reorder_ns(&self) -> u64 {
+        let base = self.smoothed_ns.max(self.latest_ns);
+        if base == 0 {
+            return INITIAL_NS;
+        }
+        (base + base / 8).max(GRANULARITY_NS / 10)
+    }
+}

@@ -1,0 +1,93 @@
+//! Values that steer a node.
+
+use crate::channel::{AckPolicy, DEFAULT_DATAGRAM};
+use crate::seal::Mode;
+use crate::{PeerId, wire};
+
+/// How a node behaves. Start from [`Config::new`] and change what you need.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This process.
+    pub id: PeerId,
+    /// Sealed under a job key, or plain. Both sides must agree.
+    pub mode: Mode,
+    /// Bytes that the kernel may charge to the socket's receive buffer, as `SO_RCVBUF` reads back.
+    /// Windows are shares of it, so that no sender can overrun it. Default 8 MiB: what a request
+    /// for 4 MiB gives on Linux.
+    pub socket_buffer_bytes: u64,
+    /// Largest window for one peer, in bytes as the kernel charges them. Default 1.5 MiB: more
+    /// fills a path no better up to 1 GB/s × 1 ms, and what waits in the socket gets cold.
+    pub window_max: u32,
+    /// Largest datagram to send or take, in bytes of UDP payload, 1,200…65,507. Sizes above 1,200
+    /// are used once a probe of them has arrived. Default 1,472: Ethernet over IPv4.
+    pub max_datagram: usize,
+    /// Largest body sent without being asked for, in bytes. A larger one costs a round trip until
+    /// its receiver grants it, a smaller one may take memory there that nobody asked for.
+    /// Default 256 KiB.
+    pub eager_max: u64,
+    /// Most bytes accepted for one peer and not yet acknowledged. Default 16 MiB; a single larger
+    /// message is taken when nothing else is queued.
+    pub send_queue_bytes: usize,
+    /// First credit for small and eager messages that one peer may send before the program takes
+    /// any, in bytes (each message counts 128 more than its body). Default 256 KiB.
+    pub log_window: u64,
+    /// Largest such credit. It doubles as the peer needs it and `memory_bytes` allows.
+    /// Default 16 MiB.
+    pub log_window_max: u64,
+    /// Memory for messages that nobody has asked for yet, over all peers; posted receives without
+    /// buffers of their own may allocate as much again. Default 1 GiB.
+    pub memory_bytes: u64,
+    /// How long an acknowledgement that was asked for may wait for data to ride on, while the
+    /// program is inside the library. Default 100 µs.
+    pub ack_delay_ns: u64,
+    /// The longest delay of an acknowledgement, announced to peers: they do not ask again sooner.
+    /// Default 2 ms: what it takes until a helper takes over from a program that computes.
+    pub max_ack_delay_ns: u64,
+    /// When acknowledgements are sent.
+    pub ack_policy: AckPolicy,
+    /// A peer that is silent for this long, although it was asked to answer, is lost. Default 10 s.
+    pub dead_after_ns: u64,
+    /// An idle peer is asked for a sign of life after this long. Default 3 s.
+    pub keep_alive_ns: u64,
+    /// A handshake that brought no answer for this long has failed. Default 5 s.
+    pub connect_timeout_ns: u64,
+    /// Accept peers that are not in the address database, if they know the job key. Default yes.
+    pub accept_unknown: bool,
+    /// Most peers known at a time. Default 65,536.
+    pub max_peers: usize,
+    /// Handshakes under way, begun by others, above which a cookie is asked for. Default 64.
+    pub cookie_above: usize,
+    /// Hand out traffic secrets as [`crate::Event::Secrets`], for decrypting captures. Default no.
+    pub key_log: bool,
+}
+
+impl Config {
+    /// The defaults, for this process id and mode.
+    pub fn new(id: PeerId, mode: Mode) -> Self {
+        Config {
+            id,
+            mode,
+            socket_buffer_bytes: 8 << 20,
+            window_max: 3 << 19,
+            max_datagram: DEFAULT_DATAGRAM,
+            eager_max: 256 << 10,
+            send_queue_bytes: 16 << 20,
+            log_window: 256 << 10,
+            log_window_max: 16 << 20,
+            memory_bytes: 1 << 30,
+            ack_delay_ns: 100_000,
+            max_ack_delay_ns: 2_000_000,
+            ack_policy: AckPolicy::WhenAsked,
+            dead_after_ns: 10_000_000_000,
+            keep_alive_ns: 3_000_000_000,
+            connect_timeout_ns: 5_000_000_000,
+            accept_unknown: true,
+            max_peers: 65_536,
+            cookie_above: 64,
+            key_log: false,
+        }
+    }
+
+    /// Largest body that travels inside its envelope, in bytes.
+    pub const INLINE_MAX: usize = wire::INLINE_MAX;
+}

@@ -1,0 +1,145 @@
+//! Errors, by whose fault they are.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::PeerId;
+use crate::wire::{RejectReason, VERSION, VERSION_MIN};
+
+/// Why a message was not accepted for sending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// Nobody has said where this peer is.
+    UnknownPeer(PeerId),
+    /// The queue towards the peer is full; nothing was taken. Wait, or drive the node.
+    Full {
+        /// The peer.
+        peer: PeerId,
+        /// Bytes queued.
+        queued_bytes: usize,
+        /// Whether the peer's program leaves messages untaken, so that its credit has run out.
+        blocked_by_peer: bool,
+    },
+    /// The node is closing.
+    Closed,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SendError::UnknownPeer(peer) => {
+                write!(
+                    f,
+                    "peer {peer} is not in the address database: add its address"
+                )
+            }
+            SendError::Full {
+                peer,
+                queued_bytes,
+                blocked_by_peer,
+            } => {
+                let cause = if *blocked_by_peer {
+                    "its program leaves messages untaken"
+                } else {
+                    "the path is slower than the program"
+                };
+                write!(
+                    f,
+                    "{queued_bytes} bytes already wait for peer {peer}, because {cause}"
+                )
+            }
+            SendError::Closed => write!(f, "the node is closing: nothing more can be sent"),
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
+
+/// Why a connection ended, and with it what was queued on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerLost {
+    /// It could not be made.
+    Unreachable(ConnectError),
+    /// The peer was silent for too long.
+    Silent(Duration),
+    /// The peer's process started anew; messages meant for the old one are dropped.
+    Restarted,
+    /// The peer's program closed its node.
+    Closed,
+    /// The peer broke the protocol; what it did.
+    Violation(&'static str),
+    /// The peer says that this side broke the protocol.
+    Accused,
+}
+
+impl fmt::Display for PeerLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PeerLost::Unreachable(why) => why.fmt(f),
+            PeerLost::Silent(time) => write!(f, "the peer has been silent for {time:?}"),
+            PeerLost::Restarted => write!(f, "the peer's process was started anew"),
+            PeerLost::Closed => write!(f, "the peer closed its node"),
+            PeerLost::Violation(what) => write!(f, "the peer broke the protocol: {what}"),
+            PeerLost::Accused => write!(f, "the peer says that this node broke the protocol"),
+        }
+    }
+}
+
+impl std::error::Error for PeerLost {}
+
+/// Why no connection could be made. The reasons beyond silence come from unauthenticated hints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// Nothing came back.
+    NoAnswer(Duration),
+    /// The peer turned the handshake away.
+    Rejected {
+        /// Why.
+        reason: RejectReason,
+        /// Versions that the peer speaks.
+        versions: (u8, u8),
+        /// Whether the peer seals its packets.
+        sealed: bool,
+    },
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::NoAnswer(time) => write!(
+                f,
+                "no answer in {time:?}: is the peer running, and is its address right?"
+            ),
+            ConnectError::Rejected {
+                reason,
+                versions: (oldest, newest),
+                sealed,
+            } => match reason {
+                RejectReason::Version => write!(
+                    f,
+                    "the peer speaks protocol versions {oldest} to {newest}, this node \
+                     {VERSION_MIN} to {VERSION}: upgrade one of them"
+                ),
+                RejectReason::Mode if *sealed => write!(
+                    f,
+                    "the peer seals its packets and this node is plain: give this node the job key"
+                ),
+                RejectReason::Mode => write!(
+                    f,
+                    "the peer is plain and this node seals its packets: use one mode on both"
+                ),
+                RejectReason::Key => {
+                    write!(f, "the peer has another job key: give both the same one")
+                }
+                RejectReason::WrongPeer => write!(
+                    f,
+                    "the process at this address has another id: correct the address database"
+                ),
+                RejectReason::Full => write!(f, "the peer has no room for another peer"),
+                RejectReason::Other(code) => write!(f, "the peer turned us away (reason {code})"),
+            },
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}

@@ -1,0 +1,60 @@
+//! Sabani's transport as a state machine without I/O: reliable, ordered, encrypted messages of any
+//! size between many peers, over datagrams that somebody else carries.
+//!
+//! There is no clock, socket or thread in here. Time (`now_ns`, nanoseconds of a monotonic clock),
+//! datagrams and a seed for all randomness come in; datagrams, events and the next deadline come
+//! out. The same code runs over sockets, in a simulated network and under a fuzzer.
+//!
+//! # Driving contract
+//!
+//! 1. Create a [`Node`] with a [`Config`] and 32 bytes of fresh randomness. Add peers whenever.
+//! 2. Give it every datagram that arrives, with [`Node::handle_datagrams`], before anything of
+//!    step 3: a process that was stopped must find the answers waiting in its socket before it
+//!    concludes that nobody answered.
+//! 3. Call [`Node::handle_deadline`] once the time that [`Node::next_deadline`] names has come.
+//!    Being late is safe: the node takes the delay as its own and holds it against nobody.
+//! 4. After any of steps 2 and 3, and after the program's calls ([`Node::send`], [`Node::post`], …),
+//!    call [`Node::poll_transmit`] until it returns `None`, and send each train. A train that the
+//!    socket does not take now must be kept and sent later, before newer ones; one that is dropped
+//!    counts as lost on the way.
+//! 5. Call [`Node::next_event`] until it returns `None`, and look at the receives and sends waited
+//!    for ([`Node::take_received`], [`Node::take_sent`]).
+//! 6. Ask for [`Node::next_deadline`] again; sleep until then, or until a datagram or the program
+//!    comes.
+//!
+//! `now_ns` never goes back. Calls take bounded time: a constant amount per datagram, per packet
+//! produced and per deadline passed.
+
+#![forbid(unsafe_code)]
+
+mod channel;
+mod config;
+mod error;
+mod event;
+mod message;
+mod node;
+pub mod seal;
+mod stats;
+pub mod wire;
+
+use std::fmt;
+
+pub use channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, datagram_cost};
+pub use config::Config;
+pub use error::{ConnectError, PeerLost, SendError};
+pub use event::Event;
+pub use message::{
+    Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
+};
+pub use node::{Node, Transmit};
+pub use stats::{Counters, Dropped, Limit, LinkState, NodeStats, PeerStats};
+
+/// Names a process of the job: a small integer from the address database (row U1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId(pub u32);
+
+impl fmt::Display for PeerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,29 @@
+//! Memory that messages nobody has asked for yet may take.
+
+/// An amount of bytes and how much of it is in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    pub limit: u64,
+    pub used: u64,
+}
+
+impl Budget {
+    pub fn new(limit: u64) -> Self {
+        Budget { limit, used: 0 }
+    }
+
+    /// Charges `bytes`, if they are free.
+    pub fn charge(&mut self, bytes: u64) -> bool {
+        let fits = bytes <= self.limit.saturating_sub(self.used);
+        if fits {
+            self.used += bytes;
+        }
+        fits
+    }
+
+    /// Gives `bytes` back.
+    pub fn release(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.used);
+        self.used = self.used.saturating_sub(bytes);
+    }
+}

@@ -1,0 +1,558 @@
+//! The receiver's side of one peer's messages: entries put in order and matched, room taken for
+//! bodies, fragments put where they belong (H2), credit given back.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::mailbox::Charge;
+use super::matching::ArrivedKey;
+use super::{Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, RecvTicket, Spans, expand_id};
+use crate::PeerId;
+use crate::wire::{Entries, Entry, EntryMode, Fragment, Malformed};
+
+/// The peer broke a promise of the protocol; the connection must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Violation(pub &'static str);
+
+impl From<Malformed> for Violation {
+    fn from(malformed: Malformed) -> Self {
+        Violation(malformed.0)
+    }
+}
+
+/// Credit for envelopes, and for bodies that come unasked (U9): a limit on the cumulative charge.
+#[derive(Debug)]
+pub(crate) struct LogCredit {
+    arrived: u64,
+    taken: u64,
+    announced: u64,
+    window: u64,
+    max: u64,
+    /// How much of the node's memory is reserved for it.
+    reserved: u64,
+}
+
+/// Credit that every connection gets, whether or not the node's memory is used up.
+const LEAST_WINDOW: u64 = 16 << 10;
+
+impl LogCredit {
+    /// Credit of `window`, or of the little that is always given if the node's memory is used up.
+    pub fn reserve(window: u64, max: u64, mailbox: &mut Mailbox) -> Self {
+        let reserved = mailbox.unmatched.charge(window);
+        let window = if reserved {
+            window
+        } else {
+            LEAST_WINDOW.min(window)
+        };
+        LogCredit {
+            arrived: 0,
+            taken: 0,
+            announced: window,
+            window,
+            max,
+            reserved: if reserved { window } else { 0 },
+        }
+    }
+
+    /// Gives the node's memory back.
+    pub fn release(&mut self, mailbox: &mut Mailbox) {
+        mailbox
+            .unmatched
+            .release(std::mem::take(&mut self.reserved));
+    }
+
+    /// The limit in force.
+    pub fn limit(&self) -> u64 {
+        self.announced
+    }
+
+    /// The limit to announce now.
+    pub fn announce(&mut self) -> u64 {
+        self.announced = self.announced.max(self.taken + self.window);
+        self.announced
+    }
+
+    /// Whether the limit has moved far enough to be worth telling.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.taken + self.window >= self.announced + self.window / 4
+    }
+
+    /// Whether the sender may soon have to wait for the limit.
+    #[inline]
+    fn is_short(&self) -> bool {
+        self.announced - self.arrived < self.window / 4
+    }
+
+    /// Doubles the window, if the node's memory allows.
+    fn grow(&mut self, mailbox: &mut Mailbox) {
+        if self.window < self.max && mailbox.unmatched.charge(self.window) {
+            self.reserved += self.window;
+            self.window *= 2;
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Owner {
+    /// The envelope is not here yet.
+    Unknown,
+    /// Nobody has asked for it.
+    Unmatched(ArrivedKey),
+    /// A receive waits for it.
+    Posted(RecvTicket),
+    /// The receive that waited for it was withdrawn.
+    Parked,
+}
+
+#[derive(Debug)]
+struct InBody {
+    id: u64,
+    tag: u64,
+    total: u64,
+    owner: Owner,
+    buffer: Buffer,
+    received: Spans,
+    /// Bytes before this may come.
+    granted: u64,
+    has_room: bool,
+    charge: Charge,
+}
+
+/// Where a connection's messages go.
+pub(crate) struct Inbox<'a> {
+    pub mailbox: &'a mut Mailbox,
+    pub source: PeerId,
+    pub link: LinkRef,
+}
+
+/// Messages on their way from one peer.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    /// The message whose entry comes next.
+    next_id: u64,
+    /// Frames of entries behind a gap, by their first message.
+    early: BTreeMap<u64, (u16, Box<[u8]>)>,
+    early_bytes: u64,
+    /// Eager bodies whose envelope is not here yet, in bytes.
+    early_bodies: u64,
+    /// Bodies that are not complete, or not announced yet, by id.
+    bodies: VecDeque<InBody>,
+    pub log: LogCredit,
+    grants: VecDeque<u64>,
+    pub messages: u64,
+}
+
+impl Incoming {
+    pub fn new(log: LogCredit) -> Self {
+        Incoming {
+            next_id: 0,
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            early_bodies: 0,
+            bodies: VecDeque::new(),
+            log,
+            grants: VecDeque::new(),
+            messages: 0,
+        }
+    }
+
+    /// Takes in a frame of entries; those in order are matched at once, others wait for the gap
+    /// before them to close.
+    #[inline]
+    pub fn on_entries(
+        &mut self,
+        frame: &Entries<'_>,
+        inbox: &mut Inbox<'_>,
+    ) -> Result<(), Violation> {
+        let first = expand_id(frame.first_id, self.next_id);
+        if first > self.next_id {
+            return self.keep_early(first, frame);
+        }
+        self.deliver(first, frame, inbox)?;
+        while let Some(entry) = self.early.first_entry() {
+            let first = *entry.key();
+            if first > self.next_id {
+                break;
+            }
+            let (count, log) = entry.remove();
+            self.early_bytes -= log.len() as u64;
+            let frame = Entries {
+                first_id: first as u32,
+                count,
+                log: &log,
+            };
+            self.deliver(first, &frame, inbox)?;
+        }
+        Ok(())
+    }
+
+    fn keep_early(&mut self, first: u64, frame: &Entries<'_>) -> Result<(), Violation> {
+        let known = self.early.get(&first);
+        if known.is_some_and(|(count, _)| *count >= frame.count) {
+            return Ok(());
+        }
+        self.early_bytes += frame.log.len() as u64;
+        if self.early_bytes > self.log.max {
+            return Err(Violation("more entries than the log's limit allows"));
+        }
+        if let Some((_, old)) = self.early.insert(first, (frame.count, frame.log.into())) {
+            self.early_bytes -= old.len() as u64;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn deliver(
+        &mut self,
+        first: u64,
+        frame: &Entries<'_>,
+        inbox: &mut Inbox<'_>,
+    ) -> Result<(), Violation> {
+        let mut id = first;
+        for entry in frame.iter() {
+            let entry = entry?;
+            if id == self.next_id {
+                self.next_id += 1;
+                self.on_entry(id, &entry, inbox)?;
+            }
+            id += 1;
+        }
+        if self.log.is_short() {
+            self.log.grow(inbox.mailbox);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn on_entry(
+        &mut self,
+        id: u64,
+        entry: &Entry<'_>,
+        inbox: &mut Inbox<'_>,
+    ) -> Result<(), Violation> {
+        let body_charge = if entry.mode == EntryMode::Granted {
+            0
+        } else {
+            entry.len
+        };
+        let charge = ENTRY_CHARGE.saturating_add(body_charge);
+        self.log.arrived = self.log.arrived.saturating_add(charge);
+        if self.log.arrived > self.log.announced {
+            return Err(Violation("more entries than the log's limit allows"));
+        }
+        self.messages += 1;
+        if entry.mode != EntryMode::Inline {
+            return self.on_envelope(id, entry, charge, inbox);
+        }
+        match inbox.mailbox.arrive(inbox.source, entry.tag, entry.len) {
+            Some(ticket) => {
+                inbox
+                    .mailbox
+                    .complete_inline(ticket, inbox.source, entry.tag, entry.body);
+                self.log.taken += charge;
+            }
+            None => {
+                let arrived = Arrived::Whole {
+                    body: super::Body::copy_of(entry.body),
+                    link: inbox.link,
+                    charge: Charge {
+                        log: charge,
+                        ..Charge::default()
+                    },
+                };
+                inbox.mailbox.keep(inbox.source, entry.tag, arrived);
+            }
+        }
+        Ok(())
+    }
+
+    /// An envelope whose body travels apart.
+    fn on_envelope(
+        &mut self,
+        id: u64,
+        entry: &Entry<'_>,
+        charge: u64,
+        inbox: &mut Inbox<'_>,
+    ) -> Result<(), Violation> {
+        let at = self.body_for(id, entry.len);
+        let eager = entry.mode == EntryMode::Eager;
+        let body = &mut self.bodies[at];
+        if body.total != entry.len {
+            return Err(Violation("fragment and envelope disagree about the length"));
+        }
+        if matches!(body.owner, Owner::Unknown) && body.granted > 0 {
+            self.early_bodies -= body.total;
+        }
+        body.tag = entry.tag;
+        body.charge.log = charge;
+        if eager {
+            body.granted = entry.len;
+        }
+        match inbox.mailbox.arrive(inbox.source, entry.tag, entry.len) {
+            Some(ticket) => self.bind(id, ticket, inbox),
+            None => {
+                let pending = Arrived::Pending {
+                    len: entry.len,
+                    link: inbox.link,
+                    id,
+                };
+                let key = inbox.mailbox.keep(inbox.source, entry.tag, pending);
+                body.owner = Owner::Unmatched(key);
+                self.prefetch(at, inbox);
+                self.finish(at, inbox);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for a body that nobody waits for yet, as long as half of the node's memory is free.
+    fn prefetch(&mut self, at: usize, inbox: &mut Inbox<'_>) {
+        let body = &mut self.bodies[at];
+        let budget = &mut inbox.mailbox.unmatched;
+        if body.granted >= body.total
+            || body.total > budget.limit / 2 - budget.used.min(budget.limit / 2)
+        {
+            return;
+        }
+        if budget.charge(body.total) {
+            body.charge.unmatched = body.total;
+            body.granted = body.total;
+            self.grants.push_back(body.id);
+        }
+    }
+
+    /// The body with this id, made if need be.
+    fn body_for(&mut self, id: u64, total: u64) -> usize {
+        let at = self.bodies.partition_point(|body| body.id < id);
+        if self.bodies.get(at).is_none_or(|body| body.id != id) {
+            self.bodies.insert(
+                at,
+                InBody {
+                    id,
+                    tag: 0,
+                    total,
+                    owner: Owner::Unknown,
+                    buffer: Buffer::default(),
+                    received: Spans::default(),
+                    granted: 0,
+                    has_room: false,
+                    charge: Charge::default(),
+                },
+            );
+        }
+        at
+    }
+
+    fn body_at(&self, id: u64) -> Option<usize> {
+        if self.bodies.front()?.id == id {
+            return Some(0);
+        }
+        self.bodies.binary_search_by_key(&id, |body| body.id).ok()
+    }
+
+    /// A receive waits for this body from now on: gives it room and asks for it.
+    pub fn bind(&mut self, id: u64, ticket: RecvTicket, inbox: &mut Inbox<'_>) {
+        let Some(at) = self.body_at(id) else {
+            return;
+        };
+        let given = inbox.mailbox.bind(ticket, inbox.link, id);
+        let body = &mut self.bodies[at];
+        body.owner = Owner::Posted(ticket);
+        match given {
+            Some(given) if !body.has_room => {
+                body.buffer = Buffer::given(given, body.total as usize);
+                body.has_room = true;
+            }
+            Some(given) => inbox.mailbox.unbind_buffer(ticket, given),
+            None => {}
+        }
+        if body.granted < body.total {
+            let charged = body.has_room || inbox.mailbox.posted.charge(body.total);
+            if charged {
+                if !body.has_room {
+                    body.charge.posted = body.total;
+                }
+                body.granted = body.total;
+                self.grants.push_back(id);
+            } else {
+                inbox.mailbox.starved = true;
+            }
+        }
+        self.finish(at, inbox);
+    }
+
+    /// Looks again for posted bodies that had to wait for the node's memory.
+    pub fn retry_starved(&mut self, inbox: &mut Inbox<'_>) {
+        for body in self.bodies.iter_mut() {
+            let starved = matches!(body.owner, Owner::Posted(_)) && body.granted < body.total;
+            if !starved {
+                continue;
+            }
+            inbox.mailbox.starved |= !inbox.mailbox.posted.charge(body.total);
+            if !inbox.mailbox.starved {
+                body.charge.posted = body.total;
+                body.granted = body.total;
+                self.grants.push_back(body.id);
+            }
+        }
+    }
+
+    /// The program would take this body if it were here: asks for it.
+    pub fn want(&mut self, id: u64, inbox: &mut Inbox<'_>) {
+        let Some(at) = self.body_at(id) else {
+            return;
+        };
+        let body = &mut self.bodies[at];
+        if body.granted < body.total && inbox.mailbox.posted.charge(body.total) {
+            body.charge.posted = body.total;
+            body.granted = body.total;
+            self.grants.push_back(id);
+        }
+    }
+
+    /// The receive that waited for this body was withdrawn: the message stays, for another one.
+    /// Gives back the buffer that the receive had brought, if that was being filled.
+    pub fn detach(&mut self, id: u64, inbox: &mut Inbox<'_>) -> Option<Vec<u8>> {
+        let at = self.body_at(id)?;
+        let body = &mut self.bodies[at];
+        body.owner = Owner::Parked;
+        inbox
+            .mailbox
+            .park(inbox.source, body.tag, inbox.link, id, body.total);
+        if !body.has_room || body.buffer.is_pooled() {
+            return None;
+        }
+        let mut pooled = inbox.mailbox.pool.take(body.total as usize);
+        pooled.copy_from_slice(&body.buffer);
+        Some(std::mem::replace(&mut body.buffer, pooled).into_given())
+    }
+
+    /// A piece of a body: goes straight to its place.
+    #[inline]
+    pub fn on_fragment(
+        &mut self,
+        fragment: &Fragment<'_>,
+        inbox: &mut Inbox<'_>,
+    ) -> Result<(), Violation> {
+        let id = expand_id(fragment.id, self.next_id);
+        let at = match self.body_at(id) {
+            Some(at) => at,
+            // All of the message came before.
+            None if id < self.next_id => return Ok(()),
+            None => self.early_body(id, fragment.total)?,
+        };
+        let body = &mut self.bodies[at];
+        let end = fragment.offset + fragment.data.len() as u64;
+        if fragment.total != body.total || end > body.granted {
+            return Err(Violation("fragment that was not granted"));
+        }
+        if !body.has_room {
+            body.buffer = inbox.mailbox.pool.take(body.total as usize);
+            body.has_room = true;
+        }
+        if body.received.insert(fragment.offset, end) {
+            body.buffer[fragment.offset as usize..end as usize].copy_from_slice(fragment.data);
+        }
+        self.finish(at, inbox);
+        Ok(())
+    }
+
+    /// Room for an eager body whose fragment came before its envelope.
+    fn early_body(&mut self, id: u64, total: u64) -> Result<usize, Violation> {
+        let charged = self.log.arrived + self.early_bodies;
+        if total > self.log.announced.saturating_sub(charged) {
+            return Err(Violation("eager body beyond the log's limit"));
+        }
+        self.early_bodies += total;
+        let at = self.body_for(id, total);
+        self.bodies[at].granted = total;
+        Ok(at)
+    }
+
+    /// Passes a body on once all of it is here.
+    #[inline]
+    fn finish(&mut self, at: usize, inbox: &mut Inbox<'_>) {
+        let body = &self.bodies[at];
+        if !body.received.covers(body.total) || matches!(body.owner, Owner::Unknown) {
+            return;
+        }
+        let body = self.bodies.remove(at).expect("body is there");
+        let mailbox = &mut *inbox.mailbox;
+        match body.owner {
+            Owner::Unmatched(key) => mailbox.complete_arrived(key, body.buffer, body.charge),
+            Owner::Parked => mailbox.complete_parked(inbox.link, body.id, body.buffer, body.charge),
+            Owner::Posted(ticket) => {
+                mailbox.complete_body(ticket, inbox.source, body.tag, body.buffer);
+                mailbox.settle(inbox.link, body.charge);
+                self.log.taken += body.charge.log;
+            }
+            Owner::Unknown => {}
+        }
+    }
+
+    /// The program has taken messages charged with this much.
+    #[inline]
+    pub fn on_taken(&mut self, log: u64) {
+        self.log.taken += log;
+    }
+
+    /// The sender says that the limit holds it back.
+    pub fn on_blocked(&mut self, limit: u64, mailbox: &mut Mailbox) {
+        if limit >= self.log.announced {
+            self.log.grow(mailbox);
+        }
+    }
+
+    /// The next body to grant.
+    pub fn pop_grant(&mut self) -> Option<u64> {
+        self.grants.pop_front()
+    }
+
+    /// Queues a grant, again if it was lost.
+    pub fn grant_again(&mut self, id: u64) {
+        if self.body_at(id).is_some() {
+            self.grants.push_back(id);
+        }
+    }
+
+    /// Whether grants wait to be sent.
+    #[inline]
+    pub fn has_grants(&self) -> bool {
+        !self.grants.is_empty()
+    }
+
+    /// How far a body may be sent.
+    pub fn granted(&self, id: u64) -> Option<u64> {
+        self.body_at(id).map(|at| self.bodies[at].granted)
+    }
+
+    /// Charge of entries that have arrived and not been taken.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.log.arrived - self.log.taken
+    }
+
+    /// Whether the log can take nothing more until the program takes messages.
+    pub fn is_full(&self) -> bool {
+        self.log.window >= self.log.max
+            && self.log.announced - self.log.arrived < self.log.window / 8
+    }
+
+    /// The connection ended: ends receives that wait for its bodies, gives memory back.
+    pub fn on_lost(&mut self, inbox: &mut Inbox<'_>) {
+        for body in self.bodies.drain(..) {
+            inbox.mailbox.settle(inbox.link, body.charge);
+            if let Owner::Posted(ticket) = body.owner {
+                inbox.mailbox.fail(ticket, inbox.source);
+            }
+        }
+        self.log.release(inbox.mailbox);
+        self.early.clear();
+        self.grants.clear();
+    }
+
+    /// Gives memory back while the connection is idle.
+    pub fn shrink(&mut self) {
+        self.bodies.shrink_to_fit();
+        self.grants.shrink_to_fit();
+    }
+}

@@ -1,0 +1,551 @@
+//! What the program sees of arriving messages: those that nobody has asked for yet, and receives
+//! that wait for one.
+
+use std::fmt;
+
+use super::matching::{ArrivedKey, PostedKey};
+use super::{Body, Budget, Buffer, Match, Matcher, Pool, Ticket, Tickets};
+use crate::PeerId;
+
+/// A message that has arrived.
+#[derive(Debug)]
+pub struct Message {
+    /// Who sent it.
+    pub source: PeerId,
+    /// The tag it was sent with.
+    pub tag: u64,
+    /// Its bytes.
+    pub body: Body,
+}
+
+/// What is known of a message before it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Who sent it.
+    pub source: PeerId,
+    /// The tag it was sent with.
+    pub tag: u64,
+    /// Length of its body in bytes.
+    pub len: u64,
+    /// Whether all of the body is here.
+    pub complete: bool,
+}
+
+/// Names a receive that was posted.
+pub type RecvTicket = Ticket;
+
+/// Why a receive got no message.
+#[derive(Debug)]
+pub enum RecvError {
+    /// The matching message is longer than the buffer. It stays where it is, for a larger one.
+    TooSmall {
+        /// What waits.
+        envelope: Envelope,
+        /// The buffer, given back.
+        buffer: Vec<u8>,
+    },
+    /// The matching message is longer than the node may allocate for one. It stays where it is:
+    /// hand over a buffer for it, or raise the limit.
+    TooLarge {
+        /// What waits.
+        envelope: Envelope,
+        /// Bytes that the node may allocate.
+        limit: u64,
+    },
+    /// The connection ended before the message was complete.
+    PeerLost {
+        /// Who was to send it.
+        peer: PeerId,
+        /// The buffer, given back, if one was handed over.
+        buffer: Option<Vec<u8>>,
+    },
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvError::TooSmall { envelope, buffer } => write!(
+                f,
+                "the message from peer {} with tag {} has {} bytes, the buffer has room for {}: \
+                 receive it into a larger one",
+                envelope.source,
+                envelope.tag,
+                envelope.len,
+                buffer.len()
+            ),
+            RecvError::TooLarge { envelope, limit } => write!(
+                f,
+                "the message from peer {} with tag {} has {} bytes, but this node allocates at \
+                 most {limit} bytes for messages: receive it into a buffer of your own, or raise \
+                 `memory_bytes`",
+                envelope.source, envelope.tag, envelope.len
+            ),
+            RecvError::PeerLost { peer, .. } => {
+                write!(
+                    f,
+                    "the connection to peer {peer} ended before the message was complete"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecvError {}
+
+/// One connection of one peer: what arrived over it must not be settled with a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkRef {
+    pub peer: u32,
+    pub generation: u32,
+}
+
+impl LinkRef {
+    /// Stands for messages of a node to itself.
+    pub const SELF: LinkRef = LinkRef {
+        peer: u32::MAX,
+        generation: 0,
+    };
+}
+
+/// A message that nobody has asked for yet.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// All of it is here.
+    Whole {
+        body: Body,
+        link: LinkRef,
+        charge: Charge,
+    },
+    /// Its body is still coming, or has not been granted.
+    Pending { len: u64, link: LinkRef, id: u64 },
+}
+
+/// What a message holds until the program has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Charge {
+    /// Of the log's credit.
+    pub log: u64,
+    /// Of the node's memory for unmatched messages.
+    pub unmatched: u64,
+    /// Of the node's memory for posted receives without a buffer of their own.
+    pub posted: u64,
+}
+
+/// What must be told to a connection after the program took, or asked for, a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Log credit comes back.
+    Credit { link: LinkRef, log: u64 },
+    /// A receive now waits for this body.
+    Bind {
+        link: LinkRef,
+        id: u64,
+        ticket: RecvTicket,
+    },
+}
+
+#[derive(Debug)]
+enum Progress {
+    /// About to be settled by [`Mailbox::post`].
+    New,
+    Waiting(PostedKey),
+    Filling {
+        link: LinkRef,
+        id: u64,
+    },
+    Done(Result<Message, RecvError>),
+}
+
+#[derive(Debug)]
+struct Receive {
+    buffer: Option<Vec<u8>>,
+    progress: Progress,
+}
+
+/// A message that a withdrawn receive had already been given: older than all that match it.
+#[derive(Debug)]
+struct Parked {
+    source: PeerId,
+    tag: u64,
+    id: u64,
+    arrived: Arrived,
+}
+
+/// Arriving messages, and receives that wait for them.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    matcher: Matcher<Arrived, RecvTicket>,
+    receives: Tickets<Receive>,
+    /// In order of message id for each source; empty nearly always.
+    parked: Vec<Parked>,
+    pub pool: Pool,
+    /// Memory for bodies that nobody has asked for yet.
+    pub unmatched: Budget,
+    /// Memory for bodies that a receive without a buffer of its own waits for.
+    pub posted: Budget,
+    /// Some receive waits until others have given such memory back.
+    pub starved: bool,
+}
+
+impl Mailbox {
+    pub fn new(seed: u64, memory_bytes: u64) -> Self {
+        Mailbox {
+            matcher: Matcher::new(seed),
+            receives: Tickets::default(),
+            parked: Vec::new(),
+            pool: Pool::default(),
+            unmatched: Budget::new(memory_bytes),
+            posted: Budget::new(memory_bytes),
+            starved: false,
+        }
+    }
+
+    /// Messages that nobody has asked for yet.
+    pub fn arrived_len(&self) -> usize {
+        self.matcher.arrived_len() + self.parked.len()
+    }
+
+    /// The oldest receive that waits for such a message, if its buffer, or the node's memory, is
+    /// large enough. One that is too small ends with an error, and the next one is tried.
+    #[inline]
+    pub fn arrive(&mut self, source: PeerId, tag: u64, len: u64) -> Option<RecvTicket> {
+        while let Some(ticket) = self.matcher.arrive(source, tag) {
+            let Some(receive) = self.receives.get_mut(ticket) else {
+                continue;
+            };
+            let envelope = Envelope {
+                source,
+                tag,
+                len,
+                complete: false,
+            };
+            match misfit(receive, envelope, self.posted.limit) {
+                None => return Some(ticket),
+                Some(error) => receive.progress = Progress::Done(Err(error)),
+            }
+        }
+        None
+    }
+
+    /// Keeps a message that nobody waits for.
+    #[inline]
+    pub fn keep(&mut self, source: PeerId, tag: u64, arrived: Arrived) -> ArrivedKey {
+        self.matcher.keep(source, tag, arrived)
+    }
+
+    /// Hands a whole small message to a receive.
+    #[inline]
+    pub fn complete_inline(&mut self, ticket: RecvTicket, source: PeerId, tag: u64, bytes: &[u8]) {
+        let Some(receive) = self.receives.get_mut(ticket) else {
+            return;
+        };
+        let body = match receive.buffer.take() {
+            Some(mut given) => {
+                given[..bytes.len()].copy_from_slice(bytes);
+                Buffer::given(given, bytes.len()).into()
+            }
+            None => Body::copy_of(bytes),
+        };
+        receive.progress = Progress::Done(Ok(Message { source, tag, body }));
+    }
+
+    /// Hands a body that came in fragments to the receive that waits for it.
+    pub fn complete_body(&mut self, ticket: RecvTicket, source: PeerId, tag: u64, filled: Buffer) {
+        let Some(receive) = self.receives.get_mut(ticket) else {
+            return;
+        };
+        let body = match receive.buffer.take() {
+            Some(mut given) => {
+                given[..filled.len()].copy_from_slice(&filled);
+                Buffer::given(given, filled.len())
+            }
+            None => filled,
+        };
+        receive.progress = Progress::Done(Ok(Message {
+            source,
+            tag,
+            body: body.into(),
+        }));
+    }
+
+    /// The receive now waits for this body. Returns the buffer to put it into, if it brought one.
+    pub fn bind(&mut self, ticket: RecvTicket, link: LinkRef, id: u64) -> Option<Vec<u8>> {
+        let receive = self.receives.get_mut(ticket)?;
+        receive.progress = Progress::Filling { link, id };
+        receive.buffer.take()
+    }
+
+    /// Gives a buffer back to the receive that brought it: the body comes into another one.
+    pub fn unbind_buffer(&mut self, ticket: RecvTicket, buffer: Vec<u8>) {
+        if let Some(receive) = self.receives.get_mut(ticket) {
+            receive.buffer = Some(buffer);
+        }
+    }
+
+    /// A body that nobody has asked for yet is now complete.
+    pub fn complete_arrived(&mut self, key: ArrivedKey, filled: Buffer, charge: Charge) {
+        if let Some(arrived) = self.matcher.get_mut(key)
+            && let Arrived::Pending { link, .. } = *arrived
+        {
+            *arrived = Arrived::Whole {
+                body: filled.into(),
+                link,
+                charge,
+            };
+        }
+    }
+
+    /// Posts a receive. The second value is what the message's connection must be told.
+    pub fn post(&mut self, wanted: Match, buffer: Option<Vec<u8>>) -> (RecvTicket, Option<Taken>) {
+        let mut receive = Receive {
+            buffer,
+            progress: Progress::New,
+        };
+        let Some(envelope) = self.peek(&wanted) else {
+            let ticket = self.receives.insert(receive);
+            let key = self.matcher.post(wanted, ticket);
+            self.progress(ticket, Progress::Waiting(key));
+            return (ticket, None);
+        };
+        if let Some(error) = misfit(&mut receive, envelope, self.posted.limit) {
+            receive.progress = Progress::Done(Err(error));
+            return (self.receives.insert(receive), None);
+        }
+        let (source, tag, arrived) = self.take_first(&wanted).expect("just seen");
+        let ticket = self.receives.insert(receive);
+        match arrived {
+            Arrived::Whole { body, link, charge } => {
+                self.complete_whole(ticket, source, tag, body);
+                (ticket, Some(self.settle(link, charge)))
+            }
+            Arrived::Pending { link, id, .. } => {
+                self.progress(ticket, Progress::Filling { link, id });
+                (ticket, Some(Taken::Bind { link, id, ticket }))
+            }
+        }
+    }
+
+    fn progress(&mut self, ticket: RecvTicket, progress: Progress) {
+        if let Some(receive) = self.receives.get_mut(ticket) {
+            receive.progress = progress;
+        }
+    }
+
+    fn complete_whole(&mut self, ticket: RecvTicket, source: PeerId, tag: u64, body: Body) {
+        let Some(receive) = self.receives.get_mut(ticket) else {
+            return;
+        };
+        let body = match receive.buffer.take() {
+            Some(mut given) => {
+                given[..body.len()].copy_from_slice(&body);
+                Buffer::given(given, body.len()).into()
+            }
+            None => body,
+        };
+        receive.progress = Progress::Done(Ok(Message { source, tag, body }));
+    }
+
+    /// Releases what a message held.
+    pub fn settle(&mut self, link: LinkRef, charge: Charge) -> Taken {
+        self.unmatched.release(charge.unmatched);
+        self.posted.release(charge.posted);
+        Taken::Credit {
+            link,
+            log: charge.log,
+        }
+    }
+
+    fn parked_at(&self, wanted: &Match) -> Option<usize> {
+        self.parked
+            .iter()
+            .position(|parked| wanted.matches(parked.source, parked.tag))
+    }
+
+    #[inline]
+    fn first(&mut self, wanted: &Match) -> Option<(PeerId, u64, &Arrived)> {
+        if !self.parked.is_empty()
+            && let Some(at) = self.parked_at(wanted)
+        {
+            let parked = &self.parked[at];
+            return Some((parked.source, parked.tag, &parked.arrived));
+        }
+        self.matcher.peek(wanted)
+    }
+
+    #[inline]
+    fn take_first(&mut self, wanted: &Match) -> Option<(PeerId, u64, Arrived)> {
+        if !self.parked.is_empty()
+            && let Some(at) = self.parked_at(wanted)
+        {
+            let parked = self.parked.remove(at);
+            return Some((parked.source, parked.tag, parked.arrived));
+        }
+        self.matcher.take(wanted)
+    }
+
+    /// Puts back a message whose receive was withdrawn while it was being filled.
+    pub fn park(&mut self, source: PeerId, tag: u64, link: LinkRef, id: u64, len: u64) {
+        let at = self
+            .parked
+            .partition_point(|parked| parked.source != source || parked.id < id);
+        let arrived = Arrived::Pending { len, link, id };
+        self.parked.insert(
+            at,
+            Parked {
+                source,
+                tag,
+                id,
+                arrived,
+            },
+        );
+    }
+
+    /// A parked message's body is complete.
+    pub fn complete_parked(&mut self, link: LinkRef, id: u64, filled: Buffer, charge: Charge) {
+        let pending = |parked: &&mut Parked| matches!(parked.arrived, Arrived::Pending { link: of, id: its, .. } if of == link && its == id);
+        if let Some(parked) = self.parked.iter_mut().find(pending) {
+            parked.arrived = Arrived::Whole {
+                body: filled.into(),
+                link,
+                charge,
+            };
+        }
+    }
+
+    /// Takes the oldest message that matches, if all of it is here.
+    #[inline]
+    pub fn try_take(&mut self, wanted: &Match) -> Option<(Message, Taken)> {
+        let (_, _, arrived) = self.first(wanted)?;
+        if matches!(arrived, Arrived::Pending { .. }) {
+            return None;
+        }
+        let (source, tag, arrived) = self.take_first(wanted)?;
+        let Arrived::Whole { body, link, charge } = arrived else {
+            return None;
+        };
+        let taken = self.settle(link, charge);
+        Some((Message { source, tag, body }, taken))
+    }
+
+    /// The body that the oldest matching message still waits for, if it is not here yet.
+    pub fn pending(&mut self, wanted: &Match) -> Option<(LinkRef, u64)> {
+        match self.first(wanted)? {
+            (_, _, &Arrived::Pending { link, id, .. }) => Some((link, id)),
+            _ => None,
+        }
+    }
+
+    /// The oldest message that matches, without taking it.
+    pub fn peek(&mut self, wanted: &Match) -> Option<Envelope> {
+        let (source, tag, arrived) = self.first(wanted)?;
+        let (len, complete) = match arrived {
+            Arrived::Whole { body, .. } => (body.len() as u64, true),
+            Arrived::Pending { len, .. } => (*len, false),
+        };
+        Some(Envelope {
+            source,
+            tag,
+            len,
+            complete,
+        })
+    }
+
+    /// Whether a receive has ended, one way or the other.
+    #[inline]
+    pub fn is_done(&mut self, ticket: RecvTicket) -> bool {
+        !matches!(
+            self.receives.get_mut(ticket),
+            Some(Receive {
+                progress: Progress::Waiting(_) | Progress::Filling { .. },
+                ..
+            })
+        )
+    }
+
+    /// The result of a receive that has ended; its ticket is stale from then on.
+    #[inline]
+    pub fn result(&mut self, ticket: RecvTicket) -> Option<Result<Message, RecvError>> {
+        if !self.is_done(ticket) {
+            return None;
+        }
+        match self.receives.remove(ticket)?.progress {
+            Progress::Done(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// Withdraws a receive. If a message has already been given to it, the caller must detach it
+    /// from its body.
+    pub fn cancel(&mut self, ticket: RecvTicket) -> Cancelled {
+        let Some(receive) = self.receives.remove(ticket) else {
+            return Cancelled::Withdrawn(None);
+        };
+        match receive.progress {
+            Progress::New => Cancelled::Withdrawn(receive.buffer),
+            Progress::Waiting(key) => {
+                self.matcher.cancel(key);
+                Cancelled::Withdrawn(receive.buffer)
+            }
+            Progress::Filling { link, id } => Cancelled::Filling {
+                link,
+                id,
+                buffer: receive.buffer,
+            },
+            Progress::Done(result) => Cancelled::Done(result),
+        }
+    }
+
+    /// A connection ended: ends the receives that can only be served by it, and drops messages of
+    /// which only a part has come.
+    pub fn on_link_lost(&mut self, source: PeerId, link: LinkRef) {
+        let receives = &mut self.receives;
+        self.matcher.cancel_from(source, |ticket| {
+            if let Some(receive) = receives.get_mut(ticket) {
+                let error = RecvError::PeerLost {
+                    peer: source,
+                    buffer: receive.buffer.take(),
+                };
+                receive.progress = Progress::Done(Err(error));
+            }
+        });
+        let whole = |arrived: &Arrived| !matches!(arrived, Arrived::Pending { link: of, .. } if *of == link);
+        self.matcher
+            .retain_arrived(source, |arrived| whole(arrived));
+        self.parked.retain(|parked| whole(&parked.arrived));
+    }
+
+    /// The body that a receive waited for will never be complete.
+    pub fn fail(&mut self, ticket: RecvTicket, peer: PeerId) {
+        if let Some(receive) = self.receives.get_mut(ticket) {
+            let error = RecvError::PeerLost {
+                peer,
+                buffer: receive.buffer.take(),
+            };
+            receive.progress = Progress::Done(Err(error));
+        }
+    }
+}
+
+/// What became of a receive that was withdrawn.
+#[derive(Debug)]
+pub(crate) enum Cancelled {
+    Withdrawn(Option<Vec<u8>>),
+    Filling {
+        link: LinkRef,
+        id: u64,
+        buffer: Option<Vec<u8>>,
+    },
+    Done(Result<Message, RecvError>),
+}
+
+/// The error with which a receive must end, if the message does not fit into it.
+fn misfit(receive: &mut Receive, envelope: Envelope, limit: u64) -> Option<RecvError> {
+    match &receive.buffer {
+        Some(buffer) if envelope.len > buffer.len() as u64 => Some(RecvError::TooSmall {
+            envelope,
+            buffer: receive.buffer.take().unwrap_or_default(),
+        }),
+        None if envelope.len > limit => Some(RecvError::TooLarge { envelope, limit }),
+        _ => None,
+    }
+}

@@ -1,0 +1,38 @@
+//! Messages: the sender's log of envelopes and its bodies ([`Outgoing`]), the receiver's side of
+//! it ([`Incoming`]), and what the program sees of arriving messages ([`Mailbox`]).
+
+mod body;
+mod budget;
+mod incoming;
+mod mailbox;
+mod matching;
+mod outgoing;
+mod pool;
+mod spans;
+mod tickets;
+
+pub use body::{Body, Outbound};
+pub(crate) use budget::Budget;
+pub(crate) use incoming::{Inbox, Incoming, LogCredit, Violation};
+pub(crate) use mailbox::{Arrived, Cancelled, LinkRef, Mailbox, Taken};
+pub use mailbox::{Envelope, Message, RecvError, RecvTicket};
+pub use matching::Match;
+pub(crate) use matching::Matcher;
+pub(crate) use outgoing::{Content, Outgoing, SendWindow};
+pub use pool::{Buffer, Pool};
+pub(crate) use spans::Spans;
+pub use tickets::Ticket;
+pub(crate) use tickets::Tickets;
+/// Names a send whose arrival was asked for.
+pub type SendTicket = Ticket;
+
+/// What the log credit charges for an entry, beside its body: the memory that an envelope nobody
+/// has asked for yet takes at the receiver.
+pub(crate) const ENTRY_CHARGE: u64 = 128;
+
+/// Restores a message id from its low 32 bits, as the one nearest to `near`.
+#[inline]
+pub(crate) fn expand_id(low: u32, near: u64) -> u64 {
+    let offset = low.wrapping_sub(near as u32) as i32;
+    near.wrapping_add_signed(i64::from(offset))
+}

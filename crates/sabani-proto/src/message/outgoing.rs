@@ -1,0 +1,586 @@
+//! The sender's side of one peer's messages: the log of envelopes, cut into chunks that fit a
+//! packet, and the bodies that travel beside it.
+//!
+//! Everything accepted stays here until the peer has acknowledged it. At any moment each chunk and
+//! each byte of a body is in exactly one place: unsent, in one packet in flight, waiting to go
+//! again, or acknowledged; so counting bytes is enough to know when a body has arrived.
+
+use std::collections::VecDeque;
+
+use super::{ENTRY_CHARGE, Outbound, Ticket, expand_id};
+use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, INLINE_MAX, Reader};
+
+/// What a packet carries, by name: enough to send it again, cut differently if need be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The chunk of the log that starts with this message.
+    Entries { first_id: u64 },
+    /// Bytes of a message's body.
+    Body { id: u64, offset: u64, len: u32 },
+    /// Leave to send a body.
+    Grant { id: u64 },
+    /// The log's limit, whatever it is by then.
+    LogLimit,
+    /// That the log's limit holds entries back.
+    Blocked,
+    /// Nothing but a reason to answer.
+    Ping,
+    /// A path-MTU probe of this many bytes.
+    Probe { bytes: u32 },
+    /// The end of the connection.
+    Close,
+}
+
+/// A run of entries that goes into one packet.
+#[derive(Debug)]
+struct Chunk {
+    first_id: u64,
+    count: u16,
+    acked: bool,
+    /// Cumulative charge behind its last entry.
+    charge_end: u64,
+    log: Vec<u8>,
+    /// Who wants to know that an inline message has arrived.
+    tickets: Vec<(u64, Ticket)>,
+}
+
+#[derive(Debug)]
+struct OutBody {
+    id: u64,
+    data: Outbound,
+    total: u64,
+    /// Bytes before this have been sent at least once.
+    next: u64,
+    /// Bytes before this may be sent.
+    granted: u64,
+    acked: u64,
+    entry_acked: bool,
+    ticket: Option<Ticket>,
+}
+
+impl OutBody {
+    fn arrived(&self) -> bool {
+        self.entry_acked && self.acked >= self.total
+    }
+
+    fn sendable(&self) -> bool {
+        self.next < self.granted.min(self.total)
+    }
+}
+
+/// What the receiver allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendWindow {
+    /// Largest body sent without being asked for.
+    pub eager_max: u64,
+    /// Most bytes queued towards one peer.
+    pub queue_max: usize,
+    /// Room for a chunk of the log in one packet.
+    pub chunk_max: usize,
+}
+
+/// Messages on their way to one peer.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    next_id: u64,
+    charge: u64,
+    log_limit: u64,
+    chunks: VecDeque<Chunk>,
+    /// How many chunks at the back have never been sent.
+    unsent: usize,
+    bodies: VecDeque<OutBody>,
+    /// Bodies with bytes to send: those that nobody had to ask for, and those that were granted.
+    eager: VecDeque<u64>,
+    granted: VecDeque<u64>,
+    resend: VecDeque<Content>,
+    queued_bytes: usize,
+    spare_logs: Vec<Vec<u8>>,
+    resent: bool,
+    /// Sends that somebody waits to hear of.
+    tickets: usize,
+}
+
+/// Logs kept for reuse: as many as one train of packets empties.
+const SPARE_LOGS: usize = 64;
+
+impl Outgoing {
+    /// Raises the log's limit.
+    pub fn set_log_limit(&mut self, limit: u64) {
+        self.log_limit = self.log_limit.max(limit);
+    }
+
+    /// The limit in force.
+    pub fn log_limit(&self) -> u64 {
+        self.log_limit
+    }
+
+    /// Bytes accepted and not yet acknowledged.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Chunks of the log that wait to be sent for the first time.
+    #[inline]
+    pub fn unsent_chunks(&self) -> usize {
+        self.unsent
+    }
+
+    /// Messages accepted and not yet acknowledged, at most.
+    pub fn pending_messages(&self) -> u64 {
+        self.chunks
+            .front()
+            .map(|chunk| self.next_id - chunk.first_id)
+            .unwrap_or(0)
+            .max(self.bodies.len() as u64)
+    }
+
+    /// Whether everything accepted has been acknowledged.
+    pub fn is_settled(&self) -> bool {
+        self.chunks.is_empty() && self.bodies.is_empty()
+    }
+
+    /// Whether another body of `len` bytes may be queued. A body larger than the whole queue is
+    /// taken when the queue is empty.
+    #[inline]
+    pub fn has_room(&self, len: usize, window: &SendWindow) -> bool {
+        self.queued_bytes == 0 || self.queued_bytes + len <= window.queue_max
+    }
+
+    /// Accepts a small body, copied into the log. The caller has checked [`Outgoing::has_room`].
+    #[inline]
+    pub fn push_inline(
+        &mut self,
+        tag: u64,
+        body: &[u8],
+        ticket: Option<Ticket>,
+        window: &SendWindow,
+    ) {
+        debug_assert!(body.len() <= INLINE_MAX);
+        let entry = Entry {
+            tag,
+            len: body.len() as u64,
+            mode: EntryMode::Inline,
+            body,
+        };
+        let id = self.append(&entry, ENTRY_CHARGE + body.len() as u64, window);
+        if let Some(ticket) = ticket {
+            self.tickets += 1;
+            let chunk = self.chunks.back_mut().expect("append leaves a chunk");
+            chunk.tickets.push((id, ticket));
+        }
+    }
+
+    /// Accepts a body that travels in fragments.
+    pub fn push_body(
+        &mut self,
+        tag: u64,
+        data: Outbound,
+        ticket: Option<Ticket>,
+        window: &SendWindow,
+    ) {
+        let total = data.bytes().len() as u64;
+        self.tickets += usize::from(ticket.is_some());
+        // A body that would use up what is left of the credit asks instead: small ones behind it
+        // must not wait for it.
+        let free = self.log_limit.saturating_sub(self.charge);
+        let eager = total <= window.eager_max && total + ENTRY_CHARGE <= free / 2;
+        let (mode, charge) = if eager {
+            (EntryMode::Eager, ENTRY_CHARGE + total)
+        } else {
+            (EntryMode::Granted, ENTRY_CHARGE)
+        };
+        let entry = Entry {
+            tag,
+            len: total,
+            mode,
+            body: &[],
+        };
+        let id = self.append(&entry, charge, window);
+        self.queued_bytes += data.bytes().len();
+        self.bodies.push_back(OutBody {
+            id,
+            data,
+            total,
+            next: 0,
+            granted: if eager { total } else { 0 },
+            acked: 0,
+            entry_acked: false,
+            ticket,
+        });
+        if eager {
+            self.eager.push_back(id);
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, entry: &Entry<'_>, charge: u64, window: &SendWindow) -> u64 {
+        let len = Entry::MAX_HEADER + entry.body.len();
+        let open = self.unsent > 0
+            && self.chunks.back().is_some_and(|chunk| {
+                chunk.log.len() + len <= window.chunk_max && chunk.count < u16::MAX
+            });
+        if !open {
+            self.chunks.push_back(Chunk {
+                first_id: self.next_id,
+                count: 0,
+                acked: false,
+                charge_end: self.charge,
+                log: self.spare_logs.pop().unwrap_or_default(),
+                tickets: Vec::new(),
+            });
+            self.unsent += 1;
+        }
+        let chunk = self.chunks.back_mut().expect("a chunk is open");
+        let before = chunk.log.len();
+        entry.append(&mut chunk.log);
+        chunk.count += 1;
+        self.charge += charge;
+        chunk.charge_end = self.charge;
+        self.queued_bytes += chunk.log.len() - before;
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Whether the log's limit holds entries back.
+    pub fn is_blocked(&self) -> bool {
+        self.unsent > 0 && self.chunks[self.chunks.len() - self.unsent].charge_end > self.log_limit
+    }
+
+    /// Whether there is anything to send now, as far as credit for memory goes.
+    #[inline]
+    pub fn has_sendable(&self) -> bool {
+        !self.resend.is_empty()
+            || !self.eager.is_empty()
+            || !self.granted.is_empty()
+            || (self.unsent > 0 && !self.is_blocked())
+    }
+
+    /// Queues something to go again.
+    pub fn send_again(&mut self, content: Content, urgent: bool) {
+        self.resent = true;
+        if urgent {
+            self.resend.push_front(content);
+        } else {
+            self.resend.push_back(content);
+        }
+    }
+
+    /// Puts back what did not fit.
+    pub fn put_back(&mut self, content: Content) {
+        self.resend.push_front(content);
+    }
+
+    /// Whether somebody waits to hear that a send has arrived.
+    pub fn has_tickets(&self) -> bool {
+        self.tickets > 0
+    }
+
+    /// Takes the next thing that must go again.
+    pub fn pop_resend(&mut self) -> Option<Content> {
+        self.resend.pop_front()
+    }
+
+    /// Whether something that went before is still worth sending.
+    pub fn still_wants(&self, content: Content) -> bool {
+        match content {
+            Content::Entries { first_id } => self.chunk_at(first_id).is_some(),
+            Content::Body { id, .. } => self.body_at(id).is_some(),
+            _ => true,
+        }
+    }
+
+    /// Whether anything has been sent again since this was last asked.
+    pub fn take_resent(&mut self) -> bool {
+        std::mem::take(&mut self.resent)
+    }
+
+    fn chunk_at(&self, first_id: u64) -> Option<usize> {
+        let front = self.chunks.front()?;
+        if front.first_id == first_id {
+            return Some(0);
+        }
+        self.chunks
+            .binary_search_by_key(&first_id, |chunk| chunk.first_id)
+            .ok()
+    }
+
+    /// The chunk that starts with `first_id`, cut so that its frame takes at most `room` bytes;
+    /// the rest becomes a chunk of its own and goes again behind it. `None` if nothing fits.
+    pub fn entries_again(&mut self, first_id: u64, room: usize) -> Option<Entries<'_>> {
+        let at = self.chunk_at(first_id)?;
+        let room = room.checked_sub(Frame::ENTRIES_HEADER)?;
+        if self.chunks[at].log.len() > room {
+            let rest = self.cut(at, room)?;
+            self.resend.push_front(Content::Entries { first_id: rest });
+        }
+        Some(self.chunks[at].frame())
+    }
+
+    /// Cuts a chunk that has been sent before; returns where the rest starts.
+    fn cut(&mut self, at: usize, room: usize) -> Option<u64> {
+        let chunk = &mut self.chunks[at];
+        let mut reader = Reader(&chunk.log);
+        let (mut kept, mut bytes) = (0, 0);
+        while let Ok(_entry) = Entry::read(&mut reader) {
+            let end = chunk.log.len() - reader.0.len();
+            if end > room {
+                break;
+            }
+            kept += 1;
+            bytes = end;
+        }
+        if kept == 0 {
+            return None;
+        }
+        let rest_id = chunk.first_id + u64::from(kept);
+        let rest = Chunk {
+            first_id: rest_id,
+            count: chunk.count - kept,
+            acked: false,
+            charge_end: chunk.charge_end,
+            log: chunk.log.split_off(bytes),
+            tickets: chunk
+                .tickets
+                .extract_if(.., |(id, _)| *id >= rest_id)
+                .collect(),
+        };
+        chunk.count = kept;
+        self.chunks.insert(at + 1, rest);
+        Some(rest_id)
+    }
+
+    /// The next chunk never sent, if the log's limit and `room` let it go.
+    #[inline]
+    pub fn next_entries(&mut self, room: usize, window: &SendWindow) -> Option<(u64, Entries<'_>)> {
+        if self.unsent == 0 || self.is_blocked() {
+            return None;
+        }
+        let at = self.chunks.len() - self.unsent;
+        let room = room.checked_sub(Frame::ENTRIES_HEADER)?;
+        if self.chunks[at].log.len() > room {
+            // Cut for a larger MTU than the path has now: go out in pieces, but only when a whole
+            // packet is free, for a packet shared with other frames is small for other reasons.
+            if room + 64 < window.chunk_max {
+                return None;
+            }
+            let rest = self.cut(at, room)?;
+            self.resend.push_front(Content::Entries { first_id: rest });
+        }
+        self.unsent -= 1;
+        let chunk = &self.chunks[at];
+        Some((chunk.first_id, chunk.frame()))
+    }
+
+    fn body_at(&self, id: u64) -> Option<usize> {
+        if self.bodies.front()?.id == id {
+            return Some(0);
+        }
+        self.bodies.binary_search_by_key(&id, |body| body.id).ok()
+    }
+
+    /// The next bytes of a body never sent, at most `max` of them: eager ones in turn, then those
+    /// that were granted.
+    #[inline]
+    pub fn next_fragment(&mut self, max: usize) -> Option<(Content, Fragment<'_>)> {
+        loop {
+            let queue = if self.eager.is_empty() {
+                &mut self.granted
+            } else {
+                &mut self.eager
+            };
+            let &id = queue.front()?;
+            let at = match self.bodies.front() {
+                Some(front) if front.id == id => Some(0),
+                _ => self.bodies.binary_search_by_key(&id, |body| body.id).ok(),
+            };
+            let Some(at) = at.filter(|&at| self.bodies[at].sendable()) else {
+                queue.pop_front();
+                continue;
+            };
+            let body = &mut self.bodies[at];
+            let offset = body.next;
+            let len = (body.granted.min(body.total) - offset).min(max as u64);
+            body.next += len;
+            if !body.sendable() {
+                queue.pop_front();
+            }
+            return Some(self.bodies[at].fragment(offset, len));
+        }
+    }
+
+    /// Bytes of a body that went before, at most `max` of them; the rest goes again behind.
+    pub fn fragment_again(
+        &mut self,
+        id: u64,
+        offset: u64,
+        len: u32,
+        max: usize,
+    ) -> Option<(Content, Fragment<'_>)> {
+        let at = self.body_at(id)?;
+        let now = u64::from(len).min(max as u64);
+        if now < u64::from(len) {
+            self.resend.push_front(Content::Body {
+                id,
+                offset: offset + now,
+                len: len - now as u32,
+            });
+        }
+        Some(self.bodies[at].fragment(offset, now))
+    }
+
+    /// Chooses, among the bodies that were granted, the one with the least left to send: a short
+    /// one must not wait for a long one. Costs a look at each of them, once per train.
+    pub fn begin_train(&mut self) {
+        if self.granted.len() < 2 {
+            return;
+        }
+        let left = |id: u64| {
+            self.body_at(id)
+                .map_or(0, |at| self.bodies[at].total - self.bodies[at].next)
+        };
+        let shortest = (0..self.granted.len()).min_by_key(|&at| left(self.granted[at]));
+        self.granted.swap(0, shortest.unwrap_or(0));
+    }
+
+    /// The receiver grants a body.
+    pub fn on_grant(&mut self, id: u32, upto: u64) {
+        let id = expand_id(id, self.next_id);
+        let Some(at) = self.body_at(id) else {
+            return;
+        };
+        let body = &mut self.bodies[at];
+        let was_sendable = body.sendable();
+        body.granted = body.granted.max(upto.min(body.total));
+        if body.sendable() && !was_sendable {
+            self.granted.push_back(id);
+        }
+    }
+
+    /// A chunk has arrived.
+    pub fn on_entries_arrived(&mut self, first_id: u64, done: &mut impl FnMut(Ticket)) {
+        let Some(at) = self.chunk_at(first_id) else {
+            return;
+        };
+        let chunk = &mut self.chunks[at];
+        if std::mem::replace(&mut chunk.acked, true) {
+            return;
+        }
+        let ids = first_id..first_id + u64::from(chunk.count);
+        self.queued_bytes -= chunk.log.len();
+        self.tickets -= chunk.tickets.len();
+        for (_, ticket) in chunk.tickets.drain(..) {
+            done(ticket);
+        }
+        self.recycle();
+        if self.bodies.is_empty() {
+            return;
+        }
+        let mut at = self.bodies.partition_point(|body| body.id < ids.start);
+        while self.bodies.get(at).is_some_and(|body| body.id < ids.end) {
+            self.bodies[at].entry_acked = true;
+            at += usize::from(!self.finish_body(at, done));
+        }
+    }
+
+    /// Drops acknowledged chunks from the front, keeping their memory.
+    fn recycle(&mut self) {
+        while self.chunks.front().is_some_and(|chunk| chunk.acked) {
+            let mut log = self.chunks.pop_front().expect("front is there").log;
+            if self.spare_logs.len() < SPARE_LOGS {
+                log.clear();
+                self.spare_logs.push(log);
+            }
+        }
+    }
+
+    /// Bytes of a body have arrived.
+    #[inline]
+    pub fn on_body_arrived(&mut self, id: u64, len: u32, done: &mut impl FnMut(Ticket)) {
+        if let Some(at) = self.body_at(id) {
+            self.bodies[at].acked += u64::from(len);
+            self.finish_body(at, done);
+        }
+    }
+
+    /// Lets go of a body that has arrived; returns whether it had.
+    fn finish_body(&mut self, at: usize, done: &mut impl FnMut(Ticket)) -> bool {
+        if !self.bodies[at].arrived() {
+            return false;
+        }
+        let body = self.bodies.remove(at).expect("body is there");
+        self.queued_bytes -= body.data.bytes().len();
+        if let Some(ticket) = body.ticket {
+            self.tickets -= 1;
+            done(ticket);
+        }
+        true
+    }
+
+    /// Everybody who still waits to hear that a message has arrived.
+    pub fn drain_tickets(&mut self) -> Vec<Ticket> {
+        let inline = self
+            .chunks
+            .iter_mut()
+            .flat_map(|chunk| chunk.tickets.drain(..));
+        let mut tickets: Vec<_> = inline.map(|(_, ticket)| ticket).collect();
+        self.tickets = 0;
+        tickets.extend(self.bodies.iter_mut().filter_map(|body| body.ticket.take()));
+        tickets
+    }
+
+    /// The body of the only message ever pushed: what a node sends to itself.
+    pub fn take_single(mut self) -> Vec<u8> {
+        if let Some(body) = self.bodies.pop_front() {
+            return match body.data {
+                Outbound::Owned(bytes) => bytes,
+                Outbound::Shared(bytes) => (*bytes).as_ref().to_vec(),
+            };
+        }
+        let log = self
+            .chunks
+            .pop_front()
+            .map(|chunk| chunk.log)
+            .unwrap_or_default();
+        Entry::read(&mut Reader(&log)).map_or(Vec::new(), |entry| entry.body.to_vec())
+    }
+
+    /// Gives memory back while the connection is idle.
+    pub fn shrink(&mut self) {
+        self.spare_logs = Vec::new();
+        self.chunks.shrink_to_fit();
+        self.bodies.shrink_to_fit();
+        self.eager.shrink_to_fit();
+        self.granted.shrink_to_fit();
+        self.resend.shrink_to_fit();
+    }
+}
+
+impl Chunk {
+    #[inline]
+    fn frame(&self) -> Entries<'_> {
+        Entries {
+            first_id: self.first_id as u32,
+            count: self.count,
+            log: &self.log,
+        }
+    }
+}
+
+impl OutBody {
+    #[inline]
+    fn fragment(&self, offset: u64, len: u64) -> (Content, Fragment<'_>) {
+        let (start, end) = (offset as usize, (offset + len) as usize);
+        let content = Content::Body {
+            id: self.id,
+            offset,
+            len: len as u32,
+        };
+        let fragment = Fragment {
+            id: self.id as u32,
+            total: self.total,
+            offset,
+            data: &self.data.bytes()[start..end],
+        };
+        (content, fragment)
+    }
+}

@@ -1,0 +1,118 @@
+//! Buffers for arriving bodies, used again while they are warm.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex};
+
+/// Most buffers kept for use again.
+const KEPT: usize = 64;
+/// Most bytes kept for use again.
+const KEPT_BYTES: usize = 32 << 20;
+
+#[derive(Debug, Default)]
+struct Kept {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Takes back the buffers of messages that the program has dropped: fresh memory would have to be
+/// faulted in and cleared, which takes longer than receiving into it.
+#[derive(Clone, Debug, Default)]
+pub struct Pool(Arc<Mutex<Kept>>);
+
+impl Pool {
+    /// A buffer of `len` bytes. Its bytes are initialised, with zeros or with what an earlier
+    /// message of this process left in them.
+    pub fn take(&self, len: usize) -> Buffer {
+        let bytes = self.reuse(len).unwrap_or_else(|| vec![0; len]);
+        Buffer {
+            bytes,
+            len,
+            pool: Some(self.clone()),
+        }
+    }
+
+    fn reuse(&self, len: usize) -> Option<Vec<u8>> {
+        let mut kept = self.0.lock().ok()?;
+        // The newest that fits without wasting more than it holds.
+        let fits = |buffer: &Vec<u8>| buffer.len() >= len && buffer.len() / 4 <= len;
+        let at = kept.buffers.iter().rposition(fits)?;
+        let bytes = kept.buffers.swap_remove(at);
+        kept.bytes -= bytes.len();
+        Some(bytes)
+    }
+
+    fn give_back(&self, bytes: Vec<u8>) {
+        if bytes.len() > KEPT_BYTES {
+            return;
+        }
+        let Ok(mut kept) = self.0.lock() else {
+            return;
+        };
+        kept.bytes += bytes.len();
+        kept.buffers.push(bytes);
+        while kept.buffers.len() > KEPT || kept.bytes > KEPT_BYTES {
+            let oldest = kept.buffers.remove(0);
+            kept.bytes -= oldest.len();
+        }
+    }
+}
+
+/// Bytes of an arrived body; goes back to its pool when dropped.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    len: usize,
+    pool: Option<Pool>,
+}
+
+impl Buffer {
+    /// A buffer that the program handed over: used as it is, and never pooled.
+    pub(crate) fn given(bytes: Vec<u8>, len: usize) -> Self {
+        debug_assert!(len <= bytes.len());
+        Buffer {
+            bytes,
+            len,
+            pool: None,
+        }
+    }
+
+    /// Whether the buffer came from a pool, not from the program.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    /// The program's own buffer, at the length it had.
+    pub(crate) fn into_given(mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// The bytes as a vector of their own; no copy.
+    pub fn into_vec(mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.truncate(self.len);
+        self.pool = None;
+        bytes
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.len]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool.take() {
+            pool.give_back(std::mem::take(&mut self.bytes));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which bytes of a body have come.
+
+/// A prefix, and spans beyond it in ascending order.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    prefix: u64,
+    beyond: Vec<(u64, u64)>,
+}
+
+impl Spans {
+    /// Adds `[start, end)`; returns whether any of it was missing.
+    #[inline]
+    pub fn insert(&mut self, start: u64, end: u64) -> bool {
+        if start <= self.prefix && self.beyond.is_empty() {
+            let new = end > self.prefix;
+            self.prefix = self.prefix.max(end);
+            return new;
+        }
+        self.insert_beyond(start, end)
+    }
+
+    fn insert_beyond(&mut self, mut start: u64, mut end: u64) -> bool {
+        if end <= self.prefix || start >= end {
+            return false;
+        }
+        start = start.max(self.prefix);
+        let from = self.beyond.partition_point(|&(_, e)| e < start);
+        let to = self.beyond.partition_point(|&(s, _)| s <= end);
+        if let Some(&(s, e)) = self.beyond[from..to].first() {
+            if s <= start && end <= e {
+                return false;
+            }
+            start = start.min(s);
+            end = end.max(self.beyond[to - 1].1);
+        }
+        self.beyond.splice(from..to, [(start, end)]);
+        if self.beyond[0].0 <= self.prefix {
+            self.prefix = self.beyond.remove(0).1;
+        }
+        true
+    }
+
+    /// Whether every byte before `total` has come.
+    #[inline]
+    pub fn covers(&self, total: u64) -> bool {
+        self.prefix >= total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spans;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_bitmap(spans in prop::collection::vec((0u64..200, 0u64..40), 1..60)) {
+            let mut set = Spans::default();
+            let mut bitmap = [false; 256];
+            for (start, len) in spans {
+                let range = start as usize..(start + len) as usize;
+                let new = bitmap[range.clone()].iter().any(|&seen| !seen);
+                bitmap[range].fill(true);
+                prop_assert_eq!(set.insert(start, start + len), new);
+                let prefix = bitmap.iter().position(|&seen| !seen).unwrap_or(256) as u64;
+                prop_assert!(set.covers(prefix));
+                prop_assert!(!set.covers(prefix + 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,602 @@
+//! Making connections (U13): three messages, begun by either side or both, that prove the job key,
+//! the address and a fresh incarnation before anything changes.
+//!
+//! 1. `Init`: the initiator's hello, sealed under the job key. Padded, so that the answer is never
+//!    larger than what it answers.
+//! 2. `Reply`: the responder's hello, under fresh keys. The responder keeps a bounded number of
+//!    such half-open connections; an established one is untouched.
+//! 3. The first data packet that opens under the fresh keys proves that the initiator is alive and
+//!    reachable where it says: only now does the new connection take the place of an old one.
+
+use super::peers::{Link, Target};
+use super::session::{Established, Path, Session};
+use super::{Node, PeerLost};
+use crate::PeerId;
+use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM, datagram_cost};
+use crate::error::ConnectError;
+use crate::event::Event;
+use crate::message::LogCredit;
+use crate::seal::{HandshakeError, Initiator, Responder, SealRx, SealTx};
+use crate::wire::{
+    ConnectionId, Hello, Init, Kind, Prelude, Reject, RejectReason, VERSION, VERSION_MIN, Writer,
+};
+
+/// What binds the handshake to this protocol and version.
+const PROLOGUE: &[u8] = &[b's', b'a', b'b', b'a', b'n', b'i', VERSION];
+/// First wait for an answer; doubles up to [`RETRY_MAX_NS`].
+const RETRY_NS: u64 = 20_000_000;
+const RETRY_MAX_NS: u64 = 1_000_000_000;
+/// Attempts that carry a full-size packet, to prove that the path takes it.
+const FULL_SIZE_TRIES: u32 = 2;
+/// In a simultaneous opening the lower id's attempt wins, until it has gone unanswered this often.
+const YIELD_AFTER: u32 = 4;
+/// Half-open connections kept; beyond, the oldest is dropped.
+const HALF_OPEN_MAX: usize = 256;
+const HALF_OPEN_NS: u64 = 5_000_000_000;
+/// Handshake packets waiting to be sent; more are dropped as if lost.
+const OUTBOX_MAX: usize = 1_024;
+/// Largest share of the socket's buffer that a peer may use before it has been seen to send.
+const STANDING_WINDOW: u64 = 256 << 10;
+const STANDING_LEAST: u64 = 2;
+
+/// A handshake packet on its way out.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub path: Path,
+    pub bytes: Vec<u8>,
+}
+
+/// A handshake that this side began.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    initiator: Initiator,
+    pub local: ConnectionId,
+    /// Random number that answers must echo.
+    nonce: u64,
+    message: Vec<u8>,
+    cookie: [u8; Init::COOKIE_LEN],
+    pub log_credit: LogCredit,
+    tries: u32,
+    began_ns: u64,
+    pub next_ns: u64,
+    hint: Option<Reject>,
+}
+
+/// A handshake that the other side began, until it has proven itself.
+#[derive(Debug)]
+pub(crate) struct HalfOpen {
+    hello: Hello,
+    tx: SealTx,
+    rx: SealRx,
+    log_credit: LogCredit,
+    reply: Vec<u8>,
+    expires_ns: u64,
+}
+
+impl Node {
+    /// Makes sure that there is a link to the peer: an open one, or an attempt.
+    pub(super) fn ensure_link(&mut self, index: u32, now_ns: u64) {
+        if self.peers[index].link.is_some() {
+            return;
+        }
+        let id = self.peers[index].id;
+        let local = self
+            .peers
+            .new_slot(Target::Attempt(index), &mut self.entropy);
+        let log_credit = self.first_log_credit();
+        let hello = self.hello(id, local, log_credit.limit());
+        let mut message = Vec::new();
+        let initiator = Initiator::start(
+            &self.hub.config.mode,
+            PROLOGUE,
+            &hello.encode(),
+            &mut self.entropy,
+            &mut message,
+        )
+        .expect("a hello fits into a handshake message");
+        let attempt = Attempt {
+            initiator,
+            local,
+            nonce: self.entropy.next_u64() & Prelude::MAX_PACKET_NUMBER,
+            message,
+            cookie: [0; Init::COOKIE_LEN],
+            log_credit,
+            tries: 0,
+            began_ns: now_ns,
+            next_ns: now_ns,
+            hint: None,
+        };
+        self.peers[index].link = Some(Box::new(Link {
+            attempt: Some(Box::new(attempt)),
+            ..Link::default()
+        }));
+        self.retry_handshake(index, now_ns);
+        self.arm(index, now_ns);
+    }
+
+    /// Memory that a new peer's small messages may take at once.
+    fn first_log_credit(&mut self) -> LogCredit {
+        let config = &self.hub.config;
+        LogCredit::reserve(
+            config.log_window,
+            config.log_window_max,
+            &mut self.hub.mailbox,
+        )
+    }
+
+    fn hello(&self, receiver: PeerId, connection: ConnectionId, log_limit: u64) -> Hello {
+        let config = &self.hub.config;
+        let standing = config.socket_buffer_bytes / 4 / (self.peers.len() as u64 + 1);
+        let packet = u64::from(datagram_cost(config.max_datagram));
+        let most = STANDING_WINDOW.min(u64::from(config.window_max));
+        Hello {
+            sender: config.id,
+            receiver,
+            incarnation: self.incarnation,
+            connection,
+            features: 0,
+            window: standing.clamp(STANDING_LEAST * packet, most.max(STANDING_LEAST * packet))
+                as u32,
+            ack_delay_us: (config.max_ack_delay_ns / 1_000) as u32,
+            log_limit,
+            max_datagram: config.max_datagram as u32,
+        }
+    }
+
+    /// Sends the first message, again; or gives up.
+    pub(super) fn retry_handshake(&mut self, index: u32, now_ns: u64) {
+        let timeout = self.hub.config.connect_timeout_ns;
+        let full = self.hub.config.max_datagram.min(DEFAULT_DATAGRAM);
+        let peer = &mut self.peers[index];
+        let path = Path {
+            peer: peer.addr,
+            local: peer.local,
+        };
+        let Some(attempt) = peer.link.as_mut().and_then(|link| link.attempt.as_mut()) else {
+            return;
+        };
+        if now_ns >= attempt.began_ns + timeout {
+            let why = attempt.failure(timeout);
+            self.lose(index, PeerLost::Unreachable(why));
+            return;
+        }
+        let size = if attempt.tries < FULL_SIZE_TRIES {
+            full
+        } else {
+            BASE_DATAGRAM
+        };
+        let bytes = attempt.packet(size, self.hub.config.mode.is_sealed());
+        let wait = (RETRY_NS << attempt.tries.min(10)).min(RETRY_MAX_NS);
+        attempt.next_ns = (now_ns + wait).min(attempt.began_ns + timeout);
+        attempt.tries += 1;
+        self.post_letter(path, bytes);
+    }
+
+    pub(super) fn post_letter(&mut self, path: Path, bytes: Vec<u8>) {
+        if self.outbox.len() < OUTBOX_MAX && !bytes.is_empty() {
+            self.outbox.push_back(Letter { path, bytes });
+        }
+    }
+
+    /// A first message. Costs symmetric cryptography until it has proven the job key.
+    pub(super) fn handle_init(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        version: u8,
+        datagram: &[u8],
+    ) {
+        if datagram.len() < BASE_DATAGRAM || self.closing {
+            self.dropped.malformed += 1;
+            return;
+        }
+        let Ok(init) = Init::parse(&datagram[Prelude::LEN..]) else {
+            self.dropped.malformed += 1;
+            return;
+        };
+        let answer = self.judge_init(now_ns, path, prelude, version, &init, datagram.len());
+        if let Err(reason) = answer {
+            self.dropped.rejected += 1;
+            let sealed = self.hub.config.mode.is_sealed();
+            let body = Reject::new(reason, sealed).encode();
+            self.post_letter(
+                path,
+                short_packet(Kind::Reject, prelude.packet_number, &body),
+            );
+        }
+    }
+
+    fn judge_init(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        version: u8,
+        init: &Init<'_>,
+        size: usize,
+    ) -> Result<(), RejectReason> {
+        let (oldest, newest) = init.versions;
+        if version != VERSION || oldest > VERSION || newest < VERSION_MIN {
+            return Err(RejectReason::Version);
+        }
+        if init.sealed != self.hub.config.mode.is_sealed() {
+            return Err(RejectReason::Mode);
+        }
+        self.expire_half_open(now_ns);
+        if self.peers.half_open() >= self.hub.config.cookie_above
+            && !self
+                .cookies
+                .verify(now_ns, path.peer, init.message, &init.cookie)
+        {
+            self.dropped.cookies += 1;
+            let cookie = self.cookies.issue(now_ns, path.peer, init.message);
+            self.post_letter(
+                path,
+                short_packet(Kind::Cookie, prelude.packet_number, &cookie),
+            );
+            return Ok(());
+        }
+        let opened = Responder::open(&self.hub.config.mode, PROLOGUE, init.message);
+        let (hello, responder) = match opened {
+            Ok((payload, responder)) => match Hello::decode(&payload) {
+                Ok(hello) => (hello, responder),
+                Err(_) => return Ok(self.dropped.malformed += 1),
+            },
+            Err(HandshakeError::WrongKey) => return Err(RejectReason::Key),
+            Err(_) => return Ok(self.dropped.malformed += 1),
+        };
+        if hello.receiver != self.id() || hello.sender == self.id() {
+            return Err(RejectReason::WrongPeer);
+        }
+        self.answer_init(now_ns, path, prelude, &hello, responder, size)
+    }
+
+    /// A first message that proved the job key: answer it, unless it is old or not wanted.
+    fn answer_init(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        hello: &Hello,
+        responder: Responder,
+        size: usize,
+    ) -> Result<(), RejectReason> {
+        let same = |half: &HalfOpen| {
+            half.hello.sender == hello.sender && half.hello.connection == hello.connection
+        };
+        let repeated = self.peers.half_opens().find(|(_, half)| same(half));
+        if let Some(reply) = repeated.map(|(_, half)| half.reply.clone()) {
+            self.post_letter(path, reply);
+            return Ok(());
+        }
+        match self.peers.index(hello.sender) {
+            Some(index) => {
+                let peer = &self.peers[index];
+                let current = peer
+                    .session()
+                    .is_some_and(|session| session.remote == hello.connection);
+                if current || self.mine_wins(index) {
+                    return Ok(());
+                }
+            }
+            None if !self.hub.config.accept_unknown
+                || self.peers.len() >= self.hub.config.max_peers =>
+            {
+                return Err(RejectReason::Full);
+            }
+            None => {}
+        }
+        self.make_half_open(now_ns, path, prelude, hello, responder, size);
+        Ok(())
+    }
+
+    /// Whether an attempt of this side's takes precedence over the peer's.
+    fn mine_wins(&self, index: u32) -> bool {
+        let peer = &self.peers[index];
+        let attempt = peer.link.as_ref().and_then(|link| link.attempt.as_ref());
+        self.id() < peer.id && attempt.is_some_and(|attempt| attempt.tries < YIELD_AFTER)
+    }
+
+    fn make_half_open(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        hello: &Hello,
+        responder: Responder,
+        size: usize,
+    ) {
+        let local = self.peers.new_slot(Target::Reserved, &mut self.entropy);
+        let mut log_credit = self.first_log_credit();
+        let mine = self.hello(hello.sender, local, log_credit.limit());
+        let mut message = Vec::new();
+        let Ok((tx, rx)) = responder.reply(&mine.encode(), &mut self.entropy, &mut message) else {
+            self.peers.free_slot(local);
+            log_credit.release(&mut self.hub.mailbox);
+            return;
+        };
+        let reply = reply_packet(hello.connection, prelude.packet_number, &message, size);
+        self.post_letter(path, reply.clone());
+        let half = HalfOpen {
+            hello: *hello,
+            tx,
+            rx,
+            log_credit,
+            reply,
+            expires_ns: now_ns + HALF_OPEN_NS,
+        };
+        self.peers.set_half_open(local, half);
+    }
+
+    fn expire_half_open(&mut self, now_ns: u64) {
+        if self.peers.half_open() == 0 {
+            return;
+        }
+        let full = self.peers.half_open() >= HALF_OPEN_MAX;
+        let oldest = self
+            .peers
+            .half_opens()
+            .map(|(_, half)| half.expires_ns)
+            .min();
+        let until = if full { oldest.unwrap_or(0) } else { 0 }.max(now_ns);
+        let old = self
+            .peers
+            .half_opens()
+            .filter(|(_, half)| half.expires_ns <= until);
+        let old: Vec<_> = old.map(|(id, _)| id).collect();
+        for id in old {
+            if let Target::HalfOpen(mut half) = self.peers.free_slot(id) {
+                half.log_credit.release(&mut self.hub.mailbox);
+            }
+        }
+    }
+
+    /// The answer to an attempt of this side's.
+    pub(super) fn handle_reply(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        datagram: &[u8],
+    ) -> Option<u32> {
+        let Some(&mut Target::Attempt(index)) = self.peers.target(prelude.connection) else {
+            self.dropped.unknown_connection += 1;
+            return None;
+        };
+        let config = &self.hub.config;
+        let peer = &mut self.peers[index];
+        let link = peer.link.as_mut()?;
+        let attempt = link.attempt.as_mut()?;
+        let finished =
+            read_reply(datagram).and_then(|message| attempt.initiator.finish(message).ok());
+        let Some((payload, tx, rx)) = finished else {
+            self.dropped.forged += 1;
+            return None;
+        };
+        let hello = Hello::decode(&payload)
+            .ok()
+            .filter(|hello| hello.sender == peer.id && hello.receiver == config.id)?;
+        let log_credit = link.attempt.take()?.log_credit;
+        let made = Established {
+            tx,
+            rx,
+            local: prelude.connection,
+            hello,
+            log_credit,
+            datagram: datagram.len(),
+        };
+        peer.addr = path.peer;
+        peer.local = path.local;
+        self.peers.open_slot(prelude.connection, index);
+        self.establish(index, made, now_ns);
+        // The third message, if nothing else goes.
+        self.peers[index].session_mut()?.ping();
+        self.enqueue(index);
+        Some(index)
+    }
+
+    /// A packet on a half-open connection: if it opens, the initiator has proven itself.
+    pub(super) fn handle_first_data(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        datagram: &mut [u8],
+    ) -> Option<u32> {
+        let Some(Target::HalfOpen(half)) = self.peers.target(prelude.connection) else {
+            return None;
+        };
+        let (head, sealed) = datagram.split_at_mut(Prelude::LEN);
+        // Opened on a copy: the packet is opened again, in place, by the open connection.
+        if half
+            .rx
+            .open(prelude.packet_number, head, &mut sealed.to_vec())
+            .is_err()
+        {
+            self.dropped.forged += 1;
+            return None;
+        }
+        let sender = half.hello.sender;
+        let index = match self.peers.index(sender) {
+            Some(index) => index,
+            None => self.peers.add(sender, path.peer),
+        };
+        let Some(Target::HalfOpen(half)) = self.peers.open_slot(prelude.connection, index) else {
+            return None;
+        };
+        self.displace(index, &half.hello);
+        let peer = &mut self.peers[index];
+        peer.addr = path.peer;
+        peer.local = path.local;
+        let made = Established {
+            tx: half.tx,
+            rx: half.rx,
+            local: prelude.connection,
+            datagram: half.reply.len(),
+            log_credit: half.log_credit,
+            hello: half.hello,
+        };
+        self.establish(index, made, now_ns);
+        self.handle_data(now_ns, path, prelude, datagram)
+    }
+
+    /// Ends the connection that a new one replaces, or the attempt that it makes superfluous.
+    fn displace(&mut self, index: u32, hello: &Hello) {
+        let peer = &mut self.peers[index];
+        if let Some(session) = peer.session() {
+            let why = if session.incarnation == hello.incarnation {
+                PeerLost::Closed
+            } else {
+                PeerLost::Restarted
+            };
+            self.lose(index, why);
+        } else if let Some(link) = peer.link.as_mut()
+            && let Some(mut attempt) = link.attempt.take()
+        {
+            self.peers.free_slot(attempt.local);
+            attempt.log_credit.release(&mut self.hub.mailbox);
+        }
+    }
+
+    fn establish(&mut self, index: u32, made: Established, now_ns: u64) {
+        let hello = made.hello;
+        let secrets = self.hub.config.key_log.then(|| key_log_line(&made));
+        let session = Session::new(made, &self.hub.config, now_ns);
+        let peer = &mut self.peers[index];
+        let link = peer.link.get_or_insert_default();
+        link.outgoing.set_log_limit(hello.log_limit);
+        link.attempt = None;
+        link.session = Some(session);
+        peer.farewell = false;
+        peer.timer_at_ns = u64::MAX;
+        let peer = peer.id;
+        if let Some(line) = secrets {
+            self.hub.push_event(Event::Secrets { peer, line });
+        }
+        tracing::info!(%peer, incarnation = hello.incarnation, "connected");
+        self.hub.push_event(Event::Connected {
+            peer,
+            incarnation: hello.incarnation,
+        });
+        self.enqueue(index);
+        self.arm(index, now_ns);
+    }
+
+    fn attempt_with_nonce(&mut self, path: Path, nonce: u64) -> Option<(u32, &mut Attempt)> {
+        let index = self.peers.indices().find(|&index| {
+            let peer = &self.peers[index];
+            let attempt = peer.link.as_ref().and_then(|link| link.attempt.as_ref());
+            peer.addr == path.peer && attempt.is_some_and(|attempt| attempt.nonce == nonce)
+        })?;
+        let attempt = self.peers[index].link.as_mut()?.attempt.as_mut()?;
+        Some((index, attempt))
+    }
+
+    /// The peer is busy and wants proof of this side's address.
+    pub(super) fn handle_cookie(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        datagram: &[u8],
+    ) {
+        let cookie = datagram[Prelude::LEN..].first_chunk().copied();
+        if let Some(cookie) = cookie
+            && let Some((index, attempt)) = self.attempt_with_nonce(path, prelude.packet_number)
+            && attempt.cookie != cookie
+        {
+            attempt.cookie = cookie;
+            self.retry_handshake(index, now_ns);
+        }
+    }
+
+    /// The peer says why it can't talk to us: kept for the error message, believed for nothing.
+    pub(super) fn handle_reject(&mut self, path: Path, prelude: &Prelude, datagram: &[u8]) {
+        if let Ok(reject) = Reject::parse(&datagram[Prelude::LEN..])
+            && let Some((_, attempt)) = self.attempt_with_nonce(path, prelude.packet_number)
+        {
+            attempt.hint = Some(reject);
+        }
+    }
+}
+
+impl Attempt {
+    fn packet(&self, size: usize, sealed: bool) -> Vec<u8> {
+        let prelude = Prelude {
+            kind: Kind::Init,
+            flags: 0,
+            packet_number: self.nonce,
+            connection: ConnectionId::default(),
+        };
+        let mut bytes = vec![0; size];
+        bytes[..Prelude::LEN].copy_from_slice(&prelude.encode());
+        let init = Init {
+            versions: (VERSION_MIN, VERSION),
+            sealed,
+            cookie: self.cookie,
+            message: &self.message,
+        };
+        init.write(&mut Writer::new(&mut bytes[Prelude::LEN..]));
+        bytes
+    }
+
+    fn failure(&self, timeout_ns: u64) -> ConnectError {
+        match self.hint {
+            Some(reject) => ConnectError::Rejected {
+                reason: reject.reason,
+                versions: reject.versions,
+                sealed: reject.sealed,
+            },
+            None => ConnectError::NoAnswer(std::time::Duration::from_nanos(timeout_ns)),
+        }
+    }
+}
+
+/// A packet without a connection: the answer to a first message, named by its nonce.
+fn short_packet(kind: Kind, nonce: u64, body: &[u8]) -> Vec<u8> {
+    let prelude = Prelude {
+        kind,
+        flags: 0,
+        packet_number: nonce,
+        connection: ConnectionId::default(),
+    };
+    [&prelude.encode()[..], body].concat()
+}
+
+/// The second message, padded to the size of the first: what came that way fits back.
+fn reply_packet(connection: ConnectionId, nonce: u64, message: &[u8], size: usize) -> Vec<u8> {
+    let prelude = Prelude {
+        kind: Kind::Reply,
+        flags: 0,
+        packet_number: nonce,
+        connection,
+    };
+    let mut bytes = vec![0; size];
+    bytes[..Prelude::LEN].copy_from_slice(&prelude.encode());
+    let mut out = Writer::new(&mut bytes[Prelude::LEN..]);
+    out.u32(message.len() as u32);
+    out.put(message);
+    bytes
+}
+
+fn read_reply(datagram: &[u8]) -> Option<&[u8]> {
+    let (len, rest) = datagram[Prelude::LEN..].split_first_chunk::<4>()?;
+    rest.get(..u32::from_le_bytes(*len) as usize)
+}
+
+/// One line of a key log: connection ids and first traffic secrets, for decrypting a capture.
+fn key_log_line(made: &Established) -> String {
+    let hex = |secret: Option<&[u8; 32]>| -> String {
+        secret.map_or("-".into(), |bytes| {
+            bytes.iter().map(|b| format!("{b:02x}")).collect()
+        })
+    };
+    format!(
+        "SABANI {:016x} {:016x} {} {}",
+        made.local.0,
+        made.hello.connection.0,
+        hex(made.tx.log_secret()),
+        hex(made.rx.log_secret())
+    )
+}

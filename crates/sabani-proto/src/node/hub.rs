@@ -1,0 +1,64 @@
+//! What all connections of a node share.
+
+use std::collections::VecDeque;
+
+use crate::error::PeerLost;
+use crate::event::Event;
+use crate::message::{Content, Mailbox, Tickets};
+use crate::stats::Counters;
+use crate::{Config, channel::Fate};
+
+/// Events that nobody fetches are dropped, oldest first, beyond this many.
+const MAX_EVENTS: usize = 4_096;
+
+/// What became of a send whose arrival was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SendState {
+    Pending,
+    Arrived,
+    Lost(PeerLost),
+}
+
+/// State that connections share, and scratch space for building packets.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub config: Config,
+    pub mailbox: Mailbox,
+    pub sends: Tickets<SendState>,
+    /// Window to tell peers: a share of the socket's buffer.
+    pub window: u32,
+    /// Packets in one train, at most.
+    pub train_packets: usize,
+    pub contents: Vec<Content>,
+    pub fates: Vec<(Fate, Content)>,
+    /// Counters of connections that have ended.
+    pub past: Counters,
+    events: VecDeque<Event>,
+}
+
+impl Hub {
+    pub fn new(config: Config, seed: u64) -> Self {
+        Hub {
+            mailbox: Mailbox::new(seed, config.memory_bytes),
+            sends: Tickets::default(),
+            window: config.window_max,
+            train_packets: 64,
+            contents: Vec::new(),
+            fates: Vec::new(),
+            past: Counters::default(),
+            events: VecDeque::new(),
+            config,
+        }
+    }
+
+    pub fn push_event(&mut self, event: Event) {
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    pub fn pop_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}

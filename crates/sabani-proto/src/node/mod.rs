@@ -1,0 +1,612 @@
+//! The node: every peer of one process, driven by the contract at the crate's root.
+
+mod handshake;
+mod hub;
+mod peers;
+mod receive;
+mod session;
+mod transmit;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::SocketAddr;
+
+use crate::channel::datagram_cost;
+use crate::error::{PeerLost, SendError};
+use crate::event::Event;
+use crate::message::{
+    Arrived, Cancelled, Envelope, Inbox, LinkRef, Match, Message, Outbound, Pool, RecvError,
+    RecvTicket, SendTicket, Taken,
+};
+use crate::seal::{CookieJar, Entropy};
+use crate::stats::{Dropped, Limit, LinkState, NodeStats, PeerStats};
+use crate::wire::{CloseReason, INLINE_MAX};
+use crate::{Config, PeerId};
+use hub::{Hub, SendState};
+use peers::{Link, Peers};
+pub use transmit::Transmit;
+
+/// Missing a deadline by more than this means that this process was kept from running.
+const STALL_NS: u64 = 20_000_000;
+/// How often the share of the socket's buffer that a peer gets is looked at again.
+const SHARE_EVERY_NS: u64 = 10_000_000;
+/// A peer that sent something this recently counts when the socket's buffer is shared out.
+const ACTIVE_NS: u64 = 100_000_000;
+
+/// One process's end of all its connections. See the crate's driving contract.
+#[derive(Debug)]
+pub struct Node {
+    incarnation: u64,
+    peers: Peers,
+    hub: Hub,
+    /// Peers that may have something to send.
+    queue: VecDeque<u32>,
+    timers: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Handshake packets to send.
+    outbox: VecDeque<handshake::Letter>,
+    entropy: Entropy,
+    cookies: CookieJar,
+    clock: Clock,
+    share_at_ns: u64,
+    next_stray_ns: u64,
+    dropped: Dropped,
+    closing: bool,
+}
+
+/// Time as this process has lived it: stalls of its own are left out.
+#[derive(Debug, Default)]
+struct Clock {
+    stalled_ns: u64,
+    /// When the node asked to be called, in real time.
+    promised_ns: Option<u64>,
+}
+
+impl Clock {
+    /// Lived time; a deadline missed by far counts as a stall.
+    #[inline]
+    fn lived(&mut self, now_ns: u64) -> u64 {
+        if let Some(promised) = self.promised_ns
+            && now_ns > promised + STALL_NS
+        {
+            self.stalled_ns += now_ns - promised;
+            self.promised_ns = None;
+        }
+        now_ns - self.stalled_ns
+    }
+}
+
+impl Node {
+    /// A node without peers. `seed` must be fresh randomness: keys and identifiers come from it.
+    pub fn new(config: Config, seed: [u8; 32], _now_ns: u64) -> Self {
+        let mut entropy = Entropy::from_seed(seed);
+        let cookies = CookieJar::new(&mut entropy);
+        Node {
+            incarnation: entropy.next_u64(),
+            peers: Peers::default(),
+            hub: Hub::new(config, entropy.next_u64()),
+            queue: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            outbox: VecDeque::new(),
+            cookies,
+            entropy,
+            clock: Clock::default(),
+            share_at_ns: 0,
+            next_stray_ns: 0,
+            dropped: Dropped::default(),
+            closing: false,
+        }
+    }
+
+    /// This process's id.
+    pub fn id(&self) -> PeerId {
+        self.hub.config.id
+    }
+
+    /// The random number that names this life of the process.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// How the node behaves.
+    pub fn config(&self) -> &Config {
+        &self.hub.config
+    }
+
+    /// Buffers of arriving messages; see [`Pool`].
+    pub fn pool(&self) -> &Pool {
+        &self.hub.mailbox.pool
+    }
+
+    /// Adds a peer, or corrects the address of one that has no connection.
+    pub fn add_peer(&mut self, peer: PeerId, addr: SocketAddr) {
+        self.peers.add(peer, addr);
+    }
+
+    /// Peers known.
+    pub fn peer_ids(&self) -> impl Iterator<Item = PeerId> + '_ {
+        self.peers.iter().map(|peer| peer.id)
+    }
+
+    /// Begins a connection, unless there is one or one is being made.
+    ///
+    /// # Errors
+    /// [`SendError::UnknownPeer`].
+    pub fn connect(&mut self, now_ns: u64, peer: PeerId) -> Result<(), SendError> {
+        let now_ns = self.clock.lived(now_ns);
+        let index = self.peers.index(peer).ok_or(SendError::UnknownPeer(peer))?;
+        self.ensure_link(index, now_ns);
+        Ok(())
+    }
+
+    /// Accepts a message for sending; it is kept until the peer has acknowledged it. `want_ticket`:
+    /// [`Node::take_sent`] will tell when the peer's library has it.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was taken then.
+    #[inline]
+    pub fn send(
+        &mut self,
+        now_ns: u64,
+        to: PeerId,
+        tag: u64,
+        body: Outbound,
+        want_ticket: bool,
+    ) -> Result<Option<SendTicket>, SendError> {
+        let len = body.bytes().len();
+        self.send_with(now_ns, to, tag, len, want_ticket, |link, window, ticket| {
+            if len <= INLINE_MAX {
+                link.outgoing.push_inline(tag, body.bytes(), ticket, window);
+            } else {
+                link.outgoing.push_body(tag, body, ticket, window);
+            }
+        })
+    }
+
+    /// Like [`Node::send`], for a body that is copied: cheapest for small ones.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was taken then.
+    #[inline]
+    pub fn send_copy(
+        &mut self,
+        now_ns: u64,
+        to: PeerId,
+        tag: u64,
+        body: &[u8],
+        want_ticket: bool,
+    ) -> Result<Option<SendTicket>, SendError> {
+        if body.len() > INLINE_MAX {
+            return self.send(now_ns, to, tag, body.to_vec().into(), want_ticket);
+        }
+        self.send_with(
+            now_ns,
+            to,
+            tag,
+            body.len(),
+            want_ticket,
+            |link, window, ticket| {
+                link.outgoing.push_inline(tag, body, ticket, window);
+            },
+        )
+    }
+
+    #[inline]
+    fn send_with(
+        &mut self,
+        now_ns: u64,
+        to: PeerId,
+        tag: u64,
+        len: usize,
+        want_ticket: bool,
+        push: impl FnOnce(&mut Link, &crate::message::SendWindow, Option<SendTicket>),
+    ) -> Result<Option<SendTicket>, SendError> {
+        if self.closing {
+            return Err(SendError::Closed);
+        }
+        if to == self.hub.config.id {
+            return Ok(self.send_to_self(tag, len, want_ticket, push));
+        }
+        let index = self.peers.index(to).ok_or(SendError::UnknownPeer(to))?;
+        if self.peers[index].link.is_none() {
+            let now_ns = self.clock.lived(now_ns);
+            self.ensure_link(index, now_ns);
+        }
+        let peer = &mut self.peers[index];
+        let link = peer.link.as_mut().expect("a link was just made");
+        let window = link.send_window(&self.hub.config);
+        if !link.outgoing.has_room(len, &window) {
+            return Err(SendError::Full {
+                peer: to,
+                queued_bytes: link.outgoing.queued_bytes(),
+                blocked_by_peer: link.outgoing.is_blocked(),
+            });
+        }
+        let ticket = want_ticket.then(|| self.hub.sends.insert(SendState::Pending));
+        push(link, &window, ticket);
+        if let Some(session) = &mut link.session {
+            session.counters.messages_sent += 1;
+        }
+        if !std::mem::replace(&mut peer.queued, true) {
+            self.queue.push_back(index);
+        }
+        Ok(ticket)
+    }
+
+    /// A message to this process itself: through the same queues, but not over the wire.
+    fn send_to_self(
+        &mut self,
+        tag: u64,
+        len: usize,
+        want_ticket: bool,
+        push: impl FnOnce(&mut Link, &crate::message::SendWindow, Option<SendTicket>),
+    ) -> Option<SendTicket> {
+        let mut link = Link::default();
+        link.outgoing.set_log_limit(u64::MAX);
+        let window = link.send_window(&self.hub.config);
+        push(&mut link, &window, None);
+        let body = link.outgoing.take_single();
+        let source = self.hub.config.id;
+        match self.hub.mailbox.arrive(source, tag, len as u64) {
+            Some(ticket) => self.hub.mailbox.complete_inline(ticket, source, tag, &body),
+            None => {
+                let arrived = Arrived::Whole {
+                    body: crate::Body::copy_of(&body),
+                    link: LinkRef::SELF,
+                    charge: Default::default(),
+                };
+                self.hub.mailbox.keep(source, tag, arrived);
+            }
+        }
+        want_ticket.then(|| self.hub.sends.insert(SendState::Arrived))
+    }
+
+    /// Bytes and readiness of what waits to be sent to a peer: whether nothing is in flight to it,
+    /// and how many packets' worth of small messages wait.
+    #[inline]
+    pub fn waiting(&self, to: PeerId) -> (bool, usize) {
+        let Some(index) = self.peers.index(to) else {
+            return (true, 0);
+        };
+        match &self.peers[index].link {
+            Some(link) => {
+                let idle = link
+                    .session
+                    .as_ref()
+                    .is_none_or(|session| session.channel.sent.in_flight() == 0);
+                (idle, link.outgoing.unsent_chunks())
+            }
+            None => (true, 0),
+        }
+    }
+
+    /// What became of a send with a ticket: `None` while it is under way. The ticket is stale
+    /// once this has returned something.
+    pub fn take_sent(&mut self, ticket: SendTicket) -> Option<Result<(), PeerLost>> {
+        match self.hub.sends.get_mut(ticket) {
+            Some(SendState::Pending) => None,
+            _ => match self.hub.sends.remove(ticket) {
+                Some(SendState::Lost(why)) => Some(Err(why)),
+                _ => Some(Ok(())),
+            },
+        }
+    }
+
+    /// Posts a receive: the oldest message that matches, here already or still to come, goes to
+    /// it, into `buffer` if one is handed over.
+    #[inline]
+    pub fn post(&mut self, wanted: Match, buffer: Option<Vec<u8>>) -> RecvTicket {
+        let (ticket, taken) = self.hub.mailbox.post(wanted, buffer);
+        if let Some(taken) = taken {
+            self.settle(taken);
+        }
+        ticket
+    }
+
+    /// The result of a receive; `None` while it waits. The ticket is stale once this has returned
+    /// something.
+    #[inline]
+    pub fn take_received(&mut self, ticket: RecvTicket) -> Option<Result<Message, RecvError>> {
+        self.hub.mailbox.result(ticket)
+    }
+
+    /// Withdraws a receive. A message that has begun to fill it stays receivable. Returns the
+    /// result if there is one already, or the buffer that was handed over.
+    pub fn cancel(
+        &mut self,
+        ticket: RecvTicket,
+    ) -> (Option<Result<Message, RecvError>>, Option<Vec<u8>>) {
+        match self.hub.mailbox.cancel(ticket) {
+            Cancelled::Withdrawn(buffer) => (None, buffer),
+            Cancelled::Done(result) => (Some(result), None),
+            Cancelled::Filling { link, id, buffer } => {
+                let inner = self.with_incoming(link, |incoming, inbox| incoming.detach(id, inbox));
+                (None, inner.flatten().or(buffer))
+            }
+        }
+    }
+
+    /// Takes the oldest message that matches, if all of it is here.
+    #[inline]
+    pub fn try_take(&mut self, wanted: &Match) -> Option<Message> {
+        if let Some((message, taken)) = self.hub.mailbox.try_take(wanted) {
+            self.settle(taken);
+            return Some(message);
+        }
+        if let Some((link, id)) = self.hub.mailbox.pending(wanted) {
+            self.with_incoming(link, |incoming, inbox| incoming.want(id, inbox));
+            self.enqueue(link.peer);
+        }
+        None
+    }
+
+    /// Looks at the oldest message that matches, without taking it.
+    pub fn probe(&mut self, wanted: &Match) -> Option<Envelope> {
+        self.hub.mailbox.peek(wanted)
+    }
+
+    #[inline]
+    fn settle(&mut self, taken: Taken) {
+        match taken {
+            Taken::Credit { link, log } => {
+                let Some(session) = self.session(link) else {
+                    return;
+                };
+                session.incoming.on_taken(log);
+                if session.incoming.log.is_due() {
+                    self.enqueue(link.peer);
+                }
+            }
+            Taken::Bind { link, id, ticket } => {
+                self.with_incoming(link, |incoming, inbox| incoming.bind(id, ticket, inbox));
+                self.enqueue(link.peer);
+            }
+        }
+    }
+
+    fn session(&mut self, link: LinkRef) -> Option<&mut session::Session> {
+        let peer = self.peers.get_mut(link.peer)?;
+        if peer.generation != link.generation {
+            return None;
+        }
+        peer.link.as_mut()?.session.as_mut()
+    }
+
+    fn with_incoming<T>(
+        &mut self,
+        link: LinkRef,
+        act: impl FnOnce(&mut crate::message::Incoming, &mut Inbox<'_>) -> T,
+    ) -> Option<T> {
+        let peer = self.peers.get_mut(link.peer)?;
+        let source = peer.id;
+        if peer.generation != link.generation {
+            return None;
+        }
+        let session = peer.link.as_mut()?.session.as_mut()?;
+        let mut inbox = Inbox {
+            mailbox: &mut self.hub.mailbox,
+            source,
+            link,
+        };
+        Some(act(&mut session.incoming, &mut inbox))
+    }
+
+    #[inline]
+    fn enqueue(&mut self, index: u32) {
+        if let Some(peer) = self.peers.get_mut(index)
+            && !std::mem::replace(&mut peer.queued, true)
+        {
+            self.queue.push_back(index);
+        }
+    }
+
+    /// When [`Node::handle_deadline`] must be called, if nothing else happens before.
+    pub fn next_deadline(&mut self) -> Option<u64> {
+        let at = self
+            .timers
+            .peek()
+            .map(|Reverse((at, _))| at + self.clock.stalled_ns);
+        self.clock.promised_ns = at;
+        at
+    }
+
+    /// Does what is due.
+    pub fn handle_deadline(&mut self, now_ns: u64) {
+        let now_ns = self.clock.lived(now_ns);
+        while let Some(&Reverse((at, index))) = self.timers.peek() {
+            if at > now_ns {
+                break;
+            }
+            self.timers.pop();
+            if self.peers[index].timer_at_ns == at {
+                self.peers[index].timer_at_ns = u64::MAX;
+                self.on_timer(index, now_ns);
+                self.arm(index, now_ns);
+            }
+        }
+        self.share_out(now_ns);
+    }
+
+    fn on_timer(&mut self, index: u32, now_ns: u64) {
+        let peer = &mut self.peers[index];
+        let Some(link) = peer.link.as_mut() else {
+            return;
+        };
+        if let Some(session) = &mut link.session {
+            let result = session.on_deadline(&mut link.outgoing, peer.id, &mut self.hub, now_ns);
+            if session.is_closed() {
+                self.lose(index, PeerLost::Closed);
+            } else if let Err(why) = result {
+                self.lose(index, why);
+            } else {
+                self.enqueue(index);
+            }
+        } else if link.attempt.is_some() {
+            self.retry_handshake(index, now_ns);
+        }
+    }
+
+    /// Makes sure that the peer's next deadline is in the timer heap. What is due already has been
+    /// queued for sending, and needs no timer before that.
+    fn arm(&mut self, index: u32, now_ns: u64) {
+        let peer = &mut self.peers[index];
+        let Some(link) = &peer.link else {
+            return;
+        };
+        let at = match (&link.session, &link.attempt) {
+            (Some(session), _) => session.deadline(&self.hub.config),
+            (None, Some(attempt)) => attempt.next_ns,
+            (None, None) => return,
+        };
+        let at = at.max(now_ns + 1);
+        if at < peer.timer_at_ns {
+            peer.timer_at_ns = at;
+            self.timers.push(Reverse((at, index)));
+        }
+    }
+
+    /// Shares the socket's buffer out over the peers that send (U9).
+    fn share_out(&mut self, now_ns: u64) {
+        if now_ns < self.share_at_ns {
+            return;
+        }
+        self.share_at_ns = now_ns + SHARE_EVERY_NS;
+        let sessions = self.peers.iter().filter_map(|peer| peer.session());
+        let active = sessions
+            .filter(|s| s.last_data_ns + ACTIVE_NS > now_ns)
+            .count();
+        let share = self.hub.config.socket_buffer_bytes * 3 / 4 / active.max(1) as u64;
+        let least = 2 * datagram_cost(self.hub.config.max_datagram);
+        self.hub.window =
+            share.clamp(u64::from(least), u64::from(self.hub.config.window_max)) as u32;
+    }
+
+    /// What happened since this was last called, oldest first.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.hub.pop_event()
+    }
+
+    /// Ends a peer's connection, and tells the program.
+    fn lose(&mut self, index: u32, why: PeerLost) {
+        let peer = &mut self.peers[index];
+        let Some(mut link) = peer.link.take() else {
+            return;
+        };
+        let id = peer.id;
+        let reference = peer.reference(index);
+        peer.generation = peer.generation.wrapping_add(1);
+        peer.timer_at_ns = u64::MAX;
+        peer.farewell = matches!(why, PeerLost::Closed);
+        let mut inbox = Inbox {
+            mailbox: &mut self.hub.mailbox,
+            source: id,
+            link: reference,
+        };
+        if let Some(session) = &mut link.session {
+            session.incoming.on_lost(&mut inbox);
+            self.hub.past.add(&session.counters);
+            self.peers.free_slot(session.local);
+        }
+        if let Some(attempt) = &mut link.attempt {
+            attempt.log_credit.release(inbox.mailbox);
+            self.peers.free_slot(attempt.local);
+        }
+        self.hub.mailbox.on_link_lost(id, reference);
+        for ticket in link.outgoing.drain_tickets() {
+            if let Some(state) = self.hub.sends.get_mut(ticket) {
+                *state = SendState::Lost(why.clone());
+            }
+        }
+        tracing::info!(peer = %id, %why, "connection lost");
+        self.hub.push_event(Event::Lost {
+            peer: id,
+            why,
+            unsent_messages: link.outgoing.pending_messages(),
+        });
+    }
+
+    /// Whether everything accepted for sending has been acknowledged.
+    pub fn is_settled(&self) -> bool {
+        self.peers
+            .iter()
+            .filter_map(|peer| peer.link.as_ref())
+            .all(|link| link.outgoing.is_settled())
+    }
+
+    /// Takes no more messages for sending.
+    pub fn stop_sending(&mut self) {
+        self.closing = true;
+    }
+
+    /// Ends all connections. Peers are told, and asked to confirm: drive the node until
+    /// [`Node::is_closed`], or as long as you care to.
+    pub fn close(&mut self) {
+        self.closing = true;
+        for index in self.peers.indices() {
+            if let Some(session) = self.peers[index].session_mut() {
+                session.close(CloseReason::Finished);
+                self.enqueue(index);
+            } else if self.peers[index].link.is_some() {
+                self.lose(index, PeerLost::Closed);
+            }
+        }
+    }
+
+    /// Whether all connections have ended.
+    pub fn is_closed(&self) -> bool {
+        self.peers.iter().all(|peer| peer.link.is_none())
+    }
+
+    /// A peer whose messages fill its credit, so that nothing more can come from it until the
+    /// program takes some: a receive that waits for something else from there waits in vain.
+    pub fn backlogged(&self, wanted: &Match) -> Option<(PeerId, u64)> {
+        self.peers
+            .iter()
+            .filter(|peer| wanted.source().is_none_or(|source| source == peer.id))
+            .filter_map(|peer| Some((peer.id, peer.session()?)))
+            .find(|(_, session)| session.incoming.is_full())
+            .map(|(id, session)| (id, session.incoming.backlog_bytes()))
+    }
+
+    /// A snapshot of one peer's flow (U7).
+    pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
+        let peer = &self.peers[self.peers.index(peer)?];
+        let mut stats = PeerStats {
+            peer: peer.id,
+            ..PeerStats::default()
+        };
+        let Some(link) = &peer.link else {
+            return Some(stats);
+        };
+        stats.state = LinkState::Connecting;
+        stats.limit = Limit::Handshake;
+        stats.queued_bytes = link.outgoing.queued_bytes();
+        stats.queued_messages = link.outgoing.pending_messages();
+        if let Some(session) = &link.session {
+            session.describe(&link.outgoing, &mut stats);
+        }
+        Some(stats)
+    }
+
+    /// A snapshot of the whole node.
+    pub fn stats(&self) -> NodeStats {
+        let mut stats = NodeStats {
+            peers: self.peers.len(),
+            unmatched_messages: self.hub.mailbox.arrived_len(),
+            unmatched_bytes: self.hub.mailbox.unmatched.used,
+            counters: self.hub.past,
+            dropped: self.dropped,
+            stalled_ns: self.clock.stalled_ns,
+            ..NodeStats::default()
+        };
+        for session in self.peers.iter().filter_map(|peer| peer.session()) {
+            stats.connections += 1;
+            let mut counters = session.counters;
+            counters.messages_received = session.incoming.messages;
+            stats.counters.add(&counters);
+        }
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests;

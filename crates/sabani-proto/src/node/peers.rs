@@ -1,0 +1,247 @@
+//! The table of peers, and the table of connection identifiers (H4).
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::{Index, IndexMut};
+
+use super::handshake::{Attempt, HalfOpen};
+use super::session::{Session, chunk_max};
+use crate::channel::BASE_DATAGRAM;
+use crate::message::{LinkRef, Outgoing, SendWindow};
+use crate::seal::Entropy;
+use crate::wire::ConnectionId;
+use crate::{Config, PeerId};
+
+/// Hashes ids that the program or an authenticated peer chose; mixing is enough.
+#[derive(Debug, Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u32(u32::from(byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        let mixed = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+/// A peer known by its address; with a [`Link`] once there is something to say.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub id: PeerId,
+    pub addr: SocketAddr,
+    /// The local address that the peer talks to, where that is not the only one.
+    pub local: Option<IpAddr>,
+    /// Counts the links, so that nothing of an old one is settled with a new one.
+    pub generation: u32,
+    /// Whether the peer is in the node's send queue.
+    pub queued: bool,
+    /// The peer said goodbye: packets on dead connections need no answer.
+    pub farewell: bool,
+    /// The entry in the timer heap that counts.
+    pub timer_at_ns: u64,
+    pub link: Option<Box<Link>>,
+}
+
+impl Peer {
+    pub fn session(&self) -> Option<&Session> {
+        self.link.as_ref()?.session.as_ref()
+    }
+
+    pub fn session_mut(&mut self) -> Option<&mut Session> {
+        self.link.as_mut()?.session.as_mut()
+    }
+
+    pub fn reference(&self, index: u32) -> LinkRef {
+        LinkRef {
+            peer: index,
+            generation: self.generation,
+        }
+    }
+}
+
+/// A connection that is open, or being made; messages queue from the start.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    pub outgoing: Outgoing,
+    pub session: Option<Session>,
+    pub attempt: Option<Box<Attempt>>,
+}
+
+impl Link {
+    #[inline]
+    pub fn send_window(&self, config: &Config) -> SendWindow {
+        match &self.session {
+            Some(session) => session.send_window(config),
+            None => SendWindow {
+                eager_max: config.eager_max,
+                queue_max: config.send_queue_bytes,
+                chunk_max: chunk_max(BASE_DATAGRAM),
+            },
+        }
+    }
+}
+
+/// What a connection identifier stands for.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Free,
+    /// Given out for a handshake that is just being answered.
+    Reserved,
+    /// This side began a handshake with the peer.
+    Attempt(u32),
+    /// The other side began one, and has not proven itself yet.
+    HalfOpen(Box<HalfOpen>),
+    Open(u32),
+}
+
+#[derive(Debug)]
+struct Slot {
+    id: ConnectionId,
+    target: Target,
+}
+
+/// All peers, and all connection identifiers given out.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    peers: Vec<Peer>,
+    by_id: HashMap<PeerId, u32, BuildHasherDefault<IdHasher>>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    half_open: usize,
+}
+
+impl Peers {
+    /// Adds a peer, or corrects the address of one that has no link.
+    pub fn add(&mut self, id: PeerId, addr: SocketAddr) -> u32 {
+        if let Some(index) = self.index(id) {
+            let peer = &mut self.peers[index as usize];
+            if peer.link.is_none() {
+                peer.addr = addr;
+            }
+            return index;
+        }
+        let index = self.peers.len() as u32;
+        self.peers.push(Peer {
+            id,
+            addr,
+            local: None,
+            generation: 0,
+            queued: false,
+            farewell: false,
+            timer_at_ns: u64::MAX,
+            link: None,
+        });
+        self.by_id.insert(id, index);
+        index
+    }
+
+    #[inline]
+    pub fn index(&self, id: PeerId) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter()
+    }
+
+    pub fn indices(&self) -> std::ops::Range<u32> {
+        0..self.peers.len() as u32
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut Peer> {
+        self.peers.get_mut(index as usize)
+    }
+
+    /// Gives out a connection identifier.
+    pub fn new_slot(&mut self, target: Target, entropy: &mut Entropy) -> ConnectionId {
+        let index = self.free.pop().unwrap_or(self.slots.len() as u32);
+        let id = ConnectionId::new(index, entropy.next_u64());
+        let slot = Slot { id, target };
+        match self.slots.get_mut(index as usize) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
+        }
+        id
+    }
+
+    /// An identifier now stands for a handshake that the other side began.
+    pub fn set_half_open(&mut self, id: ConnectionId, half: HalfOpen) {
+        if let Some(target) = self.target(id) {
+            *target = Target::HalfOpen(Box::new(half));
+            self.half_open += 1;
+        }
+    }
+
+    /// Takes an identifier back, and what it stood for.
+    pub fn free_slot(&mut self, id: ConnectionId) -> Target {
+        let Some(slot) = self.slots.get_mut(id.slot()).filter(|slot| slot.id == id) else {
+            return Target::Free;
+        };
+        let target = std::mem::replace(&mut slot.target, Target::Free);
+        match target {
+            Target::Free => return Target::Free,
+            Target::HalfOpen(_) => self.half_open -= 1,
+            _ => {}
+        }
+        self.free.push(id.slot() as u32);
+        target
+    }
+
+    /// What an identifier stands for: one table look-up.
+    #[inline]
+    pub fn target(&mut self, id: ConnectionId) -> Option<&mut Target> {
+        let slot = self.slots.get_mut(id.slot())?;
+        (slot.id == id).then_some(&mut slot.target)
+    }
+
+    /// Turns a half-open connection's identifier into an open one's; returns what it held.
+    pub fn open_slot(&mut self, id: ConnectionId, index: u32) -> Option<Target> {
+        let target = std::mem::replace(self.target(id)?, Target::Open(index));
+        self.half_open -= usize::from(matches!(target, Target::HalfOpen(_)));
+        Some(target)
+    }
+
+    /// Handshakes that others have begun and not finished.
+    pub fn half_open(&self) -> usize {
+        self.half_open
+    }
+
+    /// Those handshakes.
+    pub fn half_opens(&self) -> impl Iterator<Item = (ConnectionId, &HalfOpen)> {
+        self.slots.iter().filter_map(|slot| match &slot.target {
+            Target::HalfOpen(half) => Some((slot.id, &**half)),
+            _ => None,
+        })
+    }
+}
+
+impl Index<u32> for Peers {
+    type Output = Peer;
+
+    #[inline]
+    fn index(&self, index: u32) -> &Peer {
+        &self.peers[index as usize]
+    }
+}
+
+impl IndexMut<u32> for Peers {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Peer {
+        &mut self.peers[index as usize]
+    }
+}

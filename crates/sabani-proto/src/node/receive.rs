@@ -1,0 +1,205 @@
+//! The way in: one table look-up per packet, replay check, seal, frames.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::Node;
+use super::peers::Target;
+use super::session::{Opened, Path};
+use crate::error::PeerLost;
+use crate::wire::{Kind, Prelude};
+
+/// Packets on connections that this process does not know make it greet their senders at most
+/// this often.
+const STRAY_EVERY_NS: u64 = 100_000_000;
+
+impl Node {
+    /// Takes in datagrams that arrived together from one address: `bytes` is one datagram, or
+    /// several of `segment` bytes (the last may be shorter). They are opened in place. `local` is
+    /// the address they were sent to, if the socket has several.
+    pub fn handle_datagrams(
+        &mut self,
+        now_ns: u64,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        segment: usize,
+        bytes: &mut [u8],
+    ) {
+        let now_ns = self.clock.lived(now_ns);
+        let path = Path { peer: from, local };
+        let mut touched = None;
+        for datagram in bytes.chunks_mut(segment.max(1)) {
+            let open = self.handle_datagram(now_ns, path, datagram);
+            if open != touched {
+                if let Some(index) = touched {
+                    self.after_packets(index, now_ns);
+                }
+                touched = open;
+            }
+        }
+        if let Some(index) = touched {
+            self.after_packets(index, now_ns);
+        }
+    }
+
+    /// Once per peer and batch: what the packets call for.
+    fn after_packets(&mut self, index: u32, now_ns: u64) {
+        let peer = &self.peers[index];
+        if let Some(link) = &peer.link
+            && let Some(session) = &link.session
+        {
+            if session.is_closed() {
+                return self.lose(index, PeerLost::Closed);
+            }
+            if session.wants_to_send(&link.outgoing, now_ns) {
+                self.enqueue(index);
+            }
+        }
+        self.arm(index, now_ns);
+        if self.hub.mailbox.starved {
+            self.feed_starved();
+        }
+    }
+
+    /// Memory may have come back: looks again for receives that wait for some.
+    fn feed_starved(&mut self) {
+        self.hub.mailbox.starved = false;
+        for index in self.peers.indices() {
+            let link = self.peers[index].reference(index);
+            self.with_incoming(link, |incoming, inbox| incoming.retry_starved(inbox));
+            self.enqueue(index);
+        }
+    }
+
+    /// Takes in one datagram; returns the peer whose connection it belongs to.
+    #[inline]
+    fn handle_datagram(&mut self, now_ns: u64, path: Path, datagram: &mut [u8]) -> Option<u32> {
+        let Ok((prelude, version)) = Prelude::parse(datagram) else {
+            self.dropped.malformed += 1;
+            return None;
+        };
+        match prelude.kind {
+            Kind::Data => self.handle_data(now_ns, path, &prelude, datagram),
+            Kind::Init => {
+                self.handle_init(now_ns, path, &prelude, version, datagram);
+                None
+            }
+            Kind::Reply => self.handle_reply(now_ns, path, &prelude, datagram),
+            Kind::Cookie => {
+                self.handle_cookie(now_ns, path, &prelude, datagram);
+                None
+            }
+            Kind::Reject => {
+                self.handle_reject(path, &prelude, datagram);
+                None
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn handle_data(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        datagram: &mut [u8],
+    ) -> Option<u32> {
+        let index = match self.peers.target(prelude.connection) {
+            Some(Target::Open(index)) => *index,
+            Some(Target::HalfOpen(_)) => {
+                return self.handle_first_data(now_ns, path, prelude, datagram);
+            }
+            _ => {
+                self.dropped.unknown_connection += 1;
+                self.greet_stray(now_ns, path);
+                return None;
+            }
+        };
+        let peer = &mut self.peers[index];
+        let link = peer.link.as_mut()?;
+        let session = link.session.as_mut()?;
+        if session
+            .channel
+            .received
+            .packets
+            .contains(prelude.packet_number)
+        {
+            self.dropped.replayed += 1;
+            return None;
+        }
+        let bytes = datagram.len();
+        let (head, sealed) = datagram.split_at_mut(Prelude::LEN);
+        let Ok(payload) = session.rx.open(prelude.packet_number, head, sealed) else {
+            self.dropped.forged += 1;
+            return None;
+        };
+        let opened = Opened {
+            prelude,
+            bytes,
+            peer: peer.id,
+            link: super::LinkRef {
+                peer: index,
+                generation: peer.generation,
+            },
+            now_ns,
+        };
+        match session.on_payload(&mut link.outgoing, payload, opened, &mut self.hub) {
+            Ok(false) => Some(index),
+            Ok(true) => {
+                self.take_leave(index, now_ns);
+                None
+            }
+            Err(why) => {
+                self.break_off(index, why, now_ns);
+                None
+            }
+        }
+    }
+
+    /// The peer closed: confirm, once, and forget the connection. Another confirmation, should
+    /// this one be lost, is not worth keeping the connection for: the peer asks a few times and
+    /// then leaves too.
+    fn take_leave(&mut self, index: u32, now_ns: u64) {
+        self.last_words(index, now_ns);
+        self.lose(index, PeerLost::Closed);
+    }
+
+    /// The peer broke the protocol: tell it, and end the connection.
+    fn break_off(&mut self, index: u32, why: PeerLost, now_ns: u64) {
+        self.dropped.malformed += u64::from(matches!(why, PeerLost::Violation(_)));
+        if let Some(session) = self.peers[index].session_mut() {
+            session.close(crate::wire::CloseReason::Violation);
+        }
+        self.last_words(index, now_ns);
+        self.lose(index, why);
+    }
+
+    /// Sends what an ending connection still has to say.
+    fn last_words(&mut self, index: u32, now_ns: u64) {
+        let peer = &mut self.peers[index];
+        let path = Path {
+            peer: peer.addr,
+            local: peer.local,
+        };
+        let Some(session) = peer.session_mut() else {
+            return;
+        };
+        let bytes = session.build_farewell(&mut self.hub, now_ns);
+        self.post_letter(path, bytes);
+    }
+
+    /// A packet on a connection that this process does not know. If it comes from a known peer's
+    /// address, this process has probably been restarted: greet the peer, so that it learns of it.
+    fn greet_stray(&mut self, now_ns: u64, path: Path) {
+        if now_ns < self.next_stray_ns || self.closing {
+            return;
+        }
+        self.next_stray_ns = now_ns + STRAY_EVERY_NS;
+        let stray = self.peers.indices().find(|&index| {
+            let peer = &self.peers[index];
+            peer.addr == path.peer && peer.link.is_none() && !peer.farewell
+        });
+        if let Some(index) = stray {
+            self.ensure_link(index, now_ns);
+        }
+    }
+}

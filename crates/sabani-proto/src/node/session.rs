@@ -1,0 +1,699 @@
+//! An open connection: fills packets, takes packets in.
+
+use std::net::SocketAddr;
+
+use super::hub::Hub;
+use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Packet, datagram_cost};
+use crate::error::PeerLost;
+use crate::message::{
+    Content, Inbox, Incoming, LinkRef, LogCredit, Outgoing, SendWindow, Violation,
+};
+use crate::seal::{SealRx, SealTx};
+use crate::stats::{Counters, Limit, LinkState, PeerStats};
+use crate::wire::{CloseReason, ConnectionId, Entry, Frame, Frames, Grant, Hello, Prelude, Writer};
+use crate::{Config, PeerId};
+
+/// A sender that has been idle for this long goes back to the window of the handshake: others may
+/// have been given its share of the socket's buffer meanwhile.
+const IDLE_NS: u64 = 200_000_000;
+/// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
+const ACK_ROOM: usize = 64;
+
+/// An open connection to one peer.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub channel: Channel<Content>,
+    pub incoming: Incoming,
+    pub tx: SealTx,
+    pub rx: SealRx,
+    pub local: ConnectionId,
+    pub remote: ConnectionId,
+    pub incarnation: u64,
+    pub counters: Counters,
+    pub last_data_ns: u64,
+    standing_window: u32,
+    ping: bool,
+    poll: bool,
+    log_limit_due: bool,
+    blocked_told: Option<u64>,
+    close: Closing,
+}
+
+/// How far a connection's end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    No,
+    Due(CloseReason),
+    Sent(CloseReason),
+    Done,
+}
+
+/// What a new connection is made of.
+pub(crate) struct Established {
+    pub tx: SealTx,
+    pub rx: SealRx,
+    pub local: ConnectionId,
+    pub hello: Hello,
+    pub log_credit: LogCredit,
+    pub datagram: usize,
+}
+
+impl Session {
+    pub fn new(made: Established, config: &Config, now_ns: u64) -> Self {
+        let channel = ChannelConfig {
+            ack_policy: config.ack_policy,
+            ack_delay_ns: config.ack_delay_ns,
+            peer_ack_delay_ns: u64::from(made.hello.ack_delay_us).min(1_000_000) * 1_000,
+            window: made.hello.window,
+            max_datagram: config.max_datagram.min(made.hello.max_datagram as usize),
+            proven_datagram: made.datagram,
+        };
+        Session {
+            channel: Channel::new(&channel, now_ns),
+            incoming: Incoming::new(made.log_credit),
+            tx: made.tx,
+            rx: made.rx,
+            local: made.local,
+            remote: made.hello.connection,
+            incarnation: made.hello.incarnation,
+            counters: Counters::default(),
+            last_data_ns: now_ns,
+            standing_window: made.hello.window,
+            ping: false,
+            poll: false,
+            log_limit_due: false,
+            blocked_told: None,
+            close: Closing::No,
+        }
+    }
+
+    /// Gives the peer a reason to answer.
+    pub fn ping(&mut self) {
+        self.ping = true;
+    }
+
+    /// Ends the connection from this side.
+    pub fn close(&mut self, reason: CloseReason) {
+        if self.close == Closing::No {
+            self.close = Closing::Due(reason);
+        }
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.close != Closing::No
+    }
+
+    /// Whether the peer knows that the connection has ended, or does not answer any more.
+    pub fn is_closed(&self) -> bool {
+        self.close == Closing::Done || (self.is_closing() && self.channel.polls_unanswered >= 4)
+    }
+
+    /// What the packets of this connection let the messages do.
+    pub fn send_window(&self, config: &Config) -> SendWindow {
+        SendWindow {
+            eager_max: config.eager_max,
+            queue_max: config.send_queue_bytes,
+            chunk_max: chunk_max(self.channel.mtu.current()),
+        }
+    }
+
+    fn has_control(&self, outgoing: &Outgoing) -> bool {
+        self.ping
+            || self.poll
+            || self.log_limit_due
+            || self.incoming.log.is_due()
+            || self.incoming.has_grants()
+            || matches!(self.close, Closing::Due(_))
+            || self.must_tell_blocked(outgoing)
+    }
+
+    fn must_tell_blocked(&self, outgoing: &Outgoing) -> bool {
+        outgoing.is_blocked() && self.blocked_told != Some(outgoing.log_limit())
+    }
+
+    /// Whether something must leave that needs an answer.
+    fn has_eliciting(&self, outgoing: &Outgoing) -> bool {
+        outgoing.has_sendable() || self.has_control(outgoing)
+    }
+
+    /// Whether a packet should be built now.
+    pub fn wants_to_send(&self, outgoing: &Outgoing, now_ns: u64) -> bool {
+        let ack_due = self
+            .channel
+            .received
+            .deadline()
+            .is_some_and(|at| at <= now_ns);
+        let bytes = self.channel.mtu.current();
+        ack_due || self.poll || (self.has_eliciting(outgoing) && self.channel.has_window(bytes))
+    }
+
+    /// What limits the flow now.
+    pub fn limit(&self, outgoing: &Outgoing) -> Limit {
+        let bytes = self.channel.mtu.current();
+        if outgoing.has_sendable() && !self.channel.has_window(bytes) {
+            Limit::Window
+        } else if !outgoing.has_sendable()
+            && !outgoing.is_settled()
+            && self.channel.sent.in_flight() == 0
+        {
+            Limit::Grant
+        } else {
+            Limit::Application
+        }
+    }
+
+    /// Fills `out` with a train of packets, all of `segment` bytes but the last. `(0, _)` if there
+    /// is nothing to send, or no leave to.
+    pub fn build_train(
+        &mut self,
+        outgoing: &mut Outgoing,
+        out: &mut [u8],
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> (usize, usize) {
+        self.forget_idle_window(now_ns);
+        if let Some(bytes) = self
+            .channel
+            .mtu
+            .probe(now_ns)
+            .filter(|&bytes| bytes <= out.len())
+        {
+            self.build_probe(&mut out[..bytes], hub, now_ns);
+            return (bytes, bytes);
+        }
+        outgoing.begin_train();
+        let segment = self.channel.mtu.current();
+        let mut len = 0;
+        for packet in out.chunks_exact_mut(segment).take(hub.train_packets) {
+            let bytes = self.build_packet(outgoing, packet, hub, now_ns);
+            len += bytes;
+            if bytes < segment {
+                break;
+            }
+        }
+        (len, segment)
+    }
+
+    fn forget_idle_window(&mut self, now_ns: u64) {
+        if self.channel.sent.in_flight() == 0 && now_ns >= self.channel.last_sent_ns() + IDLE_NS {
+            self.channel.window = self.channel.window.min(self.standing_window);
+        }
+    }
+
+    fn build_probe(&mut self, packet: &mut [u8], hub: &mut Hub, now_ns: u64) {
+        let end = packet.len() - self.tx.overhead();
+        let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
+        Frame::Ping.write(&mut body);
+        body.pad();
+        hub.contents.clear();
+        hub.contents.push(Content::Probe {
+            bytes: packet.len() as u32,
+        });
+        self.finish_packet(packet, Prelude::ASK, hub, now_ns);
+    }
+
+    /// One last packet: what must be acknowledged, and why the connection ends.
+    pub fn build_farewell(&mut self, hub: &mut Hub, now_ns: u64) -> Vec<u8> {
+        let mut packet = vec![0; self.channel.mtu.current()];
+        let end = packet.len() - self.tx.overhead();
+        hub.contents.clear();
+        let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
+        Frame::Ack(self.channel.received.take_ack(hub.window, now_ns)).write(&mut body);
+        if let Closing::Due(reason) = self.close {
+            put(Frame::Close(reason), Content::Close, &mut body, hub);
+        }
+        let bytes = Prelude::LEN + body.at + self.tx.overhead();
+        packet.truncate(bytes);
+        self.finish_packet(&mut packet, 0, hub, now_ns);
+        packet
+    }
+
+    /// Fills in what the connection knows of its flow.
+    pub fn describe(&self, outgoing: &Outgoing, stats: &mut PeerStats) {
+        stats.state = if self.is_closing() {
+            LinkState::Closing
+        } else {
+            LinkState::Open
+        };
+        stats.limit = self.limit(outgoing);
+        stats.window_bytes = self.channel.window;
+        stats.in_flight_bytes = self.channel.sent.in_flight();
+        stats.backlog_bytes = self.incoming.backlog_bytes();
+        stats.rtt_ns = self.channel.rtt.smoothed_ns();
+        stats.rtt_variation_ns = self.channel.rtt.variation_ns();
+        stats.rtt_min_ns = self.channel.rtt.min_ns();
+        stats.datagram_bytes = self.channel.mtu.current();
+        stats.counters = self.counters;
+        stats.counters.messages_received = self.incoming.messages;
+    }
+
+    /// Builds one packet into `packet`, which is as long as the path allows; returns its length.
+    fn build_packet(
+        &mut self,
+        outgoing: &mut Outgoing,
+        packet: &mut [u8],
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> usize {
+        let may_send = self.poll || self.channel.has_window(packet.len());
+        let eliciting = may_send && self.has_eliciting(outgoing);
+        let ack_due = self
+            .channel
+            .received
+            .deadline()
+            .is_some_and(|at| at <= now_ns);
+        if !eliciting && !ack_due {
+            return 0;
+        }
+        hub.contents.clear();
+        let end = packet.len() - self.tx.overhead();
+        let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
+        if self.channel.received.owes() {
+            let ack = self.channel.received.take_ack(hub.window, now_ns);
+            Frame::Ack(ack).write(&mut body);
+        }
+        if eliciting {
+            self.fill_control(outgoing, &mut body, hub);
+            self.fill_messages(outgoing, &mut body, hub);
+        }
+        if body.at == 0 {
+            return 0;
+        }
+        let full = Prelude::LEN + body.bytes.len() + self.tx.overhead();
+        let (more, flags) = self.ask_flags(outgoing, full, hub);
+        // A train's packets have one size: a little padding is cheaper than another system call.
+        if more && body.room() < body.bytes.len() / 4 {
+            body.pad();
+        }
+        let bytes = Prelude::LEN + body.at + self.tx.overhead();
+        self.counters.acks_alone += u64::from(hub.contents.is_empty());
+        self.finish_packet(&mut packet[..bytes], flags, hub, now_ns);
+        bytes
+    }
+
+    /// Whether more packets follow at once, and whether this one asks for an answer.
+    fn ask_flags(&mut self, outgoing: &Outgoing, full: usize, hub: &Hub) -> (bool, u8) {
+        if hub.contents.is_empty() {
+            return (false, 0);
+        }
+        let poll = std::mem::take(&mut self.poll);
+        let waiting = self.has_eliciting(outgoing);
+        let window = self.channel.sent.in_flight() + 2 * datagram_cost(full) <= self.channel.window;
+        let more = waiting && window;
+        let urgent = poll || waiting || self.is_closing() || outgoing.has_tickets();
+        let flags = match (more, urgent) {
+            (true, _) if !self.channel.wants_ask(full) => 0,
+            (_, true) => Prelude::ASK | Prelude::URGENT,
+            (_, false) => Prelude::ASK,
+        };
+        (more, flags)
+    }
+
+    /// Seals a packet whose body is written, and records it as sent.
+    fn finish_packet(&mut self, packet: &mut [u8], flags: u8, hub: &mut Hub, now_ns: u64) {
+        let number = self.channel.sent.next_number();
+        let prelude = Prelude {
+            kind: crate::wire::Kind::Data,
+            flags,
+            packet_number: number,
+            connection: self.remote,
+        }
+        .encode();
+        let bytes = packet.len();
+        let (head, rest) = packet.split_at_mut(Prelude::LEN);
+        head.copy_from_slice(&prelude);
+        self.tx.seal(number, &prelude, rest);
+        let sent = Packet {
+            number,
+            bytes,
+            eliciting: !hub.contents.is_empty(),
+            ask: flags & Prelude::ASK != 0,
+        };
+        self.channel.on_sent(sent, &hub.contents, now_ns);
+        self.counters.packets_sent += 1;
+        self.counters.bytes_sent += bytes as u64;
+    }
+
+    fn fill_control(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+        if outgoing.take_resent() {
+            Frame::Floor(self.channel.sent.floor()).write(body);
+        }
+        if let Closing::Due(reason) = self.close {
+            self.close = Closing::Sent(reason);
+            put(Frame::Close(reason), Content::Close, body, hub);
+        }
+        if self.log_limit_due || self.incoming.log.is_due() {
+            self.log_limit_due = false;
+            let limit = self.incoming.log.announce();
+            put(Frame::LogLimit(limit), Content::LogLimit, body, hub);
+        }
+        if self.must_tell_blocked(outgoing) {
+            self.blocked_told = Some(outgoing.log_limit());
+            put(
+                Frame::Blocked(outgoing.log_limit()),
+                Content::Blocked,
+                body,
+                hub,
+            );
+        }
+        while body.room() >= 64
+            && let Some(id) = self.incoming.pop_grant()
+        {
+            if let Some(upto) = self.incoming.granted(id) {
+                let grant = Grant {
+                    id: id as u32,
+                    upto,
+                };
+                put(Frame::Grant(grant), Content::Grant { id }, body, hub);
+            }
+        }
+        if self.ping || (self.poll && !outgoing.has_sendable()) {
+            self.ping = false;
+            put(Frame::Ping, Content::Ping, body, hub);
+        }
+    }
+
+    fn fill_messages(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+        /// More pieces than this are not worth the bookkeeping of one packet.
+        const PIECES: usize = 12;
+        while hub.contents.len() < PIECES
+            && let Some(content) = outgoing.pop_resend()
+        {
+            if outgoing.still_wants(content) && !fill_again(content, outgoing, body, hub) {
+                outgoing.put_back(content);
+                return;
+            }
+        }
+        let window = self.send_window(&hub.config);
+        while hub.contents.len() < PIECES
+            && let Some((first_id, frame)) = outgoing.next_entries(body.room(), &window)
+        {
+            put(
+                Frame::Entries(frame),
+                Content::Entries { first_id },
+                body,
+                hub,
+            );
+        }
+        while hub.contents.len() < PIECES
+            && body.room() >= Frame::FRAGMENT_HEADER + MIN_FRAGMENT
+            && let Some((content, fragment)) =
+                outgoing.next_fragment(body.room() - Frame::FRAGMENT_HEADER)
+        {
+            put(Frame::Fragment(fragment), content, body, hub);
+        }
+    }
+
+    /// Takes in the frames of an opened packet.
+    pub fn on_payload(
+        &mut self,
+        outgoing: &mut Outgoing,
+        payload: &[u8],
+        arrival: Opened<'_>,
+        hub: &mut Hub,
+    ) -> Result<bool, PeerLost> {
+        let Opened {
+            prelude,
+            bytes,
+            peer,
+            link,
+            now_ns,
+        } = arrival;
+        let order = self.channel.received.on_packet(prelude, now_ns);
+        self.channel.last_heard_ns = now_ns;
+        self.counters.packets_received += 1;
+        self.counters.bytes_received += bytes as u64;
+        let mut eliciting = false;
+        let mut closed = false;
+        for frame in Frames::new(payload) {
+            let frame = frame.map_err(|bad| PeerLost::Violation(bad.0))?;
+            eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_));
+            let mut inbox = Inbox {
+                mailbox: &mut hub.mailbox,
+                source: peer,
+                link,
+            };
+            match frame {
+                Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
+                Frame::Fragment(fragment) => self.incoming.on_fragment(&fragment, &mut inbox)?,
+                Frame::Ack(ack) => self.on_ack(outgoing, &ack, peer, hub, now_ns)?,
+                Frame::Close(reason) => {
+                    closed = true;
+                    self.close = Closing::Done;
+                    if reason == CloseReason::Violation {
+                        return Err(PeerLost::Accused);
+                    }
+                }
+                other => self.on_control(outgoing, &other, &mut inbox),
+            }
+        }
+        if eliciting {
+            self.last_data_ns = now_ns;
+            let window = hub.window;
+            self.channel
+                .received
+                .owe(prelude, order, bytes, window, now_ns);
+        }
+        Ok(closed)
+    }
+
+    fn on_control(&mut self, outgoing: &mut Outgoing, frame: &Frame<'_>, inbox: &mut Inbox<'_>) {
+        match *frame {
+            Frame::Grant(grant) => outgoing.on_grant(grant.id, grant.upto),
+            Frame::LogLimit(limit) => outgoing.set_log_limit(limit),
+            Frame::Blocked(limit) => self.incoming.on_blocked(limit, inbox.mailbox),
+            Frame::Floor(floor) => self.channel.received.packets.settle_below(floor),
+            _ => {}
+        }
+    }
+
+    fn on_ack(
+        &mut self,
+        outgoing: &mut Outgoing,
+        ack: &crate::wire::Ack,
+        peer: PeerId,
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> Result<(), PeerLost> {
+        let fates = &mut hub.fates;
+        let effect = self.channel.on_ack(ack, now_ns, &mut |fate, content| {
+            fates.push((fate, content))
+        });
+        match effect {
+            AckEffect::Absurd => {
+                return Err(PeerLost::Violation(
+                    "packets acknowledged that were never sent",
+                ));
+            }
+            AckEffect::Settled { lost, spurious } => {
+                self.counters.spurious_losses += u64::from(spurious);
+                self.note_lost(lost, "a gap was reported", peer);
+            }
+        }
+        self.settle_fates(outgoing, hub, now_ns);
+        Ok(())
+    }
+
+    fn note_lost(&mut self, lost: u32, cause: &str, peer: PeerId) {
+        if lost > 0 {
+            self.counters.packets_lost += u64::from(lost);
+            tracing::debug!(%peer, lost, %cause, "packets lost");
+        }
+    }
+
+    /// Passes on what became of things that packets carried.
+    fn settle_fates(&mut self, outgoing: &mut Outgoing, hub: &mut Hub, now_ns: u64) {
+        let mut fates = std::mem::take(&mut hub.fates);
+        let mut done = hub_sends(&mut hub.sends);
+        for (fate, content) in fates.drain(..) {
+            match (fate, content) {
+                (Fate::Arrived, Content::Entries { first_id }) => {
+                    outgoing.on_entries_arrived(first_id, &mut done);
+                }
+                (Fate::Arrived, Content::Body { id, len, .. }) => {
+                    outgoing.on_body_arrived(id, len, &mut done);
+                }
+                (Fate::Arrived, Content::Probe { bytes }) => {
+                    self.channel.mtu.on_probe_arrived(bytes as usize, now_ns);
+                }
+                (Fate::Arrived, Content::Close) => self.close = Closing::Done,
+                (Fate::Arrived, _) => {}
+                (fate, content) => self.send_again(fate, content, outgoing, now_ns),
+            }
+        }
+        drop(done);
+        hub.fates = fates;
+    }
+
+    fn send_again(&mut self, fate: Fate, content: Content, outgoing: &mut Outgoing, now_ns: u64) {
+        match content {
+            Content::Entries { .. } | Content::Body { .. } => {
+                outgoing.send_again(content, fate == Fate::Again);
+            }
+            Content::Grant { id } => self.incoming.grant_again(id),
+            Content::LogLimit => self.log_limit_due = true,
+            Content::Blocked => self.blocked_told = None,
+            Content::Probe { bytes } => {
+                self.channel
+                    .mtu
+                    .on_probe_lost(bytes as usize, false, now_ns);
+            }
+            Content::Close => {
+                if let Closing::Sent(reason) = self.close {
+                    self.close = Closing::Due(reason);
+                }
+            }
+            Content::Ping => {}
+        }
+    }
+
+    /// When something is due next.
+    pub fn deadline(&self, config: &Config) -> u64 {
+        let patience = if self.channel.sent.in_flight_packets() > 0 {
+            config.dead_after_ns
+        } else {
+            config.keep_alive_ns
+        };
+        let heard = self.channel.last_heard_ns + patience;
+        self.channel.deadline().map_or(heard, |at| at.min(heard))
+    }
+
+    /// Does what is due.
+    pub fn on_deadline(
+        &mut self,
+        outgoing: &mut Outgoing,
+        peer: PeerId,
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> Result<(), PeerLost> {
+        let silent = now_ns.saturating_sub(self.channel.last_heard_ns);
+        if self.channel.sent.in_flight_packets() > 0 {
+            if silent >= hub.config.dead_after_ns {
+                return Err(PeerLost::Silent(std::time::Duration::from_nanos(silent)));
+            }
+        } else if silent >= hub.config.keep_alive_ns {
+            self.ping = true;
+            self.shrink(outgoing);
+        }
+        let fates = &mut hub.fates;
+        let due = self
+            .channel
+            .on_deadline(now_ns, &mut |fate, content| fates.push((fate, content)));
+        self.note_lost(due.lost, "out for too long", peer);
+        if due.poll {
+            self.poll = true;
+            self.counters.polls += 1;
+            self.counters.timeouts += u64::from(self.channel.polls_unanswered == 3);
+            tracing::debug!(%peer, polls = self.channel.polls_unanswered, "asking for the tail");
+        }
+        self.settle_fates(outgoing, hub, now_ns);
+        Ok(())
+    }
+
+    /// The local interface refused datagrams of `bytes`: everything in flight goes again, smaller.
+    pub fn on_too_big(
+        &mut self,
+        bytes: usize,
+        outgoing: &mut Outgoing,
+        hub: &mut Hub,
+        now_ns: u64,
+    ) {
+        if bytes > self.channel.mtu.current() {
+            self.channel.mtu.on_probe_lost(bytes, true, now_ns);
+            return;
+        }
+        self.channel.mtu.on_black_hole(now_ns);
+        let fates = &mut hub.fates;
+        self.channel
+            .sent
+            .give_back_all(&mut |fate, content| fates.push((fate, content)));
+        self.settle_fates(outgoing, hub, now_ns);
+    }
+
+    fn shrink(&mut self, outgoing: &mut Outgoing) {
+        self.channel.sent.shrink();
+        self.incoming.shrink();
+        outgoing.shrink();
+    }
+}
+
+/// A packet that has arrived, beside its payload.
+pub(crate) struct Opened<'a> {
+    pub prelude: &'a Prelude,
+    pub bytes: usize,
+    pub peer: PeerId,
+    pub link: LinkRef,
+    pub now_ns: u64,
+}
+
+impl From<Violation> for PeerLost {
+    fn from(violation: Violation) -> Self {
+        PeerLost::Violation(violation.0)
+    }
+}
+
+/// Smaller pieces of a body than this are not worth a frame at the end of a packet.
+const MIN_FRAGMENT: usize = 128;
+
+/// Room for a chunk of the log in a packet of `datagram` bytes.
+pub(crate) fn chunk_max(datagram: usize) -> usize {
+    const SEAL: usize = 16;
+    const {
+        assert!(
+            Entry::MAX_HEADER + crate::wire::INLINE_MAX
+                < 1_200 - Prelude::LEN - SEAL - Frame::ENTRIES_HEADER - ACK_ROOM
+        )
+    };
+    datagram - Prelude::LEN - SEAL - Frame::ENTRIES_HEADER - ACK_ROOM
+}
+
+#[inline]
+fn put(frame: Frame<'_>, content: Content, body: &mut Writer<'_>, hub: &mut Hub) {
+    frame.write(body);
+    hub.contents.push(content);
+}
+
+/// Puts something into the packet that went before; `false` if it does not fit.
+fn fill_again(
+    content: Content,
+    outgoing: &mut Outgoing,
+    body: &mut Writer<'_>,
+    hub: &mut Hub,
+) -> bool {
+    match content {
+        Content::Entries { first_id } => match outgoing.entries_again(first_id, body.room()) {
+            Some(frame) => put(Frame::Entries(frame), content, body, hub),
+            None => return false,
+        },
+        Content::Body { id, offset, len } => {
+            let need = Frame::FRAGMENT_HEADER + MIN_FRAGMENT.min(len as usize);
+            if body.room() < need {
+                return false;
+            }
+            let max = body.room() - Frame::FRAGMENT_HEADER;
+            if let Some((content, fragment)) = outgoing.fragment_again(id, offset, len, max) {
+                put(Frame::Fragment(fragment), content, body, hub);
+            }
+        }
+        _ => {}
+    }
+    true
+}
+
+/// Marks sends as arrived.
+fn hub_sends(
+    sends: &mut crate::message::Tickets<super::hub::SendState>,
+) -> impl FnMut(crate::message::Ticket) + '_ {
+    |ticket| {
+        if let Some(state) = sends.get_mut(ticket) {
+            *state = super::hub::SendState::Arrived;
+        }
+    }
+}
+
+/// Where an address stands in a datagram's way: the peer's, and the local one it talked to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub peer: SocketAddr,
+    pub local: Option<std::net::IpAddr>,
+}

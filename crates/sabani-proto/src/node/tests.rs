@@ -1,0 +1,148 @@
+//! Two nodes and a wire that loses nothing; the rough roads are in the scenario tests.
+
+use super::*;
+use crate::seal::{Checksum, JobKey, JobKeys, Mode};
+
+struct Pair {
+    nodes: [Node; 2],
+    now_ns: u64,
+}
+
+const ADDRS: [&str; 2] = ["10.0.0.1:7000", "10.0.0.2:7000"];
+
+impl Pair {
+    fn new(mode: Mode) -> Self {
+        let node = |index: u32| {
+            let mut node = Node::new(
+                Config::new(PeerId(index), mode.clone()),
+                [index as u8 + 1; 32],
+                0,
+            );
+            let other = 1 - index;
+            node.add_peer(PeerId(other), ADDRS[other as usize].parse().unwrap());
+            node
+        };
+        Pair {
+            nodes: [node(0), node(1)],
+            now_ns: 1_000_000,
+        }
+    }
+
+    /// Carries datagrams until nobody has any; 10 µs a turn.
+    fn carry(&mut self) {
+        let mut buffer = vec![0; 65_536];
+        let mut idle = 0;
+        while idle < 2 {
+            idle += 1;
+            self.now_ns += 10_000;
+            for from in 0..2 {
+                self.nodes[from].handle_deadline(self.now_ns);
+                while let Some(train) = self.nodes[from].poll_transmit(self.now_ns, &mut buffer) {
+                    idle = 0;
+                    assert_eq!(train.to, ADDRS[1 - from].parse().unwrap());
+                    let addr = ADDRS[from].parse().unwrap();
+                    let bytes = &mut buffer[..train.bytes];
+                    self.nodes[1 - from].handle_datagrams(
+                        self.now_ns,
+                        addr,
+                        None,
+                        train.segment,
+                        bytes,
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn modes() -> [Mode; 3] {
+    [
+        Mode::Sealed(JobKeys {
+            current: JobKey::from_bytes([7; 32]),
+            previous: None,
+        }),
+        Mode::Plain {
+            checksum: Checksum::None,
+        },
+        Mode::Plain {
+            checksum: Checksum::Crc32c,
+        },
+    ]
+}
+
+#[test]
+fn messages_of_all_sizes_arrive_whole_and_in_order() {
+    for mode in modes() {
+        let mut pair = Pair::new(mode);
+        let sizes = [0, 1, 64, 65, 1024, 1025, 1500, 70_000, 300_000, 3_000_000];
+        for (tag, &size) in sizes.iter().enumerate() {
+            let body: Vec<u8> = (0..size).map(|at| (at * 7 + tag) as u8).collect();
+            let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), tag as u64, body.into(), false);
+            sent.unwrap();
+        }
+        pair.carry();
+        for (tag, &size) in sizes.iter().enumerate() {
+            let message = pair.nodes[1].try_take(&Match::any());
+            let message = message.unwrap_or_else(|| panic!("message {tag} of {size} bytes"));
+            assert_eq!((message.source, message.tag), (PeerId(0), tag as u64));
+            assert_eq!(message.body.len(), size);
+            let right = |(at, &byte): (usize, &u8)| byte == (at * 7 + tag) as u8;
+            assert!(message.body.iter().enumerate().all(right));
+        }
+        pair.carry();
+        assert!(pair.nodes[0].is_settled());
+    }
+}
+
+#[test]
+fn both_sides_may_begin() {
+    let mut pair = Pair::new(modes()[0].clone());
+    for from in 0..2 {
+        let to = PeerId(1 - from as u32);
+        let sent = pair.nodes[from].send_copy(pair.now_ns, to, 5, b"hello", false);
+        sent.unwrap();
+    }
+    pair.carry();
+    for node in &mut pair.nodes {
+        assert_eq!(&*node.try_take(&Match::any()).unwrap().body, b"hello");
+        assert_eq!(node.stats().connections, 1);
+    }
+}
+
+#[test]
+fn a_posted_receive_gets_its_own_buffer_back_filled() {
+    let mut pair = Pair::new(modes()[0].clone());
+    let ticket = pair.nodes[1].post(Match::any().tag(3), Some(vec![0; 400_000]));
+    let body = vec![9; 300_000];
+    pair.nodes[0]
+        .send(pair.now_ns, PeerId(1), 3, body.into(), false)
+        .unwrap();
+    pair.carry();
+    let message = pair.nodes[1].take_received(ticket).unwrap().unwrap();
+    assert_eq!(message.body.len(), 300_000);
+    assert!(message.body.iter().all(|&byte| byte == 9));
+}
+
+#[test]
+fn closing_tells_the_other_side() {
+    let mut pair = Pair::new(modes()[0].clone());
+    pair.nodes[0]
+        .send_copy(pair.now_ns, PeerId(1), 1, b"last", false)
+        .unwrap();
+    pair.carry();
+    pair.nodes[0].close();
+    pair.carry();
+    assert!(pair.nodes[0].is_closed());
+    let events: Vec<_> = std::iter::from_fn(|| pair.nodes[1].next_event()).collect();
+    assert!(matches!(
+        events.last(),
+        Some(Event::Lost {
+            why: PeerLost::Closed,
+            ..
+        })
+    ));
+    assert_eq!(
+        &*pair.nodes[1].try_take(&Match::any()).unwrap().body,
+        b"last"
+    );
+}

@@ -1,0 +1,92 @@
+//! The way out: whose turn it is to send, and trains of packets for the driver.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::Node;
+
+/// A train of datagrams for one peer, at the front of the buffer handed to
+/// [`Node::poll_transmit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to.
+    pub to: SocketAddr,
+    /// The local address to send from, if the socket has several.
+    pub from: Option<IpAddr>,
+    /// Bytes in all.
+    pub bytes: usize,
+    /// Bytes of each datagram; the last may be shorter.
+    pub segment: usize,
+}
+
+impl Node {
+    /// Fills `out` with the next train to send, or returns `None` if nothing may be sent now.
+    /// `out` should hold 64 KiB; it must hold one datagram of the configured size.
+    pub fn poll_transmit(&mut self, now_ns: u64, out: &mut [u8]) -> Option<Transmit> {
+        let now_ns = self.clock.lived(now_ns);
+        if let Some(letter) = self.outbox.pop_front() {
+            out[..letter.bytes.len()].copy_from_slice(&letter.bytes);
+            return Some(Transmit {
+                to: letter.path.peer,
+                from: letter.path.local,
+                bytes: letter.bytes.len(),
+                segment: letter.bytes.len(),
+            });
+        }
+        while let Some(index) = self.queue.pop_front() {
+            let peer = &mut self.peers[index];
+            peer.queued = false;
+            let Some(link) = peer.link.as_mut() else {
+                continue;
+            };
+            let Some(session) = link.session.as_mut() else {
+                continue;
+            };
+            let (bytes, segment) =
+                session.build_train(&mut link.outgoing, out, &mut self.hub, now_ns);
+            let more = session.wants_to_send(&link.outgoing, now_ns);
+            let transmit = Transmit {
+                to: peer.addr,
+                from: peer.local,
+                bytes,
+                segment,
+            };
+            self.arm(index, now_ns);
+            if more && bytes > 0 {
+                self.enqueue(index);
+            }
+            if bytes > 0 {
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    /// The system refused a datagram of `bytes` to this address as too large for the interface.
+    pub fn handle_too_big(&mut self, now_ns: u64, to: SocketAddr, bytes: usize) {
+        let now_ns = self.clock.lived(now_ns);
+        for index in self.peers.indices() {
+            let peer = &mut self.peers[index];
+            if peer.addr == to
+                && let Some(link) = peer.link.as_mut()
+                && let Some(session) = link.session.as_mut()
+            {
+                session.on_too_big(bytes, &mut link.outgoing, &mut self.hub, now_ns);
+                self.enqueue(index);
+            }
+        }
+    }
+
+    /// The network hints that this address can't be reached (ICMP). Never a verdict: a peer with a
+    /// connection is asked at once for a sign of life.
+    pub fn handle_unreachable_hint(&mut self, to: SocketAddr) {
+        for index in self.peers.indices() {
+            let peer = &mut self.peers[index];
+            if peer.addr == to
+                && let Some(session) = peer.session_mut()
+            {
+                session.ping();
+                self.enqueue(index);
+            }
+        }
+    }
+}

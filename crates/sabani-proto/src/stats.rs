@@ -1,0 +1,145 @@
+//! What a node knows of its flows, as snapshots (row U7).
+
+use crate::PeerId;
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LinkState {
+    /// Known by address only.
+    #[default]
+    Known,
+    /// A handshake is under way.
+    Connecting,
+    /// Open.
+    Open,
+    /// Closing.
+    Closing,
+}
+
+/// What keeps a flow from going faster right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Limit {
+    /// The program has nothing queued.
+    #[default]
+    Application,
+    /// The connection is still being made.
+    Handshake,
+    /// What is on its way fills the receiver's window.
+    Window,
+    /// The receiver's program leaves messages untaken, or has not granted a large body.
+    Grant,
+    /// The socket does not take more.
+    Socket,
+}
+
+/// One peer's flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerStats {
+    /// The peer.
+    pub peer: PeerId,
+    /// What the connection is doing.
+    pub state: LinkState,
+    /// What limits sending now.
+    pub limit: Limit,
+    /// Window granted by the peer, in bytes as its kernel charges them.
+    pub window_bytes: u32,
+    /// On its way, in the same bytes.
+    pub in_flight_bytes: u32,
+    /// Accepted for sending and not acknowledged, in bytes.
+    pub queued_bytes: usize,
+    /// Messages accepted for sending and not acknowledged (U8: `datagram_queue_length`).
+    pub queued_messages: u64,
+    /// Charge of messages that arrived and that the program has not taken, in bytes.
+    pub backlog_bytes: u64,
+    /// Smoothed round-trip time in nanoseconds; zero before the first sample.
+    pub rtt_ns: u64,
+    /// Its mean deviation.
+    pub rtt_variation_ns: u64,
+    /// Shortest round trip seen.
+    pub rtt_min_ns: u64,
+    /// Datagram size in use towards the peer.
+    pub datagram_bytes: usize,
+    /// Counters since the connection was made.
+    pub counters: Counters,
+}
+
+/// Counters of one connection, or of all of a node's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets that opened and were new.
+    pub packets_received: u64,
+    /// Bytes sent, preludes and tags included.
+    pub bytes_sent: u64,
+    /// Bytes received in such packets.
+    pub bytes_received: u64,
+    /// Messages accepted for sending.
+    pub messages_sent: u64,
+    /// Messages arrived.
+    pub messages_received: u64,
+    /// Packets found lost.
+    pub packets_lost: u64,
+    /// Packets found lost that arrived after all.
+    pub spurious_losses: u64,
+    /// Times the tail was asked for again.
+    pub polls: u64,
+    /// Polls in a row that nobody answered, three or more: the last resort.
+    pub timeouts: u64,
+    /// Acknowledgements that travelled alone.
+    pub acks_alone: u64,
+}
+
+impl Counters {
+    /// Adds another connection's counters.
+    pub(crate) fn add(&mut self, other: &Counters) {
+        self.packets_sent += other.packets_sent;
+        self.packets_received += other.packets_received;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.messages_sent += other.messages_sent;
+        self.messages_received += other.messages_received;
+        self.packets_lost += other.packets_lost;
+        self.spurious_losses += other.spurious_losses;
+        self.polls += other.polls;
+        self.timeouts += other.timeouts;
+        self.acks_alone += other.acks_alone;
+    }
+}
+
+/// The whole node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeStats {
+    /// Peers known.
+    pub peers: usize,
+    /// Connections open.
+    pub connections: usize,
+    /// Messages that nobody has asked for yet.
+    pub unmatched_messages: usize,
+    /// Memory reserved for them, in bytes.
+    pub unmatched_bytes: u64,
+    /// Counters over all connections, past ones included.
+    pub counters: Counters,
+    /// Datagrams thrown away, by reason.
+    pub dropped: Dropped,
+    /// Nanoseconds for which this process was stopped or kept from running, as far as deadlines
+    /// were missed by more than 20 ms; held against no peer.
+    pub stalled_ns: u64,
+}
+
+/// Datagrams thrown away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// They did not follow the protocol.
+    pub malformed: u64,
+    /// They named no connection of this node.
+    pub unknown_connection: u64,
+    /// They did not open: forged, damaged, or sealed under another key.
+    pub forged: u64,
+    /// They had been received before.
+    pub replayed: u64,
+    /// Handshakes that were turned away.
+    pub rejected: u64,
+    /// Handshakes answered with a cookie.
+    pub cookies: u64,
+}

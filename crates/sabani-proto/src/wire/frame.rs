@@ -1,0 +1,309 @@
+//! The typed frames inside a sealed packet.
+//!
+//! Every frame starts `{kind u8, flags u8, length u16}`; the length counts the bytes behind these
+//! four. A receiver skips kinds that it doesn't know, so that version N can talk to N−1. Kind 0 is
+//! padding up to the packet's end.
+
+use super::{Entries, Malformed, Reader, Writer};
+
+const PADDING: u8 = 0;
+const ENTRIES: u8 = 1;
+const FRAGMENT: u8 = 2;
+const ACK: u8 = 3;
+const GRANT: u8 = 4;
+const LOG_LIMIT: u8 = 5;
+const BLOCKED: u8 = 6;
+const PING: u8 = 7;
+const CLOSE: u8 = 8;
+const FLOOR: u8 = 9;
+
+/// A piece of a message's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment<'a> {
+    /// Low 32 bits of the message id.
+    pub id: u32,
+    /// Length of the whole body: whichever fragment comes first, room for all can be taken (H2).
+    pub total: u64,
+    /// Where the piece belongs.
+    pub offset: u64,
+    /// The piece.
+    pub data: &'a [u8],
+}
+
+/// Packets received below a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckRange {
+    /// Packets missing above this range (at least 1).
+    pub gap: u32,
+    /// Packets received in this range (at least 1).
+    pub len: u32,
+}
+
+/// What the receiver has, and how much it has room for.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Ack {
+    /// Largest packet number received.
+    pub largest: u64,
+    /// Packets received in one run that ends with `largest`, itself included.
+    pub first_len: u32,
+    /// Nanoseconds between the arrival of `largest` and this answer.
+    pub delay_ns: u32,
+    /// Low 32 bits of the number of the newest request (`ASK`) received; zero if none.
+    pub answers: u32,
+    /// Bytes, as the receiving kernel charges them, that may be on their way at one time (U9).
+    pub window: u32,
+    /// Further runs, downwards.
+    pub ranges: Vec<AckRange>,
+}
+
+/// Leave to send a message's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Low 32 bits of the message id.
+    pub id: u32,
+    /// Body bytes before this offset may be sent.
+    pub upto: u64,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The program closed its node.
+    Finished,
+    /// The other side broke the protocol.
+    Violation,
+    /// A reason that this version doesn't know.
+    Other(u8),
+}
+
+impl CloseReason {
+    fn code(self) -> u8 {
+        match self {
+            CloseReason::Finished => 0,
+            CloseReason::Violation => 1,
+            CloseReason::Other(code) => code,
+        }
+    }
+
+    fn from_code(code: u8) -> Self {
+        match code {
+            0 => CloseReason::Finished,
+            1 => CloseReason::Violation,
+            code => CloseReason::Other(code),
+        }
+    }
+}
+
+/// One frame of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Envelopes, and small messages whole.
+    Entries(Entries<'a>),
+    /// A piece of a larger message.
+    Fragment(Fragment<'a>),
+    /// What has arrived.
+    Ack(Ack),
+    /// Leave to send a body.
+    Grant(Grant),
+    /// Cumulative charge up to which log entries may be sent.
+    LogLimit(u64),
+    /// The sender has entries that the limit named here holds back.
+    Blocked(u64),
+    /// Nothing but a reason to answer.
+    Ping,
+    /// The connection ends; nothing more is sent or accepted.
+    Close(CloseReason),
+    /// Packet numbers below this one are settled: missing ones never come (U5).
+    Floor(u64),
+}
+
+impl Frame<'_> {
+    /// Bytes of the header that all frames share.
+    pub const HEADER: usize = 4;
+    /// Bytes of an `Entries` frame before its log.
+    pub const ENTRIES_HEADER: usize = Self::HEADER + 8;
+    /// Bytes of a `Fragment` frame before its data.
+    pub const FRAGMENT_HEADER: usize = Self::HEADER + 20;
+    /// Most runs an `Ack` lists below its first.
+    pub const MAX_ACK_RANGES: usize = 32;
+
+    /// Bytes that the frame takes on the wire.
+    pub fn wire_len(&self) -> usize {
+        Self::HEADER
+            + match self {
+                Frame::Entries(entries) => 8 + entries.log.len(),
+                Frame::Fragment(fragment) => 20 + fragment.data.len(),
+                Frame::Ack(ack) => 24 + 8 * ack.ranges.len(),
+                Frame::Grant(_) => 12,
+                Frame::LogLimit(_) | Frame::Blocked(_) | Frame::Floor(_) => 8,
+                Frame::Ping => 0,
+                Frame::Close(_) => 4,
+            }
+    }
+
+    /// Writes the frame; the caller has made sure of [`Frame::wire_len`] bytes of room.
+    #[inline]
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+        let len = (self.wire_len() - Self::HEADER) as u16;
+        let mut head = |kind: u8| {
+            out.put(&(u32::from(kind) | u32::from(len) << 16).to_le_bytes());
+        };
+        match self {
+            Frame::Entries(entries) => {
+                head(ENTRIES);
+                out.u32(entries.first_id);
+                out.u16(entries.count);
+                out.u16(0);
+                out.put(entries.log);
+            }
+            Frame::Fragment(fragment) => {
+                head(FRAGMENT);
+                out.u32(fragment.id);
+                out.u64(fragment.total);
+                out.u64(fragment.offset);
+                out.put(fragment.data);
+            }
+            Frame::Ack(ack) => {
+                head(ACK);
+                write_ack(ack, out);
+            }
+            Frame::Grant(grant) => {
+                head(GRANT);
+                out.u32(grant.id);
+                out.u64(grant.upto);
+            }
+            Frame::LogLimit(limit) => {
+                head(LOG_LIMIT);
+                out.u64(*limit);
+            }
+            Frame::Blocked(limit) => {
+                head(BLOCKED);
+                out.u64(*limit);
+            }
+            Frame::Ping => head(PING),
+            Frame::Close(reason) => {
+                head(CLOSE);
+                out.u32(u32::from(reason.code()));
+            }
+            Frame::Floor(floor) => {
+                head(FLOOR);
+                out.u64(*floor);
+            }
+        }
+    }
+}
+
+fn write_ack(ack: &Ack, out: &mut Writer<'_>) {
+    out.u64(ack.largest);
+    out.u32(ack.first_len);
+    out.u32(ack.delay_ns);
+    out.u32(ack.answers);
+    out.u32(ack.window);
+    for range in &ack.ranges {
+        out.u32(range.gap);
+        out.u32(range.len);
+    }
+}
+
+fn read_ack(mut body: Reader<'_>) -> Result<Ack, Malformed> {
+    let mut ack = Ack {
+        largest: body.u64()?,
+        first_len: body.u32()?,
+        delay_ns: body.u32()?,
+        answers: body.u32()?,
+        window: body.u32()?,
+        ranges: Vec::new(),
+    };
+    let mut below = (ack.largest + 1)
+        .checked_sub(u64::from(ack.first_len))
+        .filter(|_| ack.first_len > 0)
+        .ok_or(Malformed("acknowledgement of negative packet numbers"))?;
+    while !body.is_empty() {
+        let range = AckRange {
+            gap: body.u32()?,
+            len: body.u32()?,
+        };
+        below = below
+            .checked_sub(u64::from(range.gap) + u64::from(range.len))
+            .filter(|_| range.gap > 0 && range.len > 0)
+            .ok_or(Malformed("acknowledgement of negative packet numbers"))?;
+        if ack.ranges.len() == Frame::MAX_ACK_RANGES {
+            return Err(Malformed("too many acknowledged ranges"));
+        }
+        ack.ranges.push(range);
+    }
+    Ok(ack)
+}
+
+/// Walks the frames of an opened packet.
+#[derive(Clone, Debug)]
+pub struct Frames<'a>(Reader<'a>);
+
+impl<'a> Frames<'a> {
+    /// Starts at the front of an opened packet's payload.
+    pub fn new(payload: &'a [u8]) -> Self {
+        Frames(Reader(payload))
+    }
+
+    #[inline]
+    fn read(&mut self) -> Result<Option<Frame<'a>>, Malformed> {
+        loop {
+            if self.0.is_empty() || self.0.0[0] == PADDING {
+                return Ok(None);
+            }
+            let head = self.0.u32()?;
+            let mut body = Reader(self.0.take((head >> 16) as usize)?);
+            let frame = match head as u8 {
+                ENTRIES => {
+                    let (first_id, count) = (body.u32()?, body.u32()? as u16);
+                    let log = body.0;
+                    Frame::Entries(Entries {
+                        first_id,
+                        count,
+                        log,
+                    })
+                }
+                FRAGMENT => Frame::Fragment(read_fragment(body)?),
+                ACK => Frame::Ack(read_ack(body)?),
+                GRANT => Frame::Grant(Grant {
+                    id: body.u32()?,
+                    upto: body.u64()?,
+                }),
+                LOG_LIMIT => Frame::LogLimit(body.u64()?),
+                BLOCKED => Frame::Blocked(body.u64()?),
+                PING => Frame::Ping,
+                CLOSE => Frame::Close(CloseReason::from_code(body.u32()? as u8)),
+                FLOOR => Frame::Floor(body.u64()?),
+                _ => continue,
+            };
+            return Ok(Some(frame));
+        }
+    }
+}
+
+#[inline]
+fn read_fragment(mut body: Reader<'_>) -> Result<Fragment<'_>, Malformed> {
+    let fragment = Fragment {
+        id: body.u32()?,
+        total: body.u64()?,
+        offset: body.u64()?,
+        data: body.0,
+    };
+    match fragment.offset.checked_add(fragment.data.len() as u64) {
+        Some(end) if end <= fragment.total => Ok(fragment),
+        _ => Err(Malformed("fragment beyond its message")),
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<Frame<'a>, Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let frame = self.read().transpose();
+        if matches!(frame, Some(Err(_))) {
+            self.0 = Reader(&[]);
+        }
+        frame
+    }
+}
