@@ -1,0 +1,284 @@
+//! What the user may ask `sabani bench` for.
+
+use std::{net::IpAddr, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{
+    measure::Limit,
+    task::{MAX_SIZE_BYTES, MIN_SIZE_BYTES},
+    transport::Transport,
+    units,
+};
+
+/// Measure Sabani on this machine or between two, against raw UDP and TCP.
+///
+/// Without a subcommand: a short overview of all three benches. Two processes are started, each on
+/// a core of its own, and the transports take short turns in them, round after round: ratios are
+/// formed turn by turn and their median is shown, so that a machine which changes its speed every
+/// few seconds does not decide the comparison.
+///
+/// How the baselines work. All of them spin, and nobody looks at the bytes that arrive: what is
+/// compared is the way from a buffer of the sender to a buffer of the receiver. raw-udp is an
+/// unconnected socket with GRO, what a socket for many peers has to be; raw-udp-connected a
+/// connected one. Both send trains (GSO) of 1,472-byte segments, or of one message each where
+/// messages are smaller, under a window of credit; nothing is resent. TCP has TCP_NODELAY; in ping
+/// it writes one message at a time, in burst small messages wait in user space until
+/// there are 64 KiB of them, and in transactions each gets a connection of its own.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub bench: Option<BenchCommand>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// One bench, or the other half of all of them.
+#[derive(Subcommand, Debug)]
+pub enum BenchCommand {
+    /// Half of a round trip: p50, p99, p99.9 and a histogram.
+    Ping(SizedArgs),
+    /// One way, as fast as it goes: megabytes and messages per second.
+    Burst(SizedArgs),
+    /// A request of 128 B and an answer of 100 KiB, one after the other; TCP connects for each.
+    Transactions(TransactionArgs),
+    /// Be the other half for a `sabani bench … --to ADDR` on another machine or in another namespace.
+    ///
+    /// Whoever can reach the port can make this machine send packets, to itself alone: let the
+    /// port be reached by those who may.
+    Serve(ServeArgs),
+}
+
+/// A bench over message sizes.
+#[derive(Args, Debug)]
+pub struct SizedArgs {
+    /// Message sizes, as in `4,64,1k,64k,4M` (powers of 1,024), each between 4 B and 64 MiB.
+    #[arg(long, value_delimiter = ',', value_parser = parse_message_size,
+          default_values_t = [4, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 512 << 10, 4 << 20],
+          hide_default_value = true)]
+    pub sizes: Vec<usize>,
+    /// Messages per turn, in place of a time.
+    #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    pub iterations: Option<u64>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl SizedArgs {
+    /// How long a turn lasts.
+    pub fn limit(&self) -> Limit {
+        match self.iterations {
+            Some(count) => Limit::Count(count),
+            None => self.common.limit(),
+        }
+    }
+}
+
+/// The transaction bench.
+#[derive(Args, Debug)]
+pub struct TransactionArgs {
+    /// Transactions per turn.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 1000],
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub counts: Vec<u64>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// The other half.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// Where to wait for the machine that measures.
+    #[arg(long, default_value = "[::]:7711")]
+    pub listen: SocketAddr,
+    /// Core for the process that is measured.
+    #[arg(long)]
+    pub pin: Option<usize>,
+}
+
+/// What all benches have in common.
+#[derive(Args, Debug)]
+pub struct CommonArgs {
+    /// Baselines, as in `raw-udp,raw-udp-connected,tcp-cubic,tcp-bbr`; `tcp` is both TCPs.
+    ///
+    /// By default all that this system offers.
+    #[arg(long, value_delimiter = ',')]
+    pub against: Vec<Against>,
+    /// Turns per transport and size.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// Length of a turn, its first tenth being warm-up.
+    #[arg(long, default_value = "0.2", value_parser = parse_seconds)]
+    pub seconds: Duration,
+    /// Where the two processes live.
+    #[arg(long = "where", value_name = "WHERE", value_enum, default_value_t = Where::Loopback)]
+    pub place: Where,
+    /// Measure against `sabani bench serve` at this address.
+    #[arg(long, conflicts_with = "place", value_name = "ADDR")]
+    pub to: Option<SocketAddr>,
+    /// Cores of the two processes, as in `0,1`, or `none`.
+    ///
+    /// By default the first two cores this process may use, and none if there is just one.
+    #[arg(long, value_name = "CORES")]
+    pub pin: Option<Pin>,
+    /// Also write one JSON object per line and result; `-` is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Also write a page with plots.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+impl CommonArgs {
+    /// How long a turn lasts by the clock.
+    pub fn limit(&self) -> Limit {
+        Limit::Time(self.seconds)
+    }
+}
+
+/// Where the two processes live.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// Both on the loopback interface.
+    Loopback,
+    /// Two network namespaces joined by a veth pair with an MTU of 1,500 (needs root).
+    Veth,
+    /// The same, where every packet pays its way: without UDP segmentation offload.
+    VethNogso,
+}
+
+impl Where {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loopback => "loopback",
+            Self::Veth => "veth",
+            Self::VethNogso => "veth-nogso",
+        }
+    }
+}
+
+/// One word of `--against`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Against(pub Vec<Transport>);
+
+impl FromStr for Against {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> Result<Self> {
+        if word == "tcp" {
+            return Ok(Self(vec![Transport::TcpCubic, Transport::TcpBbr]));
+        }
+        match Transport::BASELINES.iter().find(|t| t.name() == word) {
+            Some(&transport) => Ok(Self(vec![transport])),
+            None => bail!(
+                "not a baseline; there are {}, tcp",
+                Transport::BASELINES.map(Transport::name).join(", ")
+            ),
+        }
+    }
+}
+
+/// The cores of the client's and the server's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pin {
+    /// Leave it to the scheduler.
+    None,
+    /// Client, server.
+    Cores(usize, usize),
+}
+
+impl FromStr for Pin {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "none" {
+            return Ok(Self::None);
+        }
+        let cores: Vec<usize> = text
+            .split(',')
+            .map(|core| core.trim().parse())
+            .collect::<Result<_, _>>()?;
+        match cores[..] {
+            [client, server] => Ok(Self::Cores(client, server)),
+            _ => bail!("two cores are needed, as in `0,1`, or `none`"),
+        }
+    }
+}
+
+/// The process that is measured: started by `sabani bench` and `sabani bench serve`, driven by
+/// lines of JSON on its standard input.
+#[derive(Args, Debug)]
+pub struct WorkerArgs {
+    /// Core to run on.
+    #[arg(long)]
+    pub core: Option<usize>,
+    /// The only address to send anything to.
+    #[arg(long)]
+    pub only: Option<IpAddr>,
+}
+
+fn parse_message_size(text: &str) -> Result<usize> {
+    let size = units::parse_size(text)?;
+    if !(MIN_SIZE_BYTES..=MAX_SIZE_BYTES).contains(&size) {
+        bail!("sizes go from 4 B to 64 MiB");
+    }
+    Ok(size)
+}
+
+fn parse_seconds(text: &str) -> Result<Duration> {
+    let duration = Duration::try_from_secs_f64(text.parse()?)?;
+    if !(Duration::from_millis(1)..=Limit::LONGEST).contains(&duration) {
+        bail!("a turn lasts from 0.001 to 60 seconds");
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arguments;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn tcp_stands_for_both() {
+        let both = Against(vec![Transport::TcpCubic, Transport::TcpBbr]);
+        assert_eq!("tcp".parse::<Against>().unwrap(), both);
+        assert!("tcp-reno".parse::<Against>().is_err());
+    }
+
+    #[test]
+    fn pins() {
+        assert_eq!("0,3".parse::<Pin>().unwrap(), Pin::Cores(0, 3));
+        assert_eq!("none".parse::<Pin>().unwrap(), Pin::None);
+        assert!("0".parse::<Pin>().is_err());
+        assert!("0,1,2".parse::<Pin>().is_err());
+        assert!("a,b".parse::<Pin>().is_err());
+    }
+
+    #[test]
+    fn refuses_what_makes_no_sense() {
+        for line in [
+            "sabani bench ping --sizes 3",
+            "sabani bench ping --sizes 1G",
+            "sabani bench ping --seconds 0",
+            "sabani bench ping --seconds 1 --iterations 5",
+            "sabani bench ping --rounds 0",
+            "sabani bench --to 10.0.0.1:7711 --where veth",
+            "sabani bench transactions --counts 0",
+            "sabani bench --against carrier-pigeon",
+        ] {
+            assert!(
+                Arguments::try_parse_from(line.split(' ')).is_err(),
+                "{line}"
+            );
+        }
+    }
+}

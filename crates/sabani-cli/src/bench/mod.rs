@@ -1,0 +1,193 @@
+//! `sabani bench`: two processes, several transports taking turns in them, and what came of it.
+
+pub mod args;
+mod burst;
+mod control;
+mod measure;
+mod pair;
+mod ping;
+mod place;
+mod report;
+mod results;
+mod serve;
+mod task;
+mod transactions;
+mod transport;
+mod units;
+pub mod worker;
+
+use std::{sync::mpsc::channel, thread};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use args::{Against, BenchArgs, BenchCommand, CommonArgs, Pin, SizedArgs, TransactionArgs};
+use pair::{Event, Pair};
+use place::Place;
+use results::{Cell, Results};
+use task::Task;
+use transport::Transport;
+
+/// Sizes of the overview.
+const OVERVIEW_PING_BYTES: [usize; 3] = [4, 1 << 10, 64 << 10];
+const OVERVIEW_BURST_BYTES: [usize; 4] = [4, 64, 64 << 10, 512 << 10];
+const OVERVIEW_COUNTS: [u64; 2] = [1, 100];
+
+/// Does what the command line says.
+///
+/// # Errors
+/// If something fails in this process or in one of those that are measured.
+pub fn run(args: BenchArgs) -> Result<()> {
+    match args.bench {
+        None => measure(&args.common, &overview(&args.common)),
+        Some(BenchCommand::Ping(args)) => measure(&args.common, &pings(&args)),
+        Some(BenchCommand::Burst(args)) => measure(&args.common, &bursts(&args)),
+        Some(BenchCommand::Transactions(args)) => measure(&args.common, &transactions(&args)),
+        Some(BenchCommand::Serve(args)) => serve::run(&args),
+    }
+}
+
+fn overview(common: &CommonArgs) -> Vec<Task> {
+    let limit = common.limit();
+    let pings = OVERVIEW_PING_BYTES.map(|size| Task::Ping { size, limit });
+    let bursts = OVERVIEW_BURST_BYTES.map(|size| Task::Burst { size, limit });
+    let transactions = OVERVIEW_COUNTS.map(|count| Task::Transactions { count });
+    [&pings[..], &bursts, &transactions].concat()
+}
+
+fn pings(args: &SizedArgs) -> Vec<Task> {
+    let limit = args.limit();
+    args.sizes
+        .iter()
+        .map(|&size| Task::Ping { size, limit })
+        .collect()
+}
+
+fn bursts(args: &SizedArgs) -> Vec<Task> {
+    let limit = args.limit();
+    args.sizes
+        .iter()
+        .map(|&size| Task::Burst { size, limit })
+        .collect()
+}
+
+fn transactions(args: &TransactionArgs) -> Vec<Task> {
+    args.counts
+        .iter()
+        .map(|&count| Task::Transactions { count })
+        .collect()
+}
+
+/// Measures, and reports as the user wishes.
+fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
+    let transports = transports(&common.against)?;
+    let mut reports = report::Reports::open(common)?;
+    let (sender, events) = channel();
+    let interrupt = sender.clone();
+    // If nobody listens any more, the run is over anyway.
+    ctrlc::set_handler(move || drop(interrupt.send(Event::Interrupted)))?;
+    let pin = common.pin.unwrap_or_else(default_pin);
+    let mut results = Results {
+        place: common
+            .to
+            .map_or(common.place.name().into(), |to| to.to_string()),
+        cells: Vec::new(),
+    };
+    let place = Place::create(common.place)?;
+    let mut pair = match common.to {
+        Some(to) => Pair::start_with(to, pin, events, &sender)?,
+        None => Pair::start(&place, pin, events, &sender)?,
+    };
+    let progress = progress_bar(tasks.len() * transports.len() * common.rounds as usize)?;
+    for &task in tasks {
+        results.cells.extend(take_turns(
+            &mut pair,
+            task,
+            &transports,
+            common.rounds,
+            &progress,
+        )?);
+    }
+    progress.finish_and_clear();
+    drop(pair);
+    drop(place);
+    reports.write(&results)
+}
+
+/// One task by all transports, which take turns; the order is reversed from round to round, so that
+/// none always follows the same other.
+fn take_turns(
+    pair: &mut Pair,
+    task: Task,
+    transports: &[Transport],
+    rounds: u32,
+    progress: &ProgressBar,
+) -> Result<Vec<Cell>> {
+    let mut cells: Vec<Cell> = transports
+        .iter()
+        .map(|&transport| Cell {
+            task,
+            transport,
+            samples: Vec::new(),
+        })
+        .collect();
+    for round in 0..rounds {
+        let mut order: Vec<_> = cells.iter_mut().collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for cell in order {
+            progress.set_message(format!("{} {}", task.bench(), cell.transport.name()));
+            cell.samples.push(pair.turn(cell.transport, task)?);
+            progress.inc(1);
+        }
+    }
+    Ok(cells)
+}
+
+/// What the user wants to see measured, or all that this system offers.
+fn transports(against: &[Against]) -> Result<Vec<Transport>> {
+    if against.is_empty() {
+        let all = Transport::BASELINES.into_iter();
+        return Ok(all.filter(|transport| transport.is_available()).collect());
+    }
+    let mut wanted: Vec<Transport> = Vec::new();
+    for transport in against.iter().flat_map(|word| &word.0) {
+        if !transport.is_available() {
+            bail!(
+                "this system does not let you use {}; see net.ipv4.tcp_allowed_congestion_control",
+                transport.name()
+            );
+        }
+        if !wanted.contains(transport) {
+            wanted.push(*transport);
+        }
+    }
+    Ok(wanted)
+}
+
+/// The first two cores, if there are as many.
+fn default_pin() -> Pin {
+    match thread::available_parallelism() {
+        Ok(cores) if cores.get() > 1 => Pin::Cores(0, 1),
+        _ => Pin::None,
+    }
+}
+
+/// It moves between turns only: redrawing it would disturb them.
+fn progress_bar(turns: usize) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} turns, {eta} left  {msg}")
+        .context("progress bar")?;
+    Ok(ProgressBar::new(turns as u64).with_style(style))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_are_measured_once() {
+        let words = ["raw-udp", "raw-udp"].map(|word| word.parse().unwrap());
+        assert_eq!(transports(&words).unwrap(), [Transport::RawUdp]);
+    }
+}

@@ -1,0 +1,55 @@
+//! The other half of a measurement between two machines.
+
+use std::{
+    net::{TcpListener, TcpStream},
+    os::fd::OwnedFd,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result};
+
+use super::args::ServeArgs;
+
+/// Starts a process for each machine that comes to measure, one after the other: two at a time
+/// would measure each other.
+///
+/// # Errors
+/// If the address cannot be had.
+pub fn run(args: &ServeArgs) -> Result<()> {
+    let listener = TcpListener::bind(args.listen)
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    eprintln!(
+        "waiting on {} for `sabani bench --to`",
+        listener.local_addr()?
+    );
+    for stream in listener.incoming() {
+        if let Err(error) = stream
+            .map_err(anyhow::Error::from)
+            .and_then(|s| attend(s, args.pin))
+        {
+            eprintln!("sabani: {error:#}");
+        }
+    }
+    Ok(())
+}
+
+/// Lets a worker talk to the connection as its standard input and output. It ends with the
+/// connection, and sends to nobody else.
+fn attend(stream: TcpStream, core: Option<usize>) -> Result<()> {
+    let peer = stream.peer_addr()?.ip().to_canonical();
+    stream.set_nodelay(true)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["bench-worker", "--only", &peer.to_string()]);
+    if let Some(core) = core {
+        command.args(["--core", &core.to_string()]);
+    }
+    eprintln!("{peer} measures");
+    let input = OwnedFd::from(stream.try_clone()?);
+    let output = OwnedFd::from(stream);
+    command
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::from(output))
+        .status()
+        .context("cannot start a process to measure")?;
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The transports, each behind the same small trait.
+
+mod raw_udp;
+mod tcp;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::measure::{Limit, Stop, Tally};
+
+/// How long a transport that resends may take before the turn is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// An unconnected UDP socket with GRO.
+    RawUdp,
+    /// A connected UDP socket.
+    RawUdpConnected,
+    /// TCP with the congestion control CUBIC.
+    TcpCubic,
+    /// TCP with the congestion control BBR.
+    TcpBbr,
+}
+
+impl Transport {
+    /// Everything to compare with.
+    pub const BASELINES: [Self; 4] = [
+        Self::RawUdp,
+        Self::RawUdpConnected,
+        Self::TcpCubic,
+        Self::TcpBbr,
+    ];
+
+    /// The name on the command line and in the output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RawUdp => "raw-udp",
+            Self::RawUdpConnected => "raw-udp-connected",
+            Self::TcpCubic => "tcp-cubic",
+            Self::TcpBbr => "tcp-bbr",
+        }
+    }
+
+    /// The name that tells all of them apart, as in tables.
+    pub fn label(self) -> &'static str {
+        self.name()
+    }
+
+    /// Whether it encrypts.
+    pub fn is_sealed(self) -> bool {
+        false
+    }
+
+    /// Whether this system offers it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::RawUdp | Self::RawUdpConnected => true,
+            Self::TcpCubic => tcp::is_available("cubic"),
+            Self::TcpBbr => tcp::is_available("bbr"),
+        }
+    }
+
+    /// Opens one end on `bind`.
+    ///
+    /// # Errors
+    /// If the system refuses a socket or an option.
+    pub fn open(self, role: Role, bind: IpAddr) -> Result<Box<dyn Endpoint>> {
+        Ok(match self {
+            Self::RawUdp => Box::new(raw_udp::RawUdp::open(role, bind, false)?),
+            Self::RawUdpConnected => Box::new(raw_udp::RawUdp::open(role, bind, true)?),
+            Self::TcpCubic => Box::new(tcp::Tcp::open(role, bind, "cubic")?),
+            Self::TcpBbr => Box::new(tcp::Tcp::open(role, bind, "bbr")?),
+        })
+    }
+}
+
+/// Which end of the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Sends first, and measures.
+    Client,
+    /// Answers.
+    Server,
+}
+
+/// What came of waiting for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It is here, whole.
+    Message,
+    /// A transport that doesn't resend has lost it.
+    Lost,
+    /// The turn is over.
+    Stopped,
+}
+
+/// One end of a conversation between two processes, kept open from turn to turn.
+///
+/// Messages lie in buffers of the endpoint, written once before the turn, and end in buffers of the
+/// other endpoint, where nobody looks at them: so it is for all transports. Both ends know the size
+/// of the messages to come, since they are told the same task.
+pub trait Endpoint {
+    /// Where the other end can reach this one.
+    fn local_addr(&self) -> Result<SocketAddr>;
+
+    /// Meets the other end, which is doing the same at the same time.
+    fn join(&mut self, peer: SocketAddr) -> Result<()>;
+
+    /// Sends one message of `size` bytes without delay.
+    fn send(&mut self, size: usize) -> Result<()>;
+
+    /// Waits, spinning, for a message of `size` bytes.
+    fn receive(&mut self, size: usize, stop: &Stop) -> Result<Delivery>;
+
+    /// Sends messages of `size` bytes as fast as possible. Returns how many.
+    fn burst_send(&mut self, size: usize, limit: Limit) -> Result<u64>;
+
+    /// Counts messages of `size` bytes until the turn is over and all that can still arrive has.
+    fn burst_receive(&mut self, size: usize, tally: &mut Tally, stop: &Stop) -> Result<()>;
+
+    /// One transaction, asked: a request there, an answer back.
+    fn ask(&mut self, request: usize, answer: usize, stop: &Stop) -> Result<Delivery> {
+        self.send(request)?;
+        self.receive(answer, stop)
+    }
+
+    /// One transaction, answered.
+    fn answer(&mut self, request: usize, answer: usize, stop: &Stop) -> Result<Delivery> {
+        let delivery = self.receive(request, stop)?;
+        if delivery == Delivery::Message {
+            self.send(answer)?;
+        }
+        Ok(delivery)
+    }
+}
+
+/// Sends batches until the limit is reached: `batch` sends some messages and returns how many.
+fn send_until(limit: Limit, mut batch: impl FnMut() -> Result<u64>) -> Result<u64> {
+    let start = Instant::now();
+    let mut sent = 0;
+    loop {
+        sent += batch()?;
+        if limit.reached(start, sent) {
+            return Ok(sent);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Sizes and figures as people write them.
+
+use anyhow::{Context, Result, bail};
+
+/// Reads `4`, `1k`, `64K`, `64KiB`, `4M` (powers of 1,024).
+///
+/// # Errors
+/// If it is not a number with one of these suffixes, or too large for this machine.
+pub fn parse_size(text: &str) -> Result<usize> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        suffix => bail!("unknown unit `{suffix}`: there are k, M and G"),
+    };
+    let number: usize = digits.parse().context("a size is a number such as 64k")?;
+    number.checked_mul(factor).context("too large")
+}
+
+/// Writes a size the way `parse_size` reads it, with a unit.
+pub fn format_size(bytes: usize) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
+            return format!("{} {unit}", bytes >> shift);
+        }
+    }
+    format!("{bytes} B")
+}
+
+/// Writes a number with three or four significant digits and a power of a thousand: `21.7 M`, `35.0 µ`.
+pub fn format_figure(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        v if v >= 1e9 => (value / 1e9, " G"),
+        v if v >= 1e6 => (value / 1e6, " M"),
+        v if v >= 1e5 => (value / 1e3, " k"),
+        v if v >= 0.1 || v == 0.0 => (value, ""),
+        v if v >= 1e-4 => (value * 1e3, " m"),
+        _ => (value * 1e6, " µ"),
+    };
+    let digits = match scaled.abs() {
+        s if s >= 100.0 || s == 0.0 => 0,
+        s if s >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.digits$}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_and_written() {
+        for (text, bytes) in [("4", 4), ("1k", 1024), ("64KiB", 65536), ("4M", 4 << 20)] {
+            assert_eq!(parse_size(text).unwrap(), bytes);
+        }
+        assert_eq!(format_size(4 << 20), "4 MiB");
+        assert_eq!(format_size(1000), "1000 B");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [
+            "",
+            "k",
+            "-1",
+            "1.5k",
+            "4x",
+            "99999999999999999999",
+            "99999999999G",
+        ] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn figures_keep_three_digits() {
+        assert_eq!(format_figure(2.449), "2.45");
+        assert_eq!(format_figure(9012.3), "9012");
+        assert_eq!(format_figure(21_712_345.0), "21.7 M");
+        assert_eq!(format_figure(0.000_35), "0.35 m");
+        assert_eq!(format_figure(0.000_035), "35.0 µ");
+        assert_eq!(format_figure(0.0), "0");
+    }
+}

@@ -1,0 +1,175 @@
+//! The process that is measured: obeys lines on its standard input, answers on its standard output.
+
+use std::{
+    collections::HashMap,
+    io::{BufRead, Write},
+    net::{IpAddr, SocketAddr},
+    process,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
+
+use super::{
+    args::WorkerArgs,
+    burst,
+    control::{Command, Outcome, Reply, VERSION},
+    measure::Stop,
+    ping,
+    task::Task,
+    transactions,
+    transport::{Endpoint, Transport},
+};
+
+/// Obeys until standard input ends.
+///
+/// # Errors
+/// If the core cannot be had or standard output is gone. What fails in between is answered.
+pub fn run(args: &WorkerArgs) -> Result<()> {
+    if let Some(core) = args.core {
+        pin(core)?;
+    }
+    let stop = Arc::new(Stop::default());
+    let mut worker = Worker {
+        only: args.only,
+        endpoints: HashMap::new(),
+        stop: Arc::clone(&stop),
+    };
+    for command in listen(stop) {
+        let reply = worker.obey(command).unwrap_or_else(|error| Reply::Failed {
+            error: format!("{error:#}"),
+        });
+        say(&reply)?;
+    }
+    Ok(())
+}
+
+/// Moves this process to one core.
+fn pin(core: usize) -> Result<()> {
+    let mut cores = CpuSet::new();
+    cores
+        .set(core)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &cores))
+        .with_context(|| format!("cannot run on core {core}: choose others with --pin, or none"))
+}
+
+/// Reads commands in a thread that sleeps while the main one spins. `Stop` takes effect at once;
+/// the end of the input ends the process, whatever it is doing.
+fn listen(stop: Arc<Stop>) -> Receiver<Command> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        if let Err(error) = forward(&sender, &stop) {
+            eprintln!("sabani bench-worker: {error:#}");
+            process::exit(1);
+        }
+        process::exit(0);
+    });
+    receiver
+}
+
+fn forward(commands: &Sender<Command>, stop: &Stop) -> Result<()> {
+    for line in std::io::stdin().lock().lines() {
+        match serde_json::from_str(&line?).context("not a command")? {
+            Command::Stop { messages } => stop.raise(messages),
+            command => commands.send(command)?,
+        }
+    }
+    Ok(())
+}
+
+fn say(reply: &Reply) -> Result<()> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    let mut output = std::io::stdout().lock();
+    output.write_all(&line)?;
+    Ok(output.flush()?)
+}
+
+struct Worker {
+    only: Option<IpAddr>,
+    endpoints: HashMap<Transport, Box<dyn Endpoint>>,
+    stop: Arc<Stop>,
+}
+
+impl Worker {
+    fn obey(&mut self, command: Command) -> Result<Reply> {
+        Ok(match command {
+            Command::Hello { version } => {
+                ensure!(
+                    version == VERSION,
+                    "the other end speaks version {version} and this one {VERSION}: use the same build"
+                );
+                Reply::Hello
+            }
+            Command::Open {
+                transport,
+                role,
+                bind,
+            } => {
+                let endpoint = transport.open(role, bind)?;
+                let addr = endpoint.local_addr()?;
+                self.endpoints.insert(transport, endpoint);
+                Reply::Opened { addr }
+            }
+            Command::Join { transport, peer } => {
+                let peer = self.allowed(peer)?;
+                self.endpoint(transport)?.join(peer)?;
+                Reply::Joined
+            }
+            Command::Serve { transport, task } => Reply::Finished(self.serve(transport, task)?),
+            Command::Run { transport, task } => {
+                task.check()?;
+                Reply::Finished(run_task(self.endpoint(transport)?, task)?)
+            }
+            Command::Stop { .. } => bail!("nothing to stop"),
+        })
+    }
+
+    fn endpoint(&mut self, transport: Transport) -> Result<&mut dyn Endpoint> {
+        let endpoint = self.endpoints.get_mut(&transport);
+        Ok(endpoint.context("no such endpoint is open")?.as_mut())
+    }
+
+    /// A peer without an address is the one that drives this process from another machine.
+    fn allowed(&self, mut peer: SocketAddr) -> Result<SocketAddr> {
+        if let Some(only) = self.only {
+            if peer.ip().is_unspecified() {
+                peer.set_ip(only);
+            }
+            ensure!(
+                peer.ip() == only,
+                "{peer} is not the machine that drives this one"
+            );
+        }
+        Ok(peer)
+    }
+
+    fn serve(&mut self, transport: Transport, task: Task) -> Result<Outcome> {
+        task.check()?;
+        let stop = Arc::clone(&self.stop);
+        let endpoint = self.endpoint(transport)?;
+        stop.lower();
+        say(&Reply::Serving)?;
+        match task {
+            Task::Ping { size, .. } => ping::server(endpoint, size, &stop),
+            Task::Burst { size, limit } => burst::server(endpoint, size, limit, &stop),
+            Task::Transactions { .. } => transactions::server(endpoint, &stop),
+        }
+    }
+}
+
+fn run_task(endpoint: &mut dyn Endpoint, task: Task) -> Result<Outcome> {
+    match task {
+        Task::Ping { size, limit } => ping::client(endpoint, size, limit),
+        Task::Burst { size, limit } => burst::client(endpoint, size, limit),
+        Task::Transactions { count } => transactions::client(endpoint, count),
+    }
+}

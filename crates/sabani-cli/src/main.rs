@@ -1,0 +1,40 @@
+//! The command `sabani`.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Sabani carries messages between processes over one UDP socket each: whole, in order, encrypted.
+///
+/// Exit status: 0 when all went well, 1 when something failed, 2 for a mistake on the command line.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Bench(Box<bench::args::BenchArgs>),
+    #[command(hide = true)]
+    BenchWorker(bench::args::WorkerArgs),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Bench(args) => bench::run(*args),
+        Command::BenchWorker(args) => bench::worker::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sabani: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

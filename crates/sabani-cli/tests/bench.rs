@@ -1,0 +1,176 @@
+//! Runs the program itself.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+fn sabani(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sabani"));
+    command.args(arguments.split(' '));
+    command
+}
+
+fn output(arguments: &str) -> Output {
+    sabani(arguments).output().expect("the program starts")
+}
+
+/// Runs a bench with tiny turns and reads its JSON.
+fn measured(arguments: &str) -> Vec<Value> {
+    let output = output(&format!("{arguments} --rounds 2 --json -"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("an object"))
+        .collect()
+}
+
+fn assert_positive(line: &Value, fields: &[&str]) {
+    for field in fields {
+        assert!(
+            line[field].as_f64().is_some_and(|figure| figure > 0.0),
+            "{field} of {line}"
+        );
+    }
+}
+
+#[test]
+fn ping_tells_quantiles_of_each_transport_and_size() {
+    let lines = measured(
+        "bench ping --sizes 4,64k --iterations 20 --against raw-udp,raw-udp-connected,tcp-cubic",
+    );
+    assert_eq!(lines.len(), 6);
+    for line in &lines {
+        assert_eq!(line["bench"], "ping");
+        assert_positive(
+            line,
+            &[
+                "half_rtt_us_p50",
+                "half_rtt_us_p99",
+                "half_rtt_us_p999",
+                "size_bytes",
+            ],
+        );
+    }
+    assert_eq!(lines[0]["transport"], "raw-udp");
+    assert_eq!(lines[5]["size_bytes"], 65536);
+    assert_positive(&lines[0]["ratio_to"], &["raw-udp-connected", "tcp-cubic"]);
+}
+
+#[test]
+fn burst_tells_rates() {
+    let lines = measured(
+        "bench burst --sizes 4,1500,2M --seconds 0.05 --against raw-udp,raw-udp-connected,tcp-cubic",
+    );
+    assert_eq!(lines.len(), 9);
+    for line in &lines {
+        assert_eq!(line["bench"], "burst");
+        assert_positive(line, &["mb_per_s", "messages_per_s"]);
+    }
+}
+
+#[test]
+fn transactions_tell_seconds() {
+    let lines =
+        measured("bench transactions --counts 1,5 --against raw-udp,raw-udp-connected,tcp-cubic");
+    assert_eq!(lines.len(), 6);
+    for line in &lines {
+        assert_positive(line, &["count", "seconds", "min", "max"]);
+    }
+}
+
+#[test]
+fn overview_writes_table_page_and_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (page, json) = (
+        folder.path().join("bench.html"),
+        folder.path().join("bench.json"),
+    );
+    let status =
+        sabani("bench --rounds 1 --seconds 0.02 --pin none --against raw-udp,tcp-cubic --html")
+            .arg(&page)
+            .arg("--json")
+            .arg(&json)
+            .output()
+            .expect("the program starts");
+    assert!(
+        status.status.success(),
+        "{}",
+        String::from_utf8_lossy(&status.stderr)
+    );
+    let table = String::from_utf8(status.stdout).expect("UTF-8");
+    for bench in ["ping", "burst", "transactions", "÷ tcp-cubic"] {
+        assert!(table.contains(bench), "{table}");
+    }
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert_eq!(page.matches("<svg").count(), 3);
+    let json = std::fs::read_to_string(json).expect("lines");
+    assert!(
+        json.lines()
+            .all(|line| serde_json::from_str::<Value>(line).is_ok())
+    );
+}
+
+/// A server that ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn two_machines_measure_each_other() {
+    let mut child = sabani("bench serve --listen 127.0.0.1:0")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let said = child.stderr.take().expect("standard error");
+    let _server = Server(child);
+    let mut lines = BufReader::new(said).lines();
+    let first = lines.next().expect("a line").expect("UTF-8");
+    let addr = first.split(' ').nth(2).expect("an address").to_string();
+    std::thread::spawn(move || lines.for_each(drop));
+    for _ in 0..2 {
+        let lines = measured(&format!(
+            "bench ping --to {addr} --sizes 4 --iterations 20 --against raw-udp,raw-udp-connected,tcp-cubic"
+        ));
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0]["where"], addr.as_str());
+    }
+}
+
+#[test]
+fn exit_status_tells_failure_from_misuse() {
+    let failed = output("bench ping --to 127.0.0.1:1");
+    assert_eq!(failed.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert!(said.contains("is `sabani bench serve` running"), "{said}");
+    assert_eq!(output("bench ping --sizes many").status.code(), Some(2));
+    assert_eq!(output("bench ping --pin 0,100000").status.code(), Some(1));
+    assert_eq!(output("--help").status.code(), Some(0));
+}
+
+#[test]
+fn a_worker_ends_with_its_input_and_refuses_nonsense() {
+    let quiet = sabani("bench-worker")
+        .stdin(Stdio::null())
+        .status()
+        .expect("it starts");
+    assert_eq!(quiet.code(), Some(0));
+    let mut child = sabani("bench-worker")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut input = child.stdin.take().expect("standard input");
+    std::io::Write::write_all(&mut input, b"GET / HTTP/1.1\r\n").expect("it listens");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not a command"));
+}
