@@ -59,7 +59,7 @@ pub use counters::Counters;
 pub use fork::fork_generation;
 pub use hints::{HintKind, IcmpHint};
 pub use options::Options;
-pub use receive::{BUFFER_BYTES, MAX_BUFFERS, Received, RecvBatch};
+pub use receive::{BUFFER_BYTES, Datagrams, MAX_BUFFERS, Received, RecvBatch};
 pub use send::{MAX_TRAIN_BYTES, SendOutcome, Train};
 pub use socket::Socket;
 pub use wait::{Ready, Waker, wait};

@@ -4,6 +4,7 @@ use crate::control::{DATA_SPACE, Fact, interpret, space};
 use crate::counters::Counters;
 use crate::hints::Hints;
 use crate::sys::{self, Errno, Incoming};
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -18,6 +19,9 @@ pub const MAX_BUFFERS: usize = sys::BATCH;
 /// would end every sleep at once.
 const POLLS_PER_LOOK: u64 = 256;
 
+/// Bytes per buffer up to which several buffers are offered at once.
+const LITTLE_BYTES: usize = 8_192;
+
 /// Calls that are repeated because of pending ICMP errors before the caller gets its turn again.
 const MAX_REPEATS: usize = 8;
 
@@ -27,8 +31,7 @@ pub struct RecvBatch {
     incoming: Vec<Incoming<DATA_SPACE>>,
     slots: Vec<Slot>,
     filled: usize,
-    /// Buffers to offer next time. Asking for one is quickest when one datagram is expected; so the
-    /// number doubles as long as all are filled and falls back to one when nothing came.
+    /// Buffers to offer in the next call.
     offer: usize,
 }
 
@@ -69,13 +72,42 @@ pub struct Received<'a> {
 
 impl<'a> Received<'a> {
     /// The datagrams, one by one. An empty datagram is one too.
-    pub fn into_datagrams(self) -> impl Iterator<Item = &'a mut [u8]> {
-        let (empty, full) = if self.bytes.is_empty() {
-            (Some(self.bytes), None)
-        } else {
-            (None, Some(self.bytes.chunks_mut(self.segment)))
-        };
-        empty.into_iter().chain(full.into_iter().flatten())
+    pub fn into_datagrams(self) -> Datagrams<'a> {
+        Datagrams {
+            rest: Some(self.bytes),
+            segment: self.segment,
+        }
+    }
+}
+
+/// The datagrams of one buffer. See [`Received::into_datagrams`].
+#[derive(Debug)]
+pub struct Datagrams<'a> {
+    rest: Option<&'a mut [u8]>,
+    segment: usize,
+}
+
+impl<'a> Iterator for Datagrams<'a> {
+    type Item = &'a mut [u8];
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.rest.take()?;
+        if bytes.len() <= self.segment {
+            return Some(bytes);
+        }
+        let (datagram, rest) = bytes.split_at_mut(self.segment);
+        self.rest = Some(rest);
+        Some(datagram)
+    }
+}
+
+impl fmt::Debug for RecvBatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RecvBatch")
+            .field("buffers", &self.slots.len())
+            .field("filled", &self.filled)
+            .finish_non_exhaustive()
     }
 }
 
@@ -121,11 +153,11 @@ impl RecvBatch {
 
     /// Notes what a call brought: nothing or `filled` buffers.
     fn settle(&mut self, filled: usize, counters: &mut Counters) {
-        self.offer = match filled {
-            0 => 1,
-            all if all == self.offer => (all * 2).min(self.slots.len()),
-            some => some,
-        };
+        let bytes = self.incoming[..filled]
+            .iter()
+            .map(|incoming| incoming.len)
+            .sum();
+        self.offer = next_offer(self.offer, filled, bytes).min(self.slots.len());
         self.filled = filled;
         for (slot, incoming) in self.slots.iter_mut().zip(&self.incoming[..filled]) {
             *slot = read(incoming);
@@ -133,6 +165,22 @@ impl RecvBatch {
             counters.bytes_received += slot.len as u64;
             counters.truncated += u64::from(slot.truncated);
         }
+    }
+}
+
+/// How many buffers to offer after a call that filled `filled` of `offered` with `bytes` bytes.
+///
+/// Asking for one is quickest when one datagram is expected, and best for large trains, each of which is
+/// worth its own call and then finds the same buffer warm in the cache: sixteen buffers in turn take
+/// half as long again. Small datagrams gain a tenth from sharing calls. So the number doubles as long as
+/// all buffers are filled with little.
+fn next_offer(offered: usize, filled: usize, bytes: usize) -> usize {
+    if bytes > filled * LITTLE_BYTES {
+        1
+    } else if filled == offered {
+        2 * offered
+    } else {
+        filled.max(1)
     }
 }
 
@@ -210,4 +258,46 @@ fn is_fatal(errno: Errno) -> bool {
         errno,
         libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL | libc::ENOMEM | libc::ENOBUFS
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offer_grows_while_small_datagrams_fill_it() {
+        assert_eq!(next_offer(1, 1, 64), 2);
+        assert_eq!(next_offer(8, 8, 8 * 1_472), 16);
+        assert_eq!(next_offer(16, 5, 5 * 64), 5);
+        assert_eq!(next_offer(16, 0, 0), 1);
+    }
+
+    #[test]
+    fn large_trains_come_one_at_a_time() {
+        assert_eq!(next_offer(1, 1, 64_768), 1);
+        assert_eq!(next_offer(16, 16, 16 * 64_768), 1);
+    }
+
+    #[test]
+    fn an_empty_datagram_is_a_datagram() {
+        let mut batch = RecvBatch::new(1);
+        batch.filled = 1;
+        let received = batch.received().next().unwrap();
+        assert_eq!(received.into_datagrams().count(), 1);
+    }
+
+    #[test]
+    fn only_the_last_datagram_may_be_short() {
+        for (len, lengths) in [(6, &[3, 3][..]), (7, &[3, 3, 1]), (2, &[2])] {
+            let datagrams = Datagrams {
+                rest: Some(&mut [0; 7][..len]),
+                segment: 3,
+            };
+            assert!(
+                datagrams
+                    .map(|bytes| bytes.len())
+                    .eq(lengths.iter().copied())
+            );
+        }
+    }
 }

@@ -48,9 +48,13 @@ impl<const N: usize> Incoming<N> {
     };
 
     /// Takes over the lengths and flags that the kernel left in a header.
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "some C libraries have narrower lengths"
+    )]
     fn note(&mut self, header: &msghdr, len: usize) {
         self.from.set_len(header.msg_namelen);
-        self.control.set_len(header.msg_controllen);
+        self.control.set_len(header.msg_controllen as usize);
         self.truncated = header.msg_flags & libc::MSG_TRUNC != 0;
         self.len = len;
     }
@@ -236,7 +240,7 @@ fn header(
     header.msg_iovlen = 1;
     if control_len > 0 {
         header.msg_control = control;
-        header.msg_controllen = control_len;
+        header.msg_controllen = control_len as _;
     }
     header
 }

@@ -1,0 +1,220 @@
+//! Sockets in a network namespace of their own, where devices can be made to misbehave.
+//!
+//! Each test starts itself again under unshare(1), inside. Where namespaces may not be made, or iproute2 is
+//! missing, the tests say so and pass.
+
+#![cfg(not(miri))]
+
+use sabani_udp::{Options, RecvBatch, SendOutcome, Socket, Train};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Long enough for any machine; tests that pass never wait for it.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+
+const INSIDE: &str = "SABANI_UDP_TEST_NAMESPACE";
+const SETUP_FAILED: i32 = 77;
+
+/// Runs `body` in a new network namespace, prepared by the shell commands in `setup`.
+fn in_namespace(test: &str, setup: &str, body: fn()) {
+    if std::env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    let script =
+        format!("{{ {setup}; }} || exit {SETUP_FAILED}; exec \"$0\" --exact {test} --nocapture");
+    let status = Command::new("unshare")
+        .args(["--net", "--map-root-user", "sh", "-ec", &script])
+        .arg(std::env::current_exe().unwrap())
+        .env(INSIDE, "1")
+        .status();
+    match status.map(|status| status.code()) {
+        Ok(Some(0)) => {}
+        Ok(Some(SETUP_FAILED)) => eprintln!("skipped: cannot prepare a network namespace here"),
+        _ if !namespaces_work() => eprintln!("skipped: cannot make a network namespace here"),
+        other => panic!("{test} failed inside its namespace: {other:?}"),
+    }
+}
+
+fn namespaces_work() -> bool {
+    let status = Command::new("unshare")
+        .args(["--net", "--map-root-user", "true"])
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn shell(command: &str) {
+    let status = Command::new("sh").args(["-c", command]).status().unwrap();
+    assert!(status.success(), "{command}");
+}
+
+fn bind(addr: &str, options: &Options) -> Socket {
+    Socket::bind(addr.parse().unwrap(), options).unwrap()
+}
+
+/// Sends the trains and returns what was reported.
+fn outcomes(socket: &mut Socket, trains: &[Train<'_>]) -> Vec<SendOutcome> {
+    let mut outcomes = Vec::new();
+    socket
+        .send(trains, &mut |_, outcome| outcomes.push(outcome))
+        .unwrap();
+    outcomes
+}
+
+/// A train of several datagrams and a lone datagram, both of `segment` bytes, between two small ones.
+fn offer(left: &mut Socket, right: &Socket, segment: usize) -> Vec<SendOutcome> {
+    let (to, bytes) = (right.local_addr(), vec![0; 5 * segment]);
+    outcomes(
+        left,
+        &[
+            Train::new(to, 0, b"before"),
+            Train::new(to, segment, &bytes),
+            Train::new(to, segment, &bytes[..segment]),
+            Train::new(to, 0, b"after"),
+        ],
+    )
+}
+
+/// Trains fit exactly up to the device's MTU, and those that do not are reported one by one.
+fn mtu_is_respected(host: &str, headers: usize, options: &Options) {
+    use SendOutcome::{Sent, TooBig};
+    let (mut left, mut right) = (bind(host, options), bind(host, options));
+    for mtu in [1_500, 1_300] {
+        shell(&format!("ip link set lo mtu {mtu}"));
+        let largest = mtu - headers;
+        assert_eq!(offer(&mut left, &right, largest), [Sent; 4], "MTU {mtu}");
+        assert_eq!(
+            offer(&mut left, &right, largest + 1),
+            [Sent, TooBig, TooBig, Sent],
+            "MTU {mtu}"
+        );
+    }
+    let counters = left.counters();
+    assert_eq!(
+        (counters.too_big, counters.failed, counters.gso_refusals),
+        (4, 0, 0)
+    );
+    let ready = left.wait(None, Some(Duration::ZERO)).unwrap();
+    assert!(!ready.socket, "no error is left over to end the next sleep");
+    let (mut batch, mut datagrams) = (RecvBatch::new(8), 0);
+    while right.recv(&mut batch).unwrap() > 0 {
+        datagrams += batch
+            .received()
+            .map(|received| received.into_datagrams().count())
+            .sum::<usize>();
+    }
+    assert_eq!(datagrams, 2 * (1 + 5 + 1 + 1) + 2 * 2);
+}
+
+#[test]
+fn datagrams_beyond_the_mtu_are_reported_one_by_one() {
+    const TEST: &str = "datagrams_beyond_the_mtu_are_reported_one_by_one";
+    in_namespace(TEST, "ip link set lo up mtu 1500", || {
+        for gso in [true, false] {
+            let options = Options {
+                gso,
+                ..Options::default()
+            };
+            mtu_is_respected("127.0.0.1:0", 28, &options);
+            shell("ip link set lo mtu 1500");
+            if std::net::UdpSocket::bind("[::1]:0").is_ok() {
+                mtu_is_respected("[::1]:0", 48, &options);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_full_device_queue_is_reported_and_passes() {
+    const TEST: &str = "a_full_device_queue_is_reported_and_passes";
+    let setup =
+        "ip link set lo up && tc qdisc add dev lo root tbf rate 8mbit burst 70kb limit 70kb";
+    in_namespace(TEST, setup, || {
+        let (mut left, right) = (
+            bind("127.0.0.1:0", &Options::default()),
+            bind("127.0.0.1:0", &Options::default()),
+        );
+        let bytes = vec![0; 20_000];
+        let train = Train::new(right.local_addr(), 1_000, &bytes);
+        let reported = outcomes(&mut left, &[train; 50]);
+        let full = SendOutcome::NoBuffers { taken_bytes: 0 };
+        assert_eq!(reported.last(), Some(&full));
+        assert!(reported.len() < 50, "nothing behind it was tried");
+        assert_eq!(left.counters().no_buffers, 1);
+        while outcomes(&mut left, &[train]) != [SendOutcome::Sent] {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
+#[test]
+fn a_full_send_buffer_is_reported_and_passes() {
+    const TEST: &str = "a_full_send_buffer_is_reported_and_passes";
+    let setup =
+        "ip link set lo up && tc qdisc add dev lo root tbf rate 80mbit burst 70kb limit 50mb";
+    in_namespace(TEST, setup, || {
+        let small = Options {
+            send_buffer_bytes: 100_000,
+            ..Options::default()
+        };
+        for gso in [true, false] {
+            let options = Options {
+                gso,
+                ..small.clone()
+            };
+            let (mut left, right) = (bind("127.0.0.1:0", &options), bind("127.0.0.1:0", &small));
+            let bytes = vec![0; 60_000];
+            let train = Train::new(right.local_addr(), 1_000, &bytes);
+            let reported = outcomes(&mut left, &[train; 50]);
+            let Some(&SendOutcome::Blocked { taken_bytes }) = reported.last() else {
+                panic!("{reported:?}");
+            };
+            assert_eq!(taken_bytes % 1_000, 0);
+            let rest = Train {
+                bytes: &bytes[taken_bytes..],
+                ..train
+            };
+            loop {
+                let ready = sabani_udp::wait(left.as_fd(), true, None, PATIENCE).unwrap();
+                assert!(ready.socket, "room comes with time");
+                if outcomes(&mut left, &[rest]) == [SendOutcome::Sent] {
+                    break;
+                }
+            }
+            assert!(left.counters().would_block > 0);
+        }
+    });
+}
+
+#[test]
+fn a_missing_route_concerns_nobody_else() {
+    const TEST: &str = "a_missing_route_concerns_nobody_else";
+    in_namespace(TEST, "ip link set lo up", || {
+        let (mut left, right) = (
+            bind("0.0.0.0:0", &Options::default()),
+            bind("127.0.0.1:0", &Options::default()),
+        );
+        let nowhere = "192.0.2.1:9".parse().unwrap();
+        let trains = [
+            Train::new(right.local_addr(), 0, b"one"),
+            Train::new(nowhere, 0, b"lost"),
+            Train::new(right.local_addr(), 0, b"two"),
+        ];
+        let lost = SendOutcome::Failed(libc::ENETUNREACH);
+        assert_eq!(
+            outcomes(&mut left, &trains),
+            [SendOutcome::Sent, lost, SendOutcome::Sent]
+        );
+    });
+}
+
+#[test]
+fn a_socket_opens_where_even_the_loopback_is_down() {
+    const TEST: &str = "a_socket_opens_where_even_the_loopback_is_down";
+    in_namespace(TEST, "true", || {
+        let socket = bind("0.0.0.0:0", &Options::default());
+        let segments = socket.capabilities().max_segments;
+        assert!([1, 64].contains(&segments), "{segments}");
+    });
+}
