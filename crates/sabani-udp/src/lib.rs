@@ -52,6 +52,7 @@ mod setup;
 mod socket;
 #[allow(unsafe_code)]
 mod sys;
+mod train;
 mod wait;
 
 pub use capabilities::{BufferGrant, Capabilities};
@@ -60,6 +61,6 @@ pub use fork::fork_generation;
 pub use hints::{HintKind, IcmpHint};
 pub use options::Options;
 pub use receive::{BUFFER_BYTES, Datagrams, MAX_BUFFERS, Received, RecvBatch};
-pub use send::{MAX_TRAIN_BYTES, SendOutcome, Train};
 pub use socket::Socket;
+pub use train::{MAX_TRAIN_BYTES, SendOutcome, Train};
 pub use wait::{Ready, Waker, wait};

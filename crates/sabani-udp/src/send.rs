@@ -4,12 +4,9 @@ use crate::address::{Family, RawAddr};
 use crate::counters::Counters;
 use crate::hints::Hints;
 use crate::sys::{self, BATCH, Errno, Head};
+use crate::train::{MAX_TRAIN_BYTES, SendOutcome, Train};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
-
-/// Payload bytes of the largest message: what IPv4 has room for. The driver divides longer trains.
-pub const MAX_TRAIN_BYTES: usize = 65_507;
 
 /// Times that one call is repeated because ICMP errors about other peers got in its way.
 const MAX_REPEATS: u32 = 8;
@@ -19,73 +16,6 @@ const MAX_REPEATS: u32 = 8;
 /// thousand costs nothing.
 const TRAINS_UNTIL_RETRY: u32 = 1_024;
 
-/// Datagrams of equal size for one peer, one after another.
-#[derive(Clone, Copy, Debug)]
-pub struct Train<'a> {
-    /// The peer.
-    pub to: SocketAddr,
-    /// The local address to send from, on a socket bound to a wildcard address: the one that the peer
-    /// contacted. `None` leaves the choice to the routing table.
-    pub from: Option<IpAddr>,
-    /// Bytes of each datagram; the last may be shorter. 0 stands for one datagram of any size.
-    pub segment: usize,
-    /// The datagrams. Empty bytes are one empty datagram.
-    pub bytes: &'a [u8],
-}
-
-impl<'a> Train<'a> {
-    /// A train from wherever the routing table says.
-    pub fn new(to: SocketAddr, segment: usize, bytes: &'a [u8]) -> Self {
-        Self {
-            to,
-            from: None,
-            segment,
-            bytes,
-        }
-    }
-
-    fn segment(&self) -> usize {
-        match self.segment {
-            0 => self.bytes.len().max(1),
-            segment => segment,
-        }
-    }
-
-    fn datagrams(&self) -> usize {
-        self.bytes.len().div_ceil(self.segment()).max(1)
-    }
-}
-
-/// What became of a train.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendOutcome {
-    /// The kernel took all of it. That is no promise that it arrives.
-    Sent,
-    /// The send buffer is full. Offer the rest when the socket is writable.
-    Blocked {
-        /// Bytes that went before; a multiple of the segment.
-        taken_bytes: usize,
-    },
-    /// A device queue is full or memory is short. Offer the rest after a pause; the socket may well look
-    /// writable meanwhile.
-    NoBuffers {
-        /// Bytes that went before; a multiple of the segment.
-        taken_bytes: usize,
-    },
-    /// The datagrams are larger than the outgoing device takes. None left.
-    TooBig,
-    /// It cannot be sent; holds the `errno`: no route, firewall, wrong address family. The rest did not
-    /// leave.
-    Failed(i32),
-}
-
-impl SendOutcome {
-    /// Whether the socket takes no more for now, so that later trains were not tried.
-    pub fn stops(self) -> bool {
-        matches!(self, Self::Blocked { .. } | Self::NoBuffers { .. })
-    }
-}
-
 /// What a failed call means.
 enum Verdict {
     /// It spoke of something else: make it again.
@@ -94,8 +24,14 @@ enum Verdict {
     Refused,
     /// That is the train's fate.
     Settled(SendOutcome),
-    /// The socket itself is unusable.
-    Fatal,
+}
+
+/// How far the sender got with a row of trains.
+enum Progress {
+    /// The kernel took this many of the first ones.
+    Sent(usize),
+    /// This became of the first one.
+    Settled(SendOutcome),
 }
 
 /// The sending half of a socket.
@@ -133,35 +69,45 @@ impl Sender {
         report: &mut impl FnMut(usize, SendOutcome),
     ) -> io::Result<usize> {
         let mut done = 0;
-        let mut repeats = 0;
-        while let Some(train) = trains.get(done) {
-            let outcome = if !self.fits(train) {
-                self.send_in_pieces(&mut context, train, self.piece_bytes(train))?
-            } else {
-                match self.send_whole(&mut context, &trains[done..]) {
-                    Ok(count) => {
-                        (done..done + count).for_each(|index| report(index, SendOutcome::Sent));
-                        done += count;
-                        repeats = 0;
-                        continue;
-                    }
-                    Err(errno) => match context.judge(errno, self.segments(train), &mut repeats) {
-                        Verdict::Repeat => continue,
-                        Verdict::Refused => self.send_refused(&mut context, train, errno)?,
-                        Verdict::Settled(outcome) => outcome,
-                        Verdict::Fatal => return Err(io::Error::from_raw_os_error(errno)),
-                    },
+        while done < trains.len() {
+            match self.advance(&mut context, &trains[done..])? {
+                Progress::Sent(count) => {
+                    (done..done + count).for_each(|index| report(index, SendOutcome::Sent));
+                    done += count;
                 }
-            };
-            repeats = 0;
-            context.count_outcome(outcome);
-            report(done, outcome);
-            if outcome.stops() {
-                break;
+                Progress::Settled(outcome) => {
+                    context.count_outcome(outcome);
+                    report(done, outcome);
+                    if outcome.stops() {
+                        break;
+                    }
+                    done += 1;
+                }
             }
-            done += 1;
         }
         Ok(done)
+    }
+
+    /// Settles the first of the trains, at least.
+    fn advance(&mut self, context: &mut Context<'_>, trains: &[Train<'_>]) -> io::Result<Progress> {
+        let train = &trains[0];
+        if !self.fits(train) {
+            let outcome = self.send_in_pieces(context, train, self.piece_bytes(train))?;
+            return Ok(Progress::Settled(outcome));
+        }
+        let mut repeats = 0;
+        loop {
+            let errno = match self.send_whole(context, trains) {
+                Ok(count) => return Ok(Progress::Sent(count)),
+                Err(errno) => errno,
+            };
+            let outcome = match context.judge(errno, train.is_divisible(), &mut repeats)? {
+                Verdict::Repeat => continue,
+                Verdict::Refused => self.send_refused(context, train, errno)?,
+                Verdict::Settled(outcome) => outcome,
+            };
+            return Ok(Progress::Settled(outcome));
+        }
     }
 
     /// Whether the train can leave as one message. A single datagram always can: how large it may be is
@@ -169,16 +115,11 @@ impl Sender {
     fn fits(&self, train: &Train<'_>) -> bool {
         let short =
             train.bytes.len() <= MAX_TRAIN_BYTES && train.datagrams() <= self.allowed_segments();
-        (short || !self.segments(train)) && self.addressable(train)
+        (short || !train.is_divisible()) && self.addressable(train)
     }
 
     fn addressable(&self, train: &Train<'_>) -> bool {
         self.family.takes(train.to.ip()) && train.from.is_none_or(|ip| self.family.takes(ip))
-    }
-
-    /// Whether the kernel has to segment the train.
-    fn segments(&self, train: &Train<'_>) -> bool {
-        train.bytes.len() > train.segment()
     }
 
     /// Datagrams that one message may hold now.
@@ -219,14 +160,13 @@ impl Sender {
         let mut count = 0;
         while count < BATCH && trains.get(count).is_some_and(|train| self.fits(train)) {
             let train = &trains[count];
-            self.heads[count] = self.head(train, self.segments(train));
+            self.heads[count] = self.head(train, train.is_divisible());
             count += 1;
         }
         let bodies = trains.iter().map(|train| train.bytes);
         let sent = send_messages(context, &self.heads[..count], bodies)?;
         for train in &trains[..sent] {
-            context.counters.datagrams_sent += train.datagrams() as u64;
-            context.counters.bytes_sent += train.bytes.len() as u64;
+            context.count_sent(train.bytes.len(), train.segment());
         }
         Ok(sent)
     }
@@ -240,11 +180,15 @@ impl Sender {
         errno: Errno,
     ) -> io::Result<SendOutcome> {
         let outcome = self.send_in_pieces(context, train, train.segment())?;
-        // Older kernels say EINVAL where the segment is too large for the device, and so do bad addresses.
-        let refused = matches!(
-            outcome,
-            SendOutcome::Sent | SendOutcome::Blocked { .. } | SendOutcome::NoBuffers { .. }
-        );
+        // Bad addresses are EINVAL too, and so are, on older kernels, segments too large for the device.
+        // Only what goes in pieces was refused as a whole.
+        let refused = match outcome {
+            SendOutcome::Sent => true,
+            SendOutcome::Blocked { taken_bytes } | SendOutcome::NoBuffers { taken_bytes } => {
+                taken_bytes > 0
+            }
+            SendOutcome::TooBig | SendOutcome::Failed(_) => false,
+        };
         if refused {
             self.single_for = TRAINS_UNTIL_RETRY;
             context.counters.gso_refusals += 1;
@@ -274,50 +218,24 @@ impl Sender {
         while !rest.is_empty() {
             let pieces = rest.chunks(piece_bytes);
             let count = pieces.len().min(BATCH);
-            match send_messages(context, &self.heads[..count], pieces) {
+            let errno = match send_messages(context, &self.heads[..count], pieces) {
                 Ok(sent) => {
                     let bytes = rest.len().min(sent * piece_bytes);
-                    context.counters.datagrams_sent += bytes.div_ceil(train.segment()) as u64;
-                    context.counters.bytes_sent += bytes as u64;
+                    context.count_sent(bytes, train.segment());
                     rest = &rest[bytes..];
                     repeats = 0;
+                    continue;
                 }
-                Err(errno) => match context.judge(errno, segmented, &mut repeats) {
-                    Verdict::Repeat => {}
-                    Verdict::Refused => {
-                        let outcome = self.send_refused(
-                            context,
-                            &Train {
-                                bytes: rest,
-                                ..*train
-                            },
-                            errno,
-                        )?;
-                        return Ok(outcome.after(train.bytes.len() - rest.len()));
-                    }
-                    Verdict::Settled(outcome) => {
-                        return Ok(outcome.after(train.bytes.len() - rest.len()));
-                    }
-                    Verdict::Fatal => return Err(io::Error::from_raw_os_error(errno)),
-                },
-            }
+                Err(errno) => errno,
+            };
+            let outcome = match context.judge(errno, segmented, &mut repeats)? {
+                Verdict::Repeat => continue,
+                Verdict::Refused => self.send_refused(context, &train.with(rest), errno)?,
+                Verdict::Settled(outcome) => outcome,
+            };
+            return Ok(outcome.after(train.bytes.len() - rest.len()));
         }
         Ok(SendOutcome::Sent)
-    }
-}
-
-impl SendOutcome {
-    /// The same for a train of which `taken` bytes have left already.
-    fn after(self, taken: usize) -> Self {
-        match self {
-            Self::Blocked { taken_bytes } => Self::Blocked {
-                taken_bytes: taken + taken_bytes,
-            },
-            Self::NoBuffers { taken_bytes } => Self::NoBuffers {
-                taken_bytes: taken + taken_bytes,
-            },
-            other => other,
-        }
     }
 }
 
@@ -345,26 +263,30 @@ impl Context<'_> {
     /// pending. Then the call is worth repeating, and the error queue says so; where the queue was emptied
     /// a moment before the error was raised, the repetition itself tells.
     #[cold]
-    fn judge(&mut self, errno: Errno, segmented: bool, repeats: &mut u32) -> Verdict {
+    ///
+    /// Fails when the socket itself is unusable.
+    fn judge(&mut self, errno: Errno, segmented: bool, repeats: &mut u32) -> io::Result<Verdict> {
         use SendOutcome::{Blocked, Failed, NoBuffers, TooBig};
         match errno {
-            libc::EAGAIN => return Verdict::Settled(Blocked { taken_bytes: 0 }),
-            libc::ENOBUFS | libc::ENOMEM => return Verdict::Settled(NoBuffers { taken_bytes: 0 }),
-            libc::EBADF | libc::ENOTSOCK => return Verdict::Fatal,
-            libc::EIO | libc::EINVAL if segmented => return Verdict::Refused,
+            libc::EAGAIN => return Ok(Verdict::Settled(Blocked { taken_bytes: 0 })),
+            libc::ENOBUFS | libc::ENOMEM => {
+                return Ok(Verdict::Settled(NoBuffers { taken_bytes: 0 }));
+            }
+            libc::EBADF | libc::ENOTSOCK => return Err(io::Error::from_raw_os_error(errno)),
+            libc::EIO | libc::EINVAL if segmented => return Ok(Verdict::Refused),
             _ => {}
         }
         let icmp_errors = self.drain_hints();
         if *repeats == 0 || (icmp_errors > 0 && *repeats < MAX_REPEATS) {
             *repeats += 1;
             self.counters.repeated_calls += 1;
-            return Verdict::Repeat;
+            return Ok(Verdict::Repeat);
         }
-        match errno {
+        Ok(match errno {
             libc::EMSGSIZE => Verdict::Settled(TooBig),
             libc::ENOPROTOOPT if segmented => Verdict::Refused,
             errno => Verdict::Settled(Failed(errno)),
-        }
+        })
     }
 
     /// Returns how many ICMP errors there were.
@@ -372,6 +294,11 @@ impl Context<'_> {
         let icmp_errors = self.hints.drain(self.fd);
         self.counters.icmp_errors += icmp_errors;
         icmp_errors
+    }
+
+    fn count_sent(&mut self, bytes: usize, segment: usize) {
+        self.counters.datagrams_sent += bytes.div_ceil(segment).max(1) as u64;
+        self.counters.bytes_sent += bytes as u64;
     }
 
     fn count_outcome(&mut self, outcome: SendOutcome) {

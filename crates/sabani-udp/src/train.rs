@@ -1,0 +1,97 @@
+//! What is sent, and what becomes of it.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Payload bytes of the largest message: what IPv4 has room for. The driver divides longer trains.
+pub const MAX_TRAIN_BYTES: usize = 65_507;
+
+/// Datagrams of equal size for one peer, one after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Train<'a> {
+    /// The peer.
+    pub to: SocketAddr,
+    /// The local address to send from, on a socket bound to a wildcard address: the one that the peer
+    /// contacted. `None` leaves the choice to the routing table.
+    pub from: Option<IpAddr>,
+    /// Bytes of each datagram; the last may be shorter. 0 stands for one datagram of any size.
+    pub segment: usize,
+    /// The datagrams. Empty bytes are one empty datagram.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Train<'a> {
+    /// A train from wherever the routing table says.
+    pub fn new(to: SocketAddr, segment: usize, bytes: &'a [u8]) -> Self {
+        Self {
+            to,
+            from: None,
+            segment,
+            bytes,
+        }
+    }
+
+    /// The same with other bytes.
+    pub(crate) fn with<'b>(&self, bytes: &'b [u8]) -> Train<'b> {
+        Train { bytes, ..*self }
+    }
+
+    /// Bytes of each datagram, at least 1.
+    pub(crate) fn segment(&self) -> usize {
+        match self.segment {
+            0 => self.bytes.len().max(1),
+            segment => segment,
+        }
+    }
+
+    /// Whether it is more than one datagram.
+    pub(crate) fn is_divisible(&self) -> bool {
+        self.bytes.len() > self.segment()
+    }
+
+    pub(crate) fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.segment()).max(1)
+    }
+}
+
+/// What became of a train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendOutcome {
+    /// The kernel took all of it. That is no promise that it arrives.
+    Sent,
+    /// The send buffer is full. Offer the rest when the socket is writable.
+    Blocked {
+        /// Bytes that went before; a multiple of the segment.
+        taken_bytes: usize,
+    },
+    /// A device queue is full or memory is short. Offer the rest after a pause; the socket may well look
+    /// writable meanwhile.
+    NoBuffers {
+        /// Bytes that went before; a multiple of the segment.
+        taken_bytes: usize,
+    },
+    /// The datagrams are larger than the outgoing device takes. None left.
+    TooBig,
+    /// It cannot be sent; holds the `errno`: no route, firewall, wrong address family. The rest did not
+    /// leave.
+    Failed(i32),
+}
+
+impl SendOutcome {
+    /// Whether the socket takes no more for now, so that later trains were not tried.
+    pub fn stops(self) -> bool {
+        matches!(self, Self::Blocked { .. } | Self::NoBuffers { .. })
+    }
+
+    /// The same for a train of which `taken` bytes have left already.
+    pub(crate) fn after(self, taken: usize) -> Self {
+        match self {
+            Self::Blocked { taken_bytes } => Self::Blocked {
+                taken_bytes: taken + taken_bytes,
+            },
+            Self::NoBuffers { taken_bytes } => Self::NoBuffers {
+                taken_bytes: taken + taken_bytes,
+            },
+            other => other,
+        }
+    }
+}
