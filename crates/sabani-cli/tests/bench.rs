@@ -174,3 +174,53 @@ fn a_worker_ends_with_its_input_and_refuses_nonsense() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("not a command"));
 }
+
+fn namespaces_of(pid: u32) -> usize {
+    let listed = Command::new("ip").arg("netns").output().expect("ip");
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    text.matches(&format!("sabani-bench-{pid}-")).count()
+}
+
+/// Network namespaces need root, which a test may not have.
+fn may_make_namespaces() -> bool {
+    let probe = Command::new("ip")
+        .args(["netns", "add", "sabani-test-probe"])
+        .output();
+    let made = probe.is_ok_and(|output| output.status.success());
+    if made {
+        let _ = Command::new("ip")
+            .args(["netns", "del", "sabani-test-probe"])
+            .status();
+    } else {
+        eprintln!("skipped: no root, or no `ip`");
+    }
+    made
+}
+
+#[test]
+fn namespaces_go_with_the_run_even_when_interrupted() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let lines = measured("bench ping --sizes 4 --iterations 20 --against raw-udp --where veth");
+    assert_eq!(lines[0]["where"], "veth");
+
+    let child = sabani("bench ping --sizes 4 --rounds 10000 --against raw-udp --where veth")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let pid = child.id();
+    while namespaces_of(pid) < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let killed = Command::new("kill")
+        .args(["-INT", &pid.to_string()])
+        .status();
+    assert!(killed.expect("kill").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
+    assert_eq!(namespaces_of(pid), 0);
+}

@@ -16,10 +16,14 @@ mod transport;
 mod units;
 pub mod worker;
 
-use std::{sync::mpsc::channel, thread};
+use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use nix::{
+    sched::{CpuSet, sched_getaffinity},
+    unistd::Pid,
+};
 
 use args::{Against, BenchArgs, BenchCommand, CommonArgs, Pin, SizedArgs, TransactionArgs};
 use pair::{Event, Pair};
@@ -166,10 +170,12 @@ fn transports(against: &[Against]) -> Result<Vec<Transport>> {
     Ok(wanted)
 }
 
-/// The first two cores, if there are as many.
+/// The first two cores that this process may use, if there are as many.
 fn default_pin() -> Pin {
-    match thread::available_parallelism() {
-        Ok(cores) if cores.get() > 1 => Pin::Cores(0, 1),
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    let mut cores = (0..CpuSet::count()).filter(|&core| allowed.is_set(core).unwrap_or(false));
+    match (cores.next(), cores.next()) {
+        (Some(client), Some(server)) => Pin::Cores(client, server),
         _ => Pin::None,
     }
 }

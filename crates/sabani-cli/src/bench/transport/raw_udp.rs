@@ -25,7 +25,8 @@ use crate::bench::measure::{Idle, Limit, Stop, Tally};
 const SEGMENT_V4_BYTES: usize = 1472;
 /// The same beside those of IPv6.
 const SEGMENT_V6_BYTES: usize = 1452;
-/// What Linux takes per train, in segments.
+/// What every Linux with GSO takes per train, in segments. Newer ones take 128, which doubles the
+/// rate of tiny datagrams, and changes nothing where a train is full of bytes before.
 const TRAIN_SEGMENTS: usize = 64;
 /// What fits into the largest packet of IP, in which a train travels through the kernel.
 const TRAIN_BYTES: usize = 65_000;
