@@ -2,8 +2,9 @@
 
 use crate::wire::{AckRange, Frame};
 
-/// Most runs remembered. When more gaps than this are open, the lowest ones are closed: packets in
-/// them are refused as if they had been seen, and their data comes again under new numbers.
+/// Most runs remembered. When more gaps than this are open, the lowest run is forgotten: what is
+/// missing below it is refused from then on, and not reported, so that its data comes again under
+/// new numbers.
 const MAX_RUNS: usize = 64;
 
 /// How a new packet number fits in.
@@ -17,9 +18,11 @@ pub(crate) enum Arrival {
     Late,
 }
 
-/// Runs `[start, end)` of packet numbers, in ascending order.
+/// Runs `[start, end)` of packet numbers received, in ascending order.
 #[derive(Debug, Default)]
 pub(crate) struct PacketSet {
+    /// Numbers below this are refused; which of them came may have been forgotten.
+    floor: u64,
     runs: Vec<(u64, u64)>,
 }
 
@@ -30,7 +33,7 @@ impl PacketSet {
         match self.runs.last() {
             Some(&(start, end)) if number >= start => number < end,
             None => false,
-            Some(_) => self.contains_below(number),
+            Some(_) => number < self.floor || self.contains_below(number),
         }
     }
 
@@ -65,9 +68,13 @@ impl PacketSet {
 
     fn push(&mut self, number: u64) {
         self.runs.push((number, number + 1));
+        self.forget_lowest();
+    }
+
+    /// Keeps the set small.
+    fn forget_lowest(&mut self) {
         if self.runs.len() > MAX_RUNS {
-            self.runs[1].0 = 0;
-            self.runs.remove(0);
+            self.floor = self.runs.remove(0).1;
         }
     }
 
@@ -85,26 +92,18 @@ impl PacketSet {
             *start = number;
         } else {
             self.runs.insert(at, (number, number + 1));
-            if self.runs.len() > MAX_RUNS {
-                self.runs[1].0 = 0;
-                self.runs.remove(0);
-            }
+            self.forget_lowest();
         }
     }
 
-    /// Everything below `floor` is settled at the sender: close the gaps there, for good.
+    /// Everything below `floor` is settled at the sender: what is missing there never comes.
     pub fn settle_below(&mut self, floor: u64) {
         let Some(largest) = self.largest() else {
             return;
         };
-        let floor = floor.min(largest);
-        let settled = self.runs.partition_point(|&(_, end)| end <= floor);
+        self.floor = self.floor.max(floor.min(largest));
+        let settled = self.runs.partition_point(|&(_, end)| end <= self.floor);
         self.runs.drain(..settled);
-        match self.runs.first_mut() {
-            Some((start, _)) if *start <= floor => *start = 0,
-            _ if floor > 0 => self.runs.insert(0, (0, floor)),
-            _ => {}
-        }
     }
 
     /// Largest number received.
@@ -126,10 +125,15 @@ impl PacketSet {
             return (first, ranges);
         }
         for &(start, end) in newest_first.take(Frame::MAX_ACK_RANGES) {
-            ranges.push(AckRange {
+            let range = AckRange {
                 gap: clip(above - end),
                 len: clip(end - start),
-            });
+            };
+            // What a range can't say in 32 bits is left out, with all below it.
+            if u64::from(range.gap) + u64::from(range.len) != above - start {
+                break;
+            }
+            ranges.push(range);
             above = start;
         }
         (first, ranges)
