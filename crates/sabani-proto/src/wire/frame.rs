@@ -214,8 +214,10 @@ fn read_ack(mut body: Reader<'_>) -> Result<Ack, Malformed> {
         window: body.u32()?,
         ranges: Vec::new(),
     };
-    let mut below = (ack.largest + 1)
-        .checked_sub(u64::from(ack.first_len))
+    let mut below = ack
+        .largest
+        .checked_add(1)
+        .and_then(|end| end.checked_sub(u64::from(ack.first_len)))
         .filter(|_| ack.first_len > 0)
         .ok_or(Malformed("acknowledgement of negative packet numbers"))?;
     while !body.is_empty() {
