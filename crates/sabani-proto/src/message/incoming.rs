@@ -133,7 +133,7 @@ pub(crate) struct Incoming {
     /// Frames of entries behind a gap, by their first message.
     early: BTreeMap<u64, (u16, Box<[u8]>)>,
     early_bytes: u64,
-    /// Eager bodies whose envelope is not here yet, in bytes.
+    /// What eager bodies whose envelope is not here yet will take of the log's credit.
     early_bodies: u64,
     /// Bodies that are not complete, or not announced yet, by id.
     bodies: VecDeque<InBody>,
@@ -187,6 +187,11 @@ impl Incoming {
     }
 
     fn keep_early(&mut self, first: u64, frame: &Entries<'_>) -> Result<(), Violation> {
+        // Each entry up to its last will cost credit, so its end can't be beyond all of that.
+        let ahead = (first - self.next_id).saturating_add(u64::from(frame.count));
+        if ahead > (self.log.announced - self.log.arrived) / ENTRY_CHARGE {
+            return Err(Violation("more entries than the log's limit allows"));
+        }
         let known = self.early.get(&first);
         if known.is_some_and(|(count, _)| *count >= frame.count) {
             return Ok(());
@@ -274,15 +279,18 @@ impl Incoming {
         charge: u64,
         inbox: &mut Inbox<'_>,
     ) -> Result<(), Violation> {
-        let at = self.body_for(id, entry.len);
         let eager = entry.mode == EntryMode::Eager;
+        if let Some(early) = self.body_at(id) {
+            if self.bodies[early].total != entry.len {
+                return Err(Violation("fragment and envelope disagree about the length"));
+            }
+            if !eager {
+                return Err(Violation("fragment that was not granted"));
+            }
+            self.early_bodies -= charge;
+        }
+        let at = self.body_for(id, entry.len);
         let body = &mut self.bodies[at];
-        if body.total != entry.len {
-            return Err(Violation("fragment and envelope disagree about the length"));
-        }
-        if matches!(body.owner, Owner::Unknown) && body.granted > 0 {
-            self.early_bodies -= body.total;
-        }
         body.tag = entry.tag;
         body.charge.log = charge;
         if eager {
@@ -459,11 +467,12 @@ impl Incoming {
 
     /// Room for an eager body whose fragment came before its envelope.
     fn early_body(&mut self, id: u64, total: u64) -> Result<usize, Violation> {
+        let charge = ENTRY_CHARGE.saturating_add(total);
         let charged = self.log.arrived + self.early_bodies;
-        if total > self.log.announced.saturating_sub(charged) {
+        if charge > self.log.announced.saturating_sub(charged) {
             return Err(Violation("eager body beyond the log's limit"));
         }
-        self.early_bodies += total;
+        self.early_bodies += charge;
         let at = self.body_for(id, total);
         self.bodies[at].granted = total;
         Ok(at)
