@@ -396,12 +396,14 @@ impl Incoming {
             if !starved {
                 continue;
             }
-            inbox.mailbox.starved |= !inbox.mailbox.posted.charge(body.total);
-            if !inbox.mailbox.starved {
-                body.charge.posted = body.total;
-                body.granted = body.total;
-                self.grants.push_back(body.id);
+            // In turn, so that small ones don't keep the memory from a large one for ever.
+            if inbox.mailbox.starved || !inbox.mailbox.posted.charge(body.total) {
+                inbox.mailbox.starved = true;
+                break;
             }
+            body.charge.posted = body.total;
+            body.granted = body.total;
+            self.grants.push_back(body.id);
         }
     }
 

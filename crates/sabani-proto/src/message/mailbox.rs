@@ -185,6 +185,8 @@ pub(crate) struct Mailbox {
     pub posted: Budget,
     /// Some receive waits until others have given such memory back.
     pub starved: bool,
+    /// Such memory has been given back since this was last looked at.
+    posted_freed: bool,
 }
 
 impl Mailbox {
@@ -197,6 +199,7 @@ impl Mailbox {
             unmatched: Budget::new(memory_bytes),
             posted: Budget::new(memory_bytes),
             starved: false,
+            posted_freed: false,
         }
     }
 
@@ -349,10 +352,17 @@ impl Mailbox {
     pub fn settle(&mut self, link: LinkRef, charge: Charge) -> Taken {
         self.unmatched.release(charge.unmatched);
         self.posted.release(charge.posted);
+        self.posted_freed |= charge.posted > 0;
         Taken::Credit {
             link,
             log: charge.log,
         }
+    }
+
+    /// Whether receives that wait for memory should be tried again.
+    #[inline]
+    pub fn may_feed(&mut self) -> bool {
+        std::mem::take(&mut self.posted_freed) && self.starved
     }
 
     fn parked_at(&self, wanted: &Match) -> Option<usize> {

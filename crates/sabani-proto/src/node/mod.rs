@@ -355,6 +355,9 @@ impl Node {
                 if session.incoming.log.is_due() {
                     self.enqueue(link.peer);
                 }
+                if self.hub.mailbox.may_feed() {
+                    self.feed_starved();
+                }
             }
             Taken::Bind { link, id, ticket } => {
                 self.with_incoming(link, |incoming, inbox| incoming.bind(id, ticket, inbox));

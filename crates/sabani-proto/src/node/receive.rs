@@ -55,13 +55,13 @@ impl Node {
             }
         }
         self.arm(index, now_ns);
-        if self.hub.mailbox.starved {
+        if self.hub.mailbox.may_feed() {
             self.feed_starved();
         }
     }
 
-    /// Memory may have come back: looks again for receives that wait for some.
-    fn feed_starved(&mut self) {
+    /// Memory has come back: looks again for receives that wait for some.
+    pub(super) fn feed_starved(&mut self) {
         self.hub.mailbox.starved = false;
         for index in self.peers.indices() {
             let link = self.peers[index].reference(index);
