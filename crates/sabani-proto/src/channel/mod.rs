@@ -20,6 +20,9 @@ pub(crate) use received::Received;
 pub(crate) use rtt::Rtt;
 pub(crate) use sent::{Fate, SentLog};
 
+/// No path is filled better by more; far below what 32 bits can count.
+const MAX_WINDOW: u32 = 1 << 30;
+
 /// How soon an acknowledgement is owed for what a data packet carried (rows H5, U5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
@@ -77,12 +80,13 @@ pub(crate) struct Packet {
 
 impl<C: Copy> Channel<C> {
     pub fn new(config: &ChannelConfig, now_ns: u64) -> Self {
+        let mtu = MtuSearch::new(config.proven_datagram, config.max_datagram);
         Channel {
             sent: SentLog::new(),
             received: Received::new(config.ack_policy, config.ack_delay_ns),
             rtt: Rtt::default(),
-            mtu: MtuSearch::new(config.proven_datagram, config.max_datagram),
-            window: config.window,
+            window: usable_window(config.window, &mtu),
+            mtu,
             peer_ack_delay_ns: config.peer_ack_delay_ns,
             unasked: 0,
             polls_unanswered: 0,
@@ -131,7 +135,7 @@ impl<C: Copy> Channel<C> {
         };
         if ack.largest >= self.sent.window_told_by() {
             self.sent.set_window_told_by(ack.largest);
-            self.window = ack.window;
+            self.window = usable_window(ack.window, &self.mtu);
         }
         if let Some(sent_ns) = settled.sample_from {
             let delay = u64::from(ack.delay_ns);
@@ -187,6 +191,12 @@ impl<C: Copy> Channel<C> {
         }
         due
     }
+}
+
+/// The window that the peer names, within reason: one packet may always go, for with none on its
+/// way no answer would ever open the window again.
+fn usable_window(named: u32, mtu: &MtuSearch) -> u32 {
+    named.clamp(datagram_cost(mtu.max()), MAX_WINDOW)
 }
 
 /// What an acknowledgement did.

@@ -49,6 +49,11 @@ impl MtuSearch {
         usize::from(self.current)
     }
 
+    /// Largest datagram that both sides take, in bytes.
+    pub fn max(&self) -> usize {
+        usize::from(self.max)
+    }
+
     fn start(&mut self) {
         self.trying = if self.max > self.current { self.max } else { 0 };
         self.tries = 0;

@@ -56,7 +56,7 @@ impl Received {
         now_ns: u64,
     ) {
         self.owed_packets += 1;
-        self.owed_cost += datagram_cost(bytes);
+        self.owed_cost = self.owed_cost.saturating_add(datagram_cost(bytes));
         let asked = prelude.flags & Prelude::ASK != 0;
         let urgent = prelude.flags & Prelude::URGENT != 0;
         let due = match self.policy {

@@ -68,8 +68,10 @@ impl Session {
             max_datagram: config.max_datagram.min(made.hello.max_datagram as usize),
             proven_datagram: made.datagram,
         };
+        let channel = Channel::new(&channel, now_ns);
         Session {
-            channel: Channel::new(&channel, now_ns),
+            standing_window: channel.window,
+            channel,
             incoming: Incoming::new(made.log_credit),
             tx: made.tx,
             rx: made.rx,
@@ -78,7 +80,6 @@ impl Session {
             incarnation: made.hello.incarnation,
             counters: Counters::default(),
             last_data_ns: now_ns,
-            standing_window: made.hello.window,
             ping: false,
             poll: false,
             log_limit_due: false,
