@@ -462,6 +462,9 @@ impl Incoming {
         }
         if body.received.insert(fragment.offset, end) {
             body.buffer[fragment.offset as usize..end as usize].copy_from_slice(fragment.data);
+            if body.received.is_absurd(body.total) {
+                return Err(Violation("body in crumbs"));
+            }
         }
         self.finish(at, inbox);
         Ok(())

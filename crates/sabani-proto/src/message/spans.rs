@@ -1,5 +1,11 @@
 //! Which bytes of a body have come.
 
+const FEW_GAPS: u64 = 64;
+/// Senders cut smaller pieces than this only at the end of what they have to send again.
+const LEAST_PIECE: u64 = 128;
+/// More than any window has packets.
+const MOST_GAPS: u64 = 1 << 16;
+
 /// A prefix, and spans beyond it in ascending order.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
@@ -38,6 +44,13 @@ impl Spans {
             self.prefix = self.beyond.remove(0).1;
         }
         true
+    }
+
+    /// Whether there are more gaps in a body of `total` bytes than any loss explains: the work and
+    /// memory that each costs is only worth it for pieces of a packet's size.
+    #[inline]
+    pub fn is_absurd(&self, total: u64) -> bool {
+        self.beyond.len() as u64 > (FEW_GAPS + total / LEAST_PIECE).min(MOST_GAPS)
     }
 
     /// Whether every byte before `total` has come.
