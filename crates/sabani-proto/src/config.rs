@@ -25,7 +25,7 @@ pub struct Config {
     /// its receiver grants it, a smaller one may take memory there that nobody asked for.
     /// Default 256 KiB.
     pub eager_max: u64,
-    /// Most bytes accepted for one peer and not yet acknowledged. Default 16 MiB; a single larger
+    /// Most bytes accepted for one peer and not yet acknowledged. Default 4 MiB; a single larger
     /// message is taken when nothing else is queued.
     pub send_queue_bytes: usize,
     /// First credit for small and eager messages that one peer may send before the program takes
@@ -71,7 +71,7 @@ impl Config {
             window_max: 3 << 19,
             max_datagram: DEFAULT_DATAGRAM,
             eager_max: 256 << 10,
-            send_queue_bytes: 16 << 20,
+            send_queue_bytes: 4 << 20,
             log_window: 256 << 10,
             log_window_max: 16 << 20,
             memory_bytes: 1 << 30,

@@ -20,6 +20,14 @@ pub enum SendError {
         /// Whether the peer's program leaves messages untaken, so that its credit has run out.
         blocked_by_peer: bool,
     },
+    /// The last connection to the peer failed, and nobody has been told yet. Said once: the next
+    /// message makes a new connection.
+    PeerLost {
+        /// The peer.
+        peer: PeerId,
+        /// Why.
+        why: PeerLost,
+    },
     /// The node is closing.
     Closed,
 }
@@ -47,6 +55,9 @@ impl fmt::Display for SendError {
                     f,
                     "{queued_bytes} bytes already wait for peer {peer}, because {cause}"
                 )
+            }
+            SendError::PeerLost { peer, why } => {
+                write!(f, "the connection to peer {peer} was lost: {why}")
             }
             SendError::Closed => write!(f, "the node is closing: nothing more can be sent"),
         }

@@ -410,6 +410,24 @@ impl Mailbox {
         );
     }
 
+    /// Puts back a message that the program has taken.
+    pub fn put_back(&mut self, message: Message) {
+        let arrived = Arrived::Whole {
+            body: message.body,
+            link: LinkRef::SELF,
+            charge: Charge::default(),
+        };
+        self.parked.insert(
+            0,
+            Parked {
+                source: message.source,
+                tag: message.tag,
+                id: 0,
+                arrived,
+            },
+        );
+    }
+
     /// A parked message's body is complete.
     pub fn complete_parked(&mut self, link: LinkRef, id: u64, filled: Buffer, charge: Charge) {
         let pending = |parked: &&mut Parked| matches!(parked.arrived, Arrived::Pending { link: of, id: its, .. } if of == link && its == id);

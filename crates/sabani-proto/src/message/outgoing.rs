@@ -94,6 +94,8 @@ pub(crate) struct Outgoing {
     granted: VecDeque<u64>,
     resend: VecDeque<Content>,
     queued_bytes: usize,
+    /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
+    unsent_bytes: usize,
     spare_logs: Vec<Vec<u8>>,
     resent: bool,
     /// Sends that somebody waits to hear of.
@@ -119,10 +121,10 @@ impl Outgoing {
         self.queued_bytes
     }
 
-    /// Chunks of the log that wait to be sent for the first time.
+    /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     #[inline]
-    pub fn unsent_chunks(&self) -> usize {
-        self.unsent
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes
     }
 
     /// Messages accepted and not yet acknowledged, at most.
@@ -208,6 +210,7 @@ impl Outgoing {
             ticket,
         });
         if eager {
+            self.unsent_bytes += total as usize;
             self.eager.push_back(id);
         }
     }
@@ -236,7 +239,9 @@ impl Outgoing {
         chunk.count += 1;
         self.charge += charge;
         chunk.charge_end = self.charge;
-        self.queued_bytes += chunk.log.len() - before;
+        let added = chunk.log.len() - before;
+        self.queued_bytes += added;
+        self.unsent_bytes += added;
         self.next_id += 1;
         self.next_id - 1
     }
@@ -365,9 +370,11 @@ impl Outgoing {
             }
             let rest = self.cut(at, room)?;
             self.resend.push_front(Content::Entries { first_id: rest });
+            self.unsent_bytes -= self.chunks[at + 1].log.len();
         }
         self.unsent -= 1;
         let chunk = &self.chunks[at];
+        self.unsent_bytes -= chunk.log.len();
         Some((chunk.first_id, chunk.frame()))
     }
 
@@ -404,6 +411,7 @@ impl Outgoing {
             if !body.sendable() {
                 queue.pop_front();
             }
+            self.unsent_bytes -= len as usize;
             return Some(self.bodies[at].fragment(offset, len));
         }
     }
@@ -450,7 +458,9 @@ impl Outgoing {
         };
         let body = &mut self.bodies[at];
         let was_sendable = body.sendable();
+        let before = body.granted;
         body.granted = body.granted.max(upto.min(body.total));
+        self.unsent_bytes += (body.granted - before) as usize;
         if body.sendable() && !was_sendable {
             self.granted.push_back(id);
         }

@@ -207,6 +207,12 @@ impl Node {
             return Ok(self.send_to_self(tag, len, want_ticket, push));
         }
         let index = self.peers.index(to).ok_or(SendError::UnknownPeer(to))?;
+        if let Some(why) = self.peers[index].unreported.take() {
+            return Err(SendError::PeerLost {
+                peer: to,
+                why: *why,
+            });
+        }
         if self.peers[index].link.is_none() {
             let now_ns = self.clock.lived(now_ns);
             self.ensure_link(index, now_ns);
@@ -260,23 +266,65 @@ impl Node {
         want_ticket.then(|| self.hub.sends.insert(SendState::Arrived))
     }
 
-    /// Bytes and readiness of what waits to be sent to a peer: whether nothing is in flight to it,
-    /// and how many packets' worth of small messages wait.
+    /// Whether a message of `len` bytes would be accepted now.
+    ///
+    /// # Errors
+    /// The [`SendError`] that [`Node::send`] would give.
+    pub fn has_room(&self, to: PeerId, len: usize) -> Result<(), SendError> {
+        let Some(index) = self.peers.index(to) else {
+            return Ok(());
+        };
+        let Some(link) = &self.peers[index].link else {
+            return Ok(());
+        };
+        if link
+            .outgoing
+            .has_room(len, &link.send_window(&self.hub.config))
+        {
+            return Ok(());
+        }
+        Err(SendError::Full {
+            peer: to,
+            queued_bytes: link.outgoing.queued_bytes(),
+            blocked_by_peer: link.outgoing.is_blocked(),
+        })
+    }
+
+    /// What waits to be sent to a peer: whether nothing is in flight to it, and how many bytes
+    /// could leave now.
     #[inline]
     pub fn waiting(&self, to: PeerId) -> (bool, usize) {
         let Some(index) = self.peers.index(to) else {
             return (true, 0);
         };
-        match &self.peers[index].link {
-            Some(link) => {
-                let idle = link
-                    .session
-                    .as_ref()
-                    .is_none_or(|session| session.channel.sent.in_flight() == 0);
-                (idle, link.outgoing.unsent_chunks())
-            }
-            None => (true, 0),
-        }
+        let Some(link) = &self.peers[index].link else {
+            return (true, 0);
+        };
+        let session = link.session.as_ref();
+        let idle = session.is_none_or(|session| session.channel.sent.in_flight() == 0);
+        (idle, link.outgoing.unsent_bytes())
+    }
+
+    /// Whether [`Node::poll_transmit`] may have something.
+    #[inline]
+    pub fn has_queued(&self) -> bool {
+        !self.queue.is_empty() || !self.outbox.is_empty()
+    }
+
+    /// Why the last connection to a peer failed, if nobody has been told; says it once.
+    pub fn take_unreported(&mut self, peer: PeerId) -> Option<PeerLost> {
+        let index = self.peers.index(peer)?;
+        self.peers[index].unreported.take().map(|why| *why)
+    }
+
+    /// Puts a message back, in front of all others, as if it had not been taken.
+    pub fn put_back(&mut self, message: Message) {
+        self.hub.mailbox.put_back(message);
+    }
+
+    /// Messages that nobody has asked for yet.
+    pub fn unmatched_messages(&self) -> usize {
+        self.hub.mailbox.arrived_len()
     }
 
     /// What became of a send with a ticket: `None` while it is under way. The ticket is stale
@@ -520,10 +568,14 @@ impl Node {
             }
         }
         tracing::info!(peer = %id, %why, "connection lost");
+        let unsent_messages = link.outgoing.pending_messages();
+        if unsent_messages > 0 || !matches!(why, PeerLost::Closed) {
+            self.peers[index].unreported = Some(Box::new(why.clone()));
+        }
         self.hub.push_event(Event::Lost {
             peer: id,
             why,
-            unsent_messages: link.outgoing.pending_messages(),
+            unsent_messages,
         });
     }
 

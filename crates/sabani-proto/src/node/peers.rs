@@ -8,6 +8,7 @@ use std::ops::{Index, IndexMut};
 use super::handshake::{Attempt, HalfOpen};
 use super::session::{Session, chunk_max};
 use crate::channel::BASE_DATAGRAM;
+use crate::error::PeerLost;
 use crate::message::{LinkRef, Outgoing, SendWindow};
 use crate::seal::Entropy;
 use crate::wire::ConnectionId;
@@ -50,6 +51,8 @@ pub(crate) struct Peer {
     /// The entry in the timer heap that counts.
     pub timer_at_ns: u64,
     pub link: Option<Box<Link>>,
+    /// Why the last connection failed, until somebody has been told.
+    pub unreported: Option<Box<PeerLost>>,
 }
 
 impl Peer {
@@ -140,6 +143,7 @@ impl Peers {
             farewell: false,
             timer_at_ns: u64::MAX,
             link: None,
+            unreported: None,
         });
         self.by_id.insert(id, index);
         index

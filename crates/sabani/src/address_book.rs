@@ -1,0 +1,137 @@
+//! The address database (row U1): which peer is where.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use crate::{Error, PeerId};
+
+/// Peers and their addresses. As a text file: one `id address:port` a line, addresses or host
+/// names, IPv6 as `[::1]:7000`, `#` begins a comment.
+///
+/// ```
+/// # fn main() -> Result<(), sabani::Error> {
+/// let book = sabani::AddressBook::parse("# two peers\n0 127.0.0.1:7000\n1 [::1]:7001\n")?;
+/// assert_eq!(book.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressBook(BTreeMap<PeerId, SocketAddr>);
+
+impl AddressBook {
+    /// An empty database.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads a file; names are looked up.
+    ///
+    /// # Errors
+    /// [`Error::Io`], or [`Error::AddressBook`] that names the line.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let doing = format!("reading the address database {}", path.display());
+        let text = std::fs::read_to_string(path).map_err(Error::io(doing))?;
+        Self::read(path, &text)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// [`Error::AddressBook`] that names the line.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        Self::read(Path::new("address database"), text)
+    }
+
+    fn read(path: &Path, text: &str) -> Result<Self, Error> {
+        let mut book = Self::new();
+        for (index, line) in text.lines().enumerate() {
+            let problem = |problem: String| Error::AddressBook {
+                path: path.to_owned(),
+                line: index + 1,
+                problem,
+            };
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let (id, addr) = parse_line(line).map_err(problem)?;
+            if book.0.insert(id, addr).is_some() {
+                return Err(problem(format!("peer {id} is listed twice")));
+            }
+        }
+        Ok(book)
+    }
+
+    /// Adds a peer, or corrects its address.
+    pub fn insert(&mut self, peer: PeerId, addr: SocketAddr) {
+        self.0.insert(peer, addr);
+    }
+
+    /// Where a peer is.
+    pub fn get(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.0.get(&peer).copied()
+    }
+
+    /// All peers, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (PeerId, SocketAddr)> + '_ {
+        self.0.iter().map(|(&peer, &addr)| (peer, addr))
+    }
+
+    /// How many peers there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn parse_line(line: &str) -> Result<(PeerId, SocketAddr), String> {
+    let mut words = line.split_whitespace();
+    let (Some(id), Some(addr), None) = (words.next(), words.next(), words.next()) else {
+        return Err("expected `id address:port`".into());
+    };
+    let id = id.parse().map_err(|_| {
+        format!(
+            "`{id}` is not a peer id: expected a number from 0 to {}",
+            u32::MAX
+        )
+    })?;
+    let found = addr
+        .to_socket_addrs()
+        .map_err(|error| format!("`{addr}` is not an address:port: {error}"))?
+        .next()
+        .ok_or_else(|| format!("no address is known for `{addr}`"))?;
+    Ok((PeerId(id), found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_names_and_ipv6_are_read() {
+        let text = "# peers\n0 127.0.0.1:7000\n\n1 [::1]:7001 # six\n2 localhost:7002\n";
+        let book = AddressBook::parse(text).unwrap();
+        assert_eq!(book.len(), 3);
+        assert_eq!(book.get(PeerId(1)), Some("[::1]:7001".parse().unwrap()));
+        assert_eq!(book.get(PeerId(2)).unwrap().port(), 7002);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, words) in [
+            ("0 127.0.0.1:1\nx 127.0.0.1:2", ":2: `x` is not a peer id"),
+            ("0 127.0.0.1", ":1: `127.0.0.1` is not an address:port"),
+            ("0 127.0.0.1:1 2", ":1: expected `id address:port`"),
+            ("0 127.0.0.1:1\n0 127.0.0.1:2", ":2: peer 0 is listed twice"),
+        ] {
+            let error = AddressBook::parse(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

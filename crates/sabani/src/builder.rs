@@ -1,0 +1,219 @@
+//! Opening a node.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sabani_proto::seal::{Checksum, JobKeys, Mode};
+use sabani_proto::{AckPolicy, Config};
+use sabani_udp::{Options, Socket};
+
+use crate::engine::Engine;
+use crate::job_key::fill_random;
+use crate::node::Handle;
+use crate::shared::Shared;
+use crate::{AddressBook, Error, JobKey, Node, PeerId};
+
+/// How long a waiting call spins before it sleeps: a round trip on a fast network is shorter.
+const SPIN: Duration = Duration::from_micros(50);
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What a node is opened with. Made by [`Node::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    id: PeerId,
+    bind: Option<SocketAddr>,
+    addresses: AddressBook,
+    mode: Option<Mode>,
+    options: Options,
+    config: Config,
+    spin: Duration,
+    linger: Duration,
+}
+
+impl Builder {
+    pub(crate) fn new(id: PeerId) -> Self {
+        let plain = Mode::Plain {
+            checksum: Checksum::None,
+        };
+        Builder {
+            id,
+            bind: None,
+            addresses: AddressBook::new(),
+            mode: None,
+            options: Options::default(),
+            config: Config::new(id, plain),
+            spin: SPIN,
+            linger: LINGER,
+        }
+    }
+
+    /// The local address. Default: this process's entry in the address database, else any address
+    /// and a port of the system's choice.
+    pub fn bind(mut self, addr: SocketAddr) -> Self {
+        self.bind = Some(addr);
+        self
+    }
+
+    /// Where the peers are. More can be added while running.
+    pub fn addresses(mut self, addresses: AddressBook) -> Self {
+        self.addresses = addresses;
+        self
+    }
+
+    /// Encrypts and authenticates every packet under the job's key.
+    pub fn job_key(mut self, key: JobKey) -> Self {
+        self.mode = Some(Mode::Sealed(JobKeys::from(key.0)));
+        self
+    }
+
+    /// Like [`Builder::job_key`], and accepts a second key while a job changes from one to the
+    /// other: give every process the new key as `previous` first, then swap the two everywhere,
+    /// then drop the old one.
+    pub fn job_keys(mut self, current: JobKey, previous: JobKey) -> Self {
+        self.mode = Some(Mode::Sealed(JobKeys {
+            current: current.0,
+            previous: Some(previous.0),
+        }));
+        self
+    }
+
+    /// Neither encrypts nor authenticates: for wires that nobody else can reach. The checksum
+    /// guards against damage that the network's own checksums miss.
+    pub fn plain(mut self, checksum: Checksum) -> Self {
+        self.mode = Some(Mode::Plain { checksum });
+        self
+    }
+
+    /// Largest datagram, in bytes of UDP payload (1,200…65,507). Default 1,472: Ethernet over IPv4.
+    /// Larger ones are used only once a probe of that size has arrived, so 8,972 is safe to ask for
+    /// where there may be jumbo frames.
+    pub fn max_datagram(mut self, bytes: usize) -> Self {
+        self.config.max_datagram = bytes.clamp(1_200, 65_507);
+        self
+    }
+
+    /// Size of the socket's buffers in bytes. Default 4 MiB each; a warning names the sysctl to set
+    /// if the system grants less.
+    pub fn socket_buffers(mut self, bytes: usize) -> Self {
+        self.options.recv_buffer_bytes = bytes;
+        self.options.send_buffer_bytes = bytes;
+        self
+    }
+
+    /// Use of segmentation offload (GSO and GRO). Default on, where the kernel has it.
+    pub fn offload(mut self, on: bool) -> Self {
+        self.options.gso = on;
+        self.options.gro = on;
+        self
+    }
+
+    /// How long a waiting call spins before it sleeps in the kernel. Default 50 µs. Zero where
+    /// there are more processes than cores.
+    pub fn spin(mut self, time: Duration) -> Self {
+        self.spin = time;
+        self
+    }
+
+    /// How long dropping the last handle waits for acknowledgements. Default 2 s.
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
+        self
+    }
+
+    /// Most bytes accepted for one peer and not yet acknowledged. Default 4 MiB: more would only
+    /// get cold; a larger single message is taken when nothing else is queued.
+    pub fn send_queue(mut self, bytes: usize) -> Self {
+        self.config.send_queue_bytes = bytes;
+        self
+    }
+
+    /// Largest body sent without being asked for. Default 256 KiB.
+    pub fn eager_max(mut self, bytes: u64) -> Self {
+        self.config.eager_max = bytes;
+        self
+    }
+
+    /// Largest window for one peer, in bytes as the receiving kernel charges them. Default 1.5 MiB.
+    pub fn window_max(mut self, bytes: u32) -> Self {
+        self.config.window_max = bytes;
+        self
+    }
+
+    /// Memory for messages that nobody has asked for, over all peers. Default 1 GiB.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.config.memory_bytes = bytes;
+        self
+    }
+
+    /// Largest credit for small and eager messages that one peer may send before the program takes
+    /// any. Default 16 MiB.
+    pub fn log_window_max(mut self, bytes: u64) -> Self {
+        self.config.log_window_max = bytes;
+        self.config.log_window = self.config.log_window.min(bytes);
+        self
+    }
+
+    /// When acknowledgements are sent. Default: when asked.
+    pub fn ack_policy(mut self, policy: AckPolicy) -> Self {
+        self.config.ack_policy = policy;
+        self
+    }
+
+    /// A peer that is silent for this long, although asked to answer, is lost. Default 10 s.
+    pub fn dead_after(mut self, time: Duration) -> Self {
+        self.config.dead_after_ns = crate::shared::nanos(time);
+        self.config.keep_alive_ns = self.config.keep_alive_ns.min(self.config.dead_after_ns / 3);
+        self
+    }
+
+    /// A handshake without an answer for this long has failed. Default 5 s.
+    pub fn connect_timeout(mut self, time: Duration) -> Self {
+        self.config.connect_timeout_ns = crate::shared::nanos(time);
+        self
+    }
+
+    /// Accept peers that are not in the address database, if they know the job key. Default yes.
+    pub fn accept_unknown(mut self, accept: bool) -> Self {
+        self.config.accept_unknown = accept;
+        self
+    }
+
+    /// Hand out traffic secrets as events, for decrypting captures. Default no.
+    pub fn key_log(mut self, on: bool) -> Self {
+        self.config.key_log = on;
+        self
+    }
+
+    /// Opens the node.
+    ///
+    /// # Errors
+    /// [`Error::NoJobKey`] if neither a key nor `plain` was chosen; [`Error::Io`] if the address
+    /// can't be bound.
+    pub fn open(mut self) -> Result<Node, Error> {
+        self.config.mode = self.mode.ok_or(Error::NoJobKey)?;
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let addr = self.bind.or(self.addresses.get(self.id)).unwrap_or(any);
+        let doing = format!("opening a UDP socket on {addr}");
+        let socket = Socket::bind(addr, &self.options).map_err(Error::io(doing))?;
+        let granted = socket.capabilities().recv_buffer.granted_bytes;
+        self.config.socket_buffer_bytes = granted as u64;
+        let mut seed = [0; 32];
+        fill_random(&mut seed)?;
+        let start = Instant::now();
+        let mut node = sabani_proto::Node::new(self.config, seed, 0);
+        for (peer, addr) in self.addresses.iter().filter(|&(peer, _)| peer != self.id) {
+            node.add_peer(peer, addr);
+        }
+        let engine = Engine::new(node, socket, start);
+        let shared = Shared::new(engine, self.spin).map_err(Error::io("opening a node"))?;
+        let shared = Arc::new(shared);
+        let helper = crate::helper::start(shared.clone())?;
+        Ok(Node::from(Handle::new(
+            shared,
+            helper,
+            self.id,
+            self.linger,
+        )))
+    }
+}

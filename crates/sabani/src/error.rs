@@ -1,0 +1,222 @@
+//! One error for the public API: whose fault, the cause, the cure.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sabani_proto::{Envelope, PeerId, PeerLost, RecvError, SendError};
+
+/// What can go wrong. [`Error::fault`] says on whose side.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// No address is known for the peer.
+    UnknownPeer(PeerId),
+    /// The queue towards the peer is full and the call was not to wait.
+    Full {
+        /// The peer.
+        peer: PeerId,
+        /// Bytes that wait already.
+        queued_bytes: usize,
+        /// Whether the peer's program leaves messages untaken.
+        blocked_by_peer: bool,
+    },
+    /// The connection ended before the work was done.
+    PeerLost {
+        /// The peer.
+        peer: PeerId,
+        /// Why, if it is known.
+        why: Option<PeerLost>,
+    },
+    /// The message is longer than the buffer. It can still be received.
+    TooSmall {
+        /// What waits.
+        envelope: Envelope,
+        /// Bytes in the buffer.
+        room: usize,
+    },
+    /// The message is longer than the node allocates. It can still be received into a buffer.
+    TooLarge {
+        /// What waits.
+        envelope: Envelope,
+        /// Bytes that the node allocates at most.
+        limit: u64,
+    },
+    /// Untaken messages from a peer use up its credit, so what this receive waits for can't come.
+    Backlog {
+        /// The peer.
+        peer: PeerId,
+        /// Credit that its untaken messages use.
+        bytes: u64,
+    },
+    /// The time was over.
+    Timeout(Duration),
+    /// The node is closed.
+    Closed,
+    /// This process is a forked child of the one that opened the node: keys and packet numbers must
+    /// not be used twice.
+    Forked,
+    /// Some messages were not acknowledged within the linger time.
+    Unacknowledged(Duration),
+    /// The operating system refused something.
+    Io {
+        /// What was tried.
+        doing: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// A line of the address database can't be read.
+    AddressBook {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The job key can't be used.
+    JobKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Neither a job key nor `plain` was asked for.
+    NoJobKey,
+}
+
+/// On whose side an error lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The program called wrongly.
+    Caller,
+    /// The other process, or the way to it.
+    Peer,
+    /// The machine or its configuration.
+    Environment,
+}
+
+impl Error {
+    /// On whose side the error lies.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Error::PeerLost { .. } | Error::Unacknowledged(_) | Error::Timeout(_) => Fault::Peer,
+            Error::Io { .. } | Error::AddressBook { .. } | Error::JobKey { .. } => {
+                Fault::Environment
+            }
+            Error::Full {
+                blocked_by_peer: true,
+                ..
+            } => Fault::Peer,
+            _ => Fault::Caller,
+        }
+    }
+
+    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let doing = doing.into();
+        move |source| Error::Io { doing, source }
+    }
+}
+
+impl From<SendError> for Error {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::UnknownPeer(peer) => Error::UnknownPeer(peer),
+            SendError::Full {
+                peer,
+                queued_bytes,
+                blocked_by_peer,
+            } => Error::Full {
+                peer,
+                queued_bytes,
+                blocked_by_peer,
+            },
+            SendError::PeerLost { peer, why } => Error::PeerLost {
+                peer,
+                why: Some(why),
+            },
+            SendError::Closed => Error::Closed,
+        }
+    }
+}
+
+impl From<RecvError> for Error {
+    fn from(error: RecvError) -> Self {
+        match error {
+            RecvError::TooSmall { envelope, buffer } => Error::TooSmall {
+                envelope,
+                room: buffer.len(),
+            },
+            RecvError::TooLarge { envelope, limit } => Error::TooLarge { envelope, limit },
+            RecvError::PeerLost { peer, .. } => Error::PeerLost { peer, why: None },
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::UnknownPeer(peer) => SendError::UnknownPeer(*peer).fmt(f),
+            &Error::Full {
+                peer,
+                queued_bytes,
+                blocked_by_peer,
+            } => SendError::Full {
+                peer,
+                queued_bytes,
+                blocked_by_peer,
+            }
+            .fmt(f),
+            Error::PeerLost { peer, why: None } => write!(f, "the connection to peer {peer} ended"),
+            Error::PeerLost {
+                peer,
+                why: Some(why),
+            } => write!(f, "the connection to peer {peer} ended: {why}"),
+            Error::TooSmall { envelope, room } => write!(
+                f,
+                "the message from peer {} with tag {} has {} bytes, the buffer has room for \
+                 {room}: receive it into a larger one",
+                envelope.source, envelope.tag, envelope.len
+            ),
+            &Error::TooLarge { envelope, limit } => RecvError::TooLarge { envelope, limit }.fmt(f),
+            Error::Backlog { peer, bytes } => write!(
+                f,
+                "untaken messages from peer {peer} hold {bytes} bytes, all the credit it has, so \
+                 the message waited for can't come: receive those first, or raise \
+                 `log_window_max`"
+            ),
+            Error::Timeout(time) => write!(f, "nothing came within {time:?}"),
+            Error::Closed => write!(f, "the node is closed"),
+            Error::Forked => write!(
+                f,
+                "this process was forked from the one that opened the node: open another node in \
+                 the child"
+            ),
+            Error::Unacknowledged(time) => write!(
+                f,
+                "some messages were not acknowledged within {time:?} and may be lost"
+            ),
+            Error::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Error::AddressBook {
+                path,
+                line,
+                problem,
+            } => write!(f, "{}:{line}: {problem}", path.display()),
+            Error::JobKey { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Error::NoJobKey => write!(
+                f,
+                "no job key: give the node one, or say `plain` if nobody else can reach the network"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The key that makes a process a member of the job.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use sabani_proto::seal;
+
+use crate::Error;
+
+/// A job's key: 256 random bits that every process of the job holds. It proves membership, not
+/// which member somebody is.
+#[derive(Clone, Debug)]
+pub struct JobKey(pub(crate) seal::JobKey);
+
+impl JobKey {
+    /// A new random key.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system has no randomness.
+    pub fn generate() -> Result<Self, Error> {
+        let mut bytes = [0; 32];
+        fill_random(&mut bytes)?;
+        Ok(JobKey(seal::JobKey::from_bytes(bytes)))
+    }
+
+    /// A key from its 32 bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        JobKey(seal::JobKey::from_bytes(bytes))
+    }
+
+    /// Reads a key file: 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`Error::JobKey`] if others may read the file, or if it holds no key; [`Error::Io`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let doing = || format!("reading the job key {}", path.display());
+        let problem = |problem: String| Error::JobKey {
+            path: path.to_owned(),
+            problem,
+        };
+        let mode = fs::metadata(path)
+            .map_err(Error::io(doing()))?
+            .permissions()
+            .mode();
+        if mode & 0o077 != 0 {
+            return Err(problem(format!(
+                "others may read this key (mode {:03o}): chmod 600 {}",
+                mode & 0o777,
+                path.display()
+            )));
+        }
+        let text = fs::read_to_string(path).map_err(Error::io(doing()))?;
+        seal::JobKey::from_hex(&text)
+            .map(JobKey)
+            .map_err(|error| problem(error.to_string()))
+    }
+
+    /// Writes a key file that only its owner can read. An existing file is left alone.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        let doing = format!("writing the job key {}", path.display());
+        let write = || {
+            let mut options = fs::OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)?;
+            writeln!(file, "{}", *self.0.to_hex())
+        };
+        write().map_err(Error::io(doing))
+    }
+}
+
+/// Fills `bytes` with the system's randomness.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
+    getrandom::fill(bytes).map_err(|error| Error::Io {
+        doing: "asking the system for randomness".into(),
+        source: std::io::Error::other(error.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_saved_key_loads_and_a_readable_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.key");
+        JobKey::generate().unwrap().save(&path).unwrap();
+        JobKey::load(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let error = JobKey::load(&path).unwrap_err().to_string();
+        assert!(error.contains("chmod 600"), "{error}");
+        assert!(JobKey::generate().unwrap().save(&path).is_err());
+    }
+}

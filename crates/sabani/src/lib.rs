@@ -1,0 +1,59 @@
+//! Sabani carries messages between the processes of a parallel or distributed program over plain
+//! UDP: reliable, ordered, any size, encrypted, thousands of peers over one socket, no daemon.
+//!
+//! ```
+//! use sabani::{Checksum, Match, Node, PeerId};
+//!
+//! # fn main() -> Result<(), sabani::Error> {
+//! # let any = "127.0.0.1:0".parse().unwrap();
+//! let alice = Node::builder(PeerId(0)).bind(any).plain(Checksum::None).open()?;
+//! let bob = Node::builder(PeerId(1)).bind(any).plain(Checksum::None).open()?;
+//! alice.add_peer(PeerId(1), bob.local_addr());
+//!
+//! alice.send(PeerId(1), 7, b"hello")?;
+//! let message = bob.recv(Match::any().tag(7))?;
+//! assert_eq!(message.body(), b"hello");
+//!
+//! bob.send(message.source, 8, b"and hello to you")?;
+//! assert_eq!(alice.recv(Match::any().from(PeerId(1)))?.body(), b"and hello to you");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Use [`Builder::job_key`] instead of `plain` wherever others can reach the network: every packet
+//! is then encrypted and authenticated.
+//!
+//! # Progress
+//!
+//! The protocol runs in the thread that calls in. A call that waits spins briefly and then sleeps
+//! in the kernel. When the program has stayed away for about a millisecond, a helper thread takes
+//! over, so that acknowledgements, resends and keep-alives still go out while the program computes;
+//! it sleeps otherwise. Small messages to a busy peer share packets: they leave when 64 KiB wait,
+//! when 20 µs have passed, or at the next receive, wait, [`Node::flush`] or [`Node::progress`];
+//! if the program stays away, within about a millisecond.
+
+mod address_book;
+mod builder;
+mod engine;
+mod error;
+mod helper;
+mod job_key;
+mod message;
+mod node;
+mod pending;
+mod poll_fd;
+mod shared;
+
+pub use address_book::AddressBook;
+pub use builder::Builder;
+pub use error::{Error, Fault};
+pub use job_key::JobKey;
+pub use message::Message;
+pub use node::Node;
+pub use pending::{Posted, PostedInto, Sent};
+pub use sabani_proto::seal::Checksum;
+pub use sabani_proto::{
+    AckPolicy, Counters, Dropped, Envelope, Event, Limit, LinkState, Match, NodeStats, Outbound,
+    PeerId, PeerLost, PeerStats,
+};
+pub use sabani_udp::{Capabilities, Counters as SocketCounters};

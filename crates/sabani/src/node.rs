@@ -1,0 +1,551 @@
+//! The public handle.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use std::os::fd::AsFd;
+
+use sabani_proto::{Outbound, SendError};
+use sabani_udp::{Capabilities, Counters as SocketCounters};
+
+use crate::engine::{HOLD_NS, TRAIN_BYTES};
+use crate::pending::PostedInto;
+use crate::poll_fd::PollFd;
+use crate::shared::{Shared, State};
+use crate::{
+    Builder, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId, PeerStats,
+    Posted, Sent,
+};
+
+/// A send reads the clock once in this many calls.
+const SENDS_PER_CLOCK: u32 = 16;
+/// A receive that waits for one peer looks this often whether it waits in vain.
+const BACKLOG_EVERY: Duration = Duration::from_secs(1);
+/// After everything has been acknowledged, saying goodbye takes at most this long.
+const GOODBYE: Duration = Duration::from_millis(200);
+
+/// A process's end of all its connections. Cheap to clone, usable from several threads. Dropping
+/// the last one closes it.
+#[derive(Clone, Debug)]
+pub struct Node(Arc<Handle>);
+
+/// What the clones share; ends the node when the last one goes.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub shared: Arc<Shared>,
+    helper: Mutex<Option<JoinHandle<()>>>,
+    id: PeerId,
+    linger: Duration,
+}
+
+impl From<Handle> for Node {
+    fn from(handle: Handle) -> Self {
+        Node(Arc::new(handle))
+    }
+}
+
+impl Node {
+    /// Begins opening a node for the process with this id.
+    pub fn builder(id: PeerId) -> Builder {
+        Builder::new(id)
+    }
+
+    /// This process's id.
+    pub fn id(&self) -> PeerId {
+        self.0.id
+    }
+
+    /// The address of the socket.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.shared.lock_raw().engine.socket.local_addr()
+    }
+
+    /// What the socket can do here.
+    pub fn capabilities(&self) -> Capabilities {
+        self.0
+            .shared
+            .lock_raw()
+            .engine
+            .socket
+            .capabilities()
+            .clone()
+    }
+
+    /// Adds a peer, or corrects the address of one without a connection.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn add_peer(&self, peer: PeerId, addr: SocketAddr) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        state.engine.node.add_peer(peer, addr);
+        Ok(())
+    }
+
+    /// Makes a connection now, rather than with the first message.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::PeerLost`] with the reason, [`Error::Timeout`].
+    pub fn connect(&self, peer: PeerId, timeout: Duration) -> Result<(), Error> {
+        {
+            let mut state = self.0.shared.lock()?;
+            let now_ns = state.engine.clock();
+            state.engine.node.take_unreported(peer);
+            state.engine.node.connect(now_ns, peer)?;
+        }
+        let state_of = |state: &mut State| state.engine.node.peer_stats(peer).map(|s| s.state);
+        let outcome = self
+            .0
+            .shared
+            .wait_until(Some(timeout), |state| match state_of(state) {
+                Some(LinkState::Open) => Some(Ok(())),
+                Some(LinkState::Connecting) => None,
+                _ => {
+                    let why = state.engine.node.take_unreported(peer);
+                    Some(Err(Error::PeerLost { peer, why }))
+                }
+            })?;
+        outcome.unwrap_or(Err(Error::Timeout(timeout)))
+    }
+
+    /// Sends a message; the body is copied. Waits while the queue towards the peer is full.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`]; [`Error::PeerLost`] once after a connection failed.
+    #[inline]
+    pub fn send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
+        match self.try_send(to, tag, body) {
+            Err(Error::Full { .. }) => {
+                self.wait_for_room(to, body.len())?;
+                self.send(to, tag, body)
+            }
+            done => done,
+        }
+    }
+
+    /// Like [`Node::send`], but fails when the queue is full.
+    ///
+    /// # Errors
+    /// [`Error::Full`], and those of [`Node::send`].
+    #[inline]
+    pub fn try_send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.now_ns;
+        let sent = state.engine.node.send_copy(now_ns, to, tag, body, false);
+        if let Err(error @ SendError::Full { .. }) = sent {
+            self.0.shared.progress(&mut state);
+            return Err(error.into());
+        }
+        sent?;
+        self.after_send(&mut state, to);
+        Ok(())
+    }
+
+    /// Sends a body that is handed over, or shared: no copy is made.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_owned(&self, to: PeerId, tag: u64, body: impl Into<Outbound>) -> Result<(), Error> {
+        self.post_send(to, tag, body.into(), false).map(|_| ())
+    }
+
+    /// Sends the pieces as one message.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_gather(&self, to: PeerId, tag: u64, pieces: &[&[u8]]) -> Result<(), Error> {
+        self.send_owned(to, tag, pieces.concat())
+    }
+
+    /// Sends a body that is handed over; the result tells when the peer's library has it.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_tracked(
+        &self,
+        to: PeerId,
+        tag: u64,
+        body: impl Into<Outbound>,
+    ) -> Result<Sent, Error> {
+        let ticket = self.post_send(to, tag, body.into(), true)?;
+        Ok(Sent {
+            handle: self.0.clone(),
+            ticket,
+            to,
+        })
+    }
+
+    fn post_send(
+        &self,
+        to: PeerId,
+        tag: u64,
+        body: Outbound,
+        tracked: bool,
+    ) -> Result<Option<sabani_proto::SendTicket>, Error> {
+        let len = body.bytes().len();
+        loop {
+            let mut state = self.0.shared.lock()?;
+            let now_ns = state.engine.now_ns;
+            if state.engine.node.has_room(to, len).is_err() {
+                drop(state);
+                self.wait_for_room(to, len)?;
+                continue;
+            }
+            let ticket = state.engine.node.send(now_ns, to, tag, body, tracked)?;
+            self.after_send(&mut state, to);
+            return Ok(ticket);
+        }
+    }
+
+    #[cold]
+    fn wait_for_room(&self, to: PeerId, len: usize) -> Result<(), Error> {
+        self.0
+            .shared
+            .wait_until(None, |state| state.engine.node.has_room(to, len).ok())?;
+        Ok(())
+    }
+
+    /// What was accepted leaves now if the peer is idle, if a train is full, or if something has
+    /// waited for long enough.
+    #[inline]
+    fn after_send(&self, state: &mut State, to: PeerId) {
+        let engine = &mut state.engine;
+        let (idle, bytes) = engine.node.waiting(to);
+        engine.unclocked += 1;
+        let full = bytes >= TRAIN_BYTES;
+        if !idle && !full && engine.unclocked < SENDS_PER_CLOCK {
+            return;
+        }
+        let now_ns = engine.clock();
+        if full {
+            self.0.shared.progress(state);
+        } else if idle || now_ns >= engine.sent_ns + HOLD_NS {
+            engine.transmit();
+            self.0.shared.call_others(state, false);
+        }
+    }
+
+    /// Waits for the oldest message that matches, and takes it.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::PeerLost`], [`Error::Backlog`], [`Error::Closed`].
+    #[inline]
+    pub fn recv(&self, wanted: Match) -> Result<Message, Error> {
+        loop {
+            if let Some(message) = self.recv_timeout(wanted, BACKLOG_EVERY)? {
+                return Ok(message);
+            }
+            self.check_backlog(&wanted)?;
+        }
+    }
+
+    /// Like [`Node::recv`]; `None` when nothing came in time.
+    ///
+    /// # Errors
+    /// As [`Node::recv`].
+    #[inline]
+    pub fn recv_timeout(&self, wanted: Match, timeout: Duration) -> Result<Option<Message>, Error> {
+        if let Some(message) = self.take_ready(&wanted)? {
+            return Ok(Some(message));
+        }
+        let ticket = self.0.shared.lock()?.engine.node.post(wanted, None);
+        let shared = &self.0.shared;
+        let result = shared.wait_until(Some(timeout), |state| {
+            state.engine.node.take_received(ticket)
+        })?;
+        if let Some(result) = result {
+            return Ok(Some(result?.into()));
+        }
+        let mut state = shared.lock()?;
+        let (result, _) = state.engine.node.cancel(ticket);
+        result
+            .transpose()
+            .map(|m| m.map(Message::from))
+            .map_err(Error::from)
+    }
+
+    /// Takes the oldest message that matches if it is here; makes progress otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn try_recv(&self, wanted: Match) -> Result<Option<Message>, Error> {
+        if let Some(message) = self.take_ready(&wanted)? {
+            return Ok(Some(message));
+        }
+        let mut state = self.0.shared.lock()?;
+        if let Some(fd) = &state.engine.poll_fd {
+            fd.set_ready(false);
+        }
+        self.0.shared.progress(&mut state);
+        Ok(state.engine.node.try_take(&wanted).map(Message::from))
+    }
+
+    #[inline]
+    fn take_ready(&self, wanted: &Match) -> Result<Option<Message>, Error> {
+        let mut state = self.0.shared.lock()?;
+        let message = state.engine.node.try_take(wanted);
+        if state.engine.node.has_queued() {
+            state.engine.clock();
+            state.engine.transmit();
+        }
+        if message.is_none()
+            && let Some(peer) = wanted.source()
+            && let Some(why) = state.engine.node.take_unreported(peer)
+        {
+            let why = Some(why);
+            return Err(Error::PeerLost { peer, why });
+        }
+        Ok(message.map(Message::from))
+    }
+
+    fn check_backlog(&self, wanted: &Match) -> Result<(), Error> {
+        if wanted.source().is_none() {
+            return Ok(());
+        }
+        let state = self.0.shared.lock()?;
+        match state.engine.node.backlogged(wanted) {
+            Some((peer, bytes)) => Err(Error::Backlog { peer, bytes }),
+            None => Ok(()),
+        }
+    }
+
+    /// Receives into a borrowed buffer.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`] if the message does not fit; it stays receivable. Those of
+    /// [`Node::recv`].
+    pub fn recv_into(&self, wanted: Match, buffer: &mut [u8]) -> Result<Envelope, Error> {
+        let message = self.recv(wanted)?;
+        self.0.copy_out(message, buffer)
+    }
+
+    /// Posts a receive. With a buffer, the message goes straight into it, whatever its length up to
+    /// the buffer's; without one, into memory of the node's.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn post(&self, wanted: Match, buffer: Option<Vec<u8>>) -> Result<Posted, Error> {
+        let mut state = self.0.shared.lock()?;
+        let ticket = state.engine.node.post(wanted, buffer);
+        if state.engine.node.has_queued() {
+            state.engine.clock();
+            state.engine.transmit();
+        }
+        Ok(Posted {
+            handle: self.0.clone(),
+            ticket: Some(ticket),
+        })
+    }
+
+    /// Posts a receive into a borrowed buffer.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn post_into<'a>(
+        &self,
+        wanted: Match,
+        buffer: &'a mut [u8],
+    ) -> Result<PostedInto<'a>, Error> {
+        Ok(PostedInto {
+            posted: self.post(wanted, None)?,
+            buffer,
+        })
+    }
+
+    /// Looks at the oldest message that matches without taking it (U8: `datagram_ready`); makes
+    /// progress if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn probe(&self, wanted: Match) -> Result<Option<Envelope>, Error> {
+        let mut state = self.0.shared.lock()?;
+        if let Some(envelope) = state.engine.node.probe(&wanted) {
+            return Ok(Some(envelope));
+        }
+        self.0.shared.progress(&mut state);
+        Ok(state.engine.node.probe(&wanted))
+    }
+
+    /// Waits until a message matches, without taking it.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn probe_timeout(
+        &self,
+        wanted: Match,
+        timeout: Duration,
+    ) -> Result<Option<Envelope>, Error> {
+        self.0
+            .shared
+            .wait_until(Some(timeout), |state| state.engine.node.probe(&wanted))
+    }
+
+    /// Waits until a message of `len` bytes to the peer would be accepted at once (U8:
+    /// `datagram_wait`); `false` when the time is over.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn wait_writable(&self, to: PeerId, len: usize, timeout: Duration) -> Result<bool, Error> {
+        let room = self.0.shared.wait_until(Some(timeout), |state| {
+            state.engine.node.has_room(to, len).ok()
+        })?;
+        Ok(room.is_some())
+    }
+
+    /// Sends everything that waits for company in a packet.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn flush(&self) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        state.engine.clock();
+        state.engine.transmit();
+        self.0.shared.call_others(&mut state, false);
+        Ok(())
+    }
+
+    /// Does what is due, without waiting.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn progress(&self) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        self.0.shared.progress(&mut state);
+        Ok(())
+    }
+
+    /// Waits until the peers have acknowledged everything sent so far; `false` when the time is
+    /// over.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn wait_acknowledged(&self, timeout: Duration) -> Result<bool, Error> {
+        let settled = |state: &mut State| state.engine.node.is_settled().then_some(());
+        Ok(self.0.shared.wait_until(Some(timeout), settled)?.is_some())
+    }
+
+    /// What happened to connections since this was last called; `None` when that was all.
+    pub fn next_event(&self) -> Option<Event> {
+        self.0.shared.lock_raw().engine.node.next_event()
+    }
+
+    /// A snapshot of the whole node.
+    pub fn stats(&self) -> NodeStats {
+        self.0.shared.lock_raw().engine.node.stats()
+    }
+
+    /// A snapshot of the socket's counters.
+    pub fn socket_counters(&self) -> SocketCounters {
+        self.0.shared.lock_raw().engine.socket.counters()
+    }
+
+    /// A snapshot of one peer's flow (U7); `None` if the peer is not known.
+    pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
+        let state = self.0.shared.lock_raw();
+        let mut stats = state.engine.node.peer_stats(peer)?;
+        if state.engine.is_blocked() && stats.queued_bytes > 0 {
+            stats.limit = crate::Limit::Socket;
+        }
+        Some(stats)
+    }
+
+    /// A descriptor for other event loops (poll, epoll): readable when a datagram or a message waits.
+    /// Call [`Node::try_recv`] until it returns `None` then.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if descriptors have run out.
+    pub fn poll_fd(&self) -> Result<OwnedFd, Error> {
+        let mut state = self.0.shared.lock()?;
+        let engine = &mut state.engine;
+        let doing = "making a descriptor to wait on";
+        let poll_fd = match engine.poll_fd.take() {
+            Some(made) => made,
+            None => PollFd::new(engine.socket.as_fd()).map_err(Error::io(doing))?,
+        };
+        let fd = poll_fd.duplicate().map_err(Error::io(doing))?;
+        if engine.node.unmatched_messages() > 0 {
+            poll_fd.set_ready(true);
+        }
+        engine.poll_fd = Some(poll_fd);
+        Ok(fd)
+    }
+
+    /// Waits at most `linger` until everything sent has been acknowledged, tells the peers, and
+    /// ends the node for all its handles.
+    ///
+    /// # Errors
+    /// [`Error::Unacknowledged`] if something was not acknowledged in time.
+    pub fn close(&self, linger: Duration) -> Result<(), Error> {
+        self.0.close(linger)
+    }
+}
+
+impl Handle {
+    pub fn new(shared: Arc<Shared>, helper: JoinHandle<()>, id: PeerId, linger: Duration) -> Self {
+        Handle {
+            shared,
+            helper: Mutex::new(Some(helper)),
+            id,
+            linger,
+        }
+    }
+
+    /// Copies a message into a borrowed buffer; one that does not fit can be received again.
+    pub fn copy_out(&self, message: Message, buffer: &mut [u8]) -> Result<Envelope, Error> {
+        let envelope = Envelope {
+            source: message.source,
+            tag: message.tag,
+            len: message.body().len() as u64,
+            complete: true,
+        };
+        match buffer.get_mut(..message.body().len()) {
+            Some(room) => {
+                room.copy_from_slice(message.body());
+                Ok(envelope)
+            }
+            None => {
+                let room = buffer.len();
+                self.shared.lock()?.engine.node.put_back(message.into());
+                Err(Error::TooSmall { envelope, room })
+            }
+        }
+    }
+
+    fn close(&self, linger: Duration) -> Result<(), Error> {
+        self.shared.lock()?.engine.node.stop_sending();
+        let settled = |state: &mut State| state.engine.node.is_settled().then_some(());
+        let acknowledged = self.shared.wait_until(Some(linger), settled)?;
+        self.shared.lock()?.engine.node.close();
+        let closed = |state: &mut State| state.engine.node.is_closed().then_some(());
+        self.shared.wait_until(Some(GOODBYE), closed)?;
+        self.stop();
+        acknowledged.ok_or(Error::Unacknowledged(linger))
+    }
+
+    /// Ends the helper thread.
+    fn stop(&self) {
+        {
+            let mut state = self.shared.lock_raw();
+            self.shared.stop(&mut state);
+        }
+        let helper = self.helper.lock().map(|mut helper| helper.take());
+        if let Ok(Some(helper)) = helper {
+            let _ = helper.join();
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // A forked child has no helper thread, and must not speak.
+        if self.shared.is_forked() {
+            return;
+        }
+        match self.close(self.linger) {
+            Ok(()) | Err(Error::Closed) => {}
+            Err(error) => tracing::warn!(%error, "closing a node"),
+        }
+    }
+}

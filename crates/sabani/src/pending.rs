@@ -1,0 +1,157 @@
+//! Receives and sends under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sabani_proto::{RecvTicket, SendTicket};
+
+use crate::node::Handle;
+use crate::{Envelope, Error, Message, PeerId};
+
+/// A receive that was posted. Dropping it withdraws the receive; a message that had begun to fill
+/// it stays receivable.
+#[derive(Debug)]
+pub struct Posted {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) ticket: Option<RecvTicket>,
+}
+
+impl Posted {
+    /// Waits for the message; `None` when the time is over, and the receive stays posted.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`], [`Error::TooLarge`], [`Error::PeerLost`], [`Error::Closed`].
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Message>, Error> {
+        let Some(ticket) = self.ticket else {
+            return Err(Error::Closed);
+        };
+        let result = self
+            .handle
+            .shared
+            .wait_until(timeout, |state| state.engine.node.take_received(ticket))?;
+        self.finish(result)
+    }
+
+    /// Makes progress, and takes the message if it is here.
+    ///
+    /// # Errors
+    /// As [`Posted::wait`].
+    pub fn test(&mut self) -> Result<Option<Message>, Error> {
+        let Some(ticket) = self.ticket else {
+            return Err(Error::Closed);
+        };
+        let mut state = self.handle.shared.lock()?;
+        self.handle.shared.progress(&mut state);
+        let result = state.engine.node.take_received(ticket);
+        drop(state);
+        self.finish(result)
+    }
+
+    fn finish(
+        &mut self,
+        result: Option<Result<sabani_proto::Message, sabani_proto::RecvError>>,
+    ) -> Result<Option<Message>, Error> {
+        let Some(result) = result else {
+            return Ok(None);
+        };
+        self.ticket = None;
+        Ok(Some(result?.into()))
+    }
+
+    /// Withdraws the receive: gives back the message, if it had arrived already, or the buffer.
+    pub fn cancel(mut self) -> (Option<Message>, Option<Vec<u8>>) {
+        self.withdraw()
+    }
+
+    fn withdraw(&mut self) -> (Option<Message>, Option<Vec<u8>>) {
+        let Some(ticket) = self.ticket.take() else {
+            return (None, None);
+        };
+        let Ok(mut state) = self.handle.shared.lock() else {
+            return (None, None);
+        };
+        let (result, buffer) = state.engine.node.cancel(ticket);
+        let message = result.and_then(Result::ok).map(Message::from);
+        (message, buffer)
+    }
+}
+
+impl Drop for Posted {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else {
+            return;
+        };
+        if let Ok(mut state) = self.handle.shared.lock()
+            && let (Some(Ok(message)), _) = state.engine.node.cancel(ticket)
+        {
+            // It was never seen: the next receive gets it.
+            state.engine.node.put_back(message);
+        }
+    }
+}
+
+/// A posted receive into a borrowed buffer. The message is copied into it by
+/// [`PostedInto::wait`], so that forgetting the handle is harmless.
+#[derive(Debug)]
+pub struct PostedInto<'a> {
+    pub(crate) posted: Posted,
+    pub(crate) buffer: &'a mut [u8],
+}
+
+impl PostedInto<'_> {
+    /// Waits for the message and copies it into the buffer; `None` when the time is over.
+    ///
+    /// # Errors
+    /// As [`Posted::wait`]; a message longer than the buffer stays receivable.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Envelope>, Error> {
+        let Some(message) = self.posted.wait(timeout)? else {
+            return Ok(None);
+        };
+        let handle = &self.posted.handle;
+        handle.copy_out(message, self.buffer).map(Some)
+    }
+}
+
+/// A send whose arrival was asked for.
+#[derive(Debug)]
+pub struct Sent {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) ticket: Option<SendTicket>,
+    pub(crate) to: PeerId,
+}
+
+impl Sent {
+    /// Waits until the peer's library has the message; `false` when the time is over.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::Closed`].
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
+        let Some(ticket) = self.ticket else {
+            return Ok(true);
+        };
+        let result = self
+            .handle
+            .shared
+            .wait_until(timeout, |state| state.engine.node.take_sent(ticket))?;
+        self.finish(result)
+    }
+
+    /// Makes progress, and says whether the peer's library has the message.
+    ///
+    /// # Errors
+    /// As [`Sent::wait`].
+    pub fn test(&mut self) -> Result<bool, Error> {
+        self.wait(Some(Duration::ZERO))
+    }
+
+    fn finish(&mut self, result: Option<Result<(), crate::PeerLost>>) -> Result<bool, Error> {
+        let Some(result) = result else {
+            return Ok(false);
+        };
+        self.ticket = None;
+        result.map(|()| true).map_err(|why| Error::PeerLost {
+            peer: self.to,
+            why: Some(why),
+        })
+    }
+}

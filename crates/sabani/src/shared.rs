@@ -1,0 +1,247 @@
+//! What a node's handles and its helper thread share, and how threads wait.
+//!
+//! One lock guards the engine; whoever holds it makes progress for everybody. Of the threads that
+//! have nothing left to do, one sleeps on the socket; the others follow, and are told whenever
+//! something has arrived.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use sabani_udp::Waker;
+
+use crate::Error;
+use crate::engine::Engine;
+
+/// A follower looks by itself this often, should it have missed its call.
+const FOLLOW: Duration = Duration::from_millis(50);
+
+/// Who sleeps on the socket.
+#[derive(Clone, Copy, Debug)]
+struct Sleeper {
+    /// When it wakes by itself.
+    until_ns: u64,
+    is_helper: bool,
+    called: bool,
+}
+
+/// Everything behind the lock.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub engine: Engine,
+    sleeper: Option<Sleeper>,
+    followers: usize,
+    /// Calls into the library so far: when it stands still, the program is away.
+    pub calls: u64,
+    pub helper_parked: bool,
+    pub stopping: bool,
+}
+
+/// The part of a node that all its handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    arrived: Condvar,
+    pub helper: Condvar,
+    waker: Waker,
+    socket: OwnedFd,
+    spin: Duration,
+    born: u32,
+}
+
+pub(crate) type Guard<'a> = MutexGuard<'a, State>;
+
+impl Shared {
+    pub fn new(engine: Engine, spin: Duration) -> std::io::Result<Self> {
+        Ok(Shared {
+            socket: engine.socket.as_fd().try_clone_to_owned()?,
+            waker: Waker::new()?,
+            state: Mutex::new(State {
+                engine,
+                sleeper: None,
+                followers: 0,
+                calls: 0,
+                helper_parked: false,
+                stopping: false,
+            }),
+            arrived: Condvar::new(),
+            helper: Condvar::new(),
+            spin,
+            born: sabani_udp::fork_generation(),
+        })
+    }
+
+    /// Whether this process was forked from the one that opened the node.
+    pub fn is_forked(&self) -> bool {
+        sabani_udp::fork_generation() != self.born
+    }
+
+    /// The lock, for whoever drives the engine. A panic elsewhere leaves the engine consistent
+    /// enough to close.
+    pub fn lock_raw(&self) -> Guard<'_> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The lock, for a call of the program.
+    #[inline]
+    pub fn lock(&self) -> Result<Guard<'_>, Error> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
+        let mut state = self.lock_raw();
+        state.calls += 1;
+        if state.stopping {
+            return Err(Error::Closed);
+        }
+        // The program is back: its helper leaves the socket to it.
+        if let Some(sleeper) = &mut state.sleeper
+            && sleeper.is_helper
+            && !std::mem::replace(&mut sleeper.called, true)
+        {
+            self.waker.wake();
+        }
+        Ok(state)
+    }
+
+    /// Makes progress, and calls whom it may concern.
+    pub fn progress(&self, state: &mut State) -> bool {
+        let received = state.engine.progress();
+        self.call_others(state, received);
+        received
+    }
+
+    /// After work on the engine: wakes the sleeper if something came, or if it would oversleep.
+    pub fn call_others(&self, state: &mut State, received: bool) {
+        if received {
+            if let Some(fd) = &state.engine.poll_fd
+                && state.engine.node.unmatched_messages() > 0
+            {
+                fd.set_ready(true);
+            }
+            if state.followers > 0 {
+                self.arrived.notify_all();
+            }
+        }
+        let Some(sleeper) = state.sleeper else {
+            return;
+        };
+        let mut oversleeps = || {
+            let deadline = state.engine.deadline_ns();
+            deadline.is_some_and(|at| at < sleeper.until_ns)
+        };
+        if !sleeper.called && (received || oversleeps()) {
+            if let Some(sleeper) = &mut state.sleeper {
+                sleeper.called = true;
+            }
+            self.waker.wake();
+        }
+    }
+
+    /// Drives the engine until `check` has a result, or until `timeout` has passed. Spins briefly
+    /// first, then sleeps.
+    pub fn wait_until<T>(
+        &self,
+        timeout: Option<Duration>,
+        mut check: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let mut state = self.lock()?;
+        let begun = state.engine.clock();
+        let ends = timeout.map(|timeout| begun.saturating_add(nanos(timeout)));
+        let mut spin_until = begun + nanos(self.spin);
+        let mut slept = false;
+        loop {
+            if self.progress(&mut state) {
+                spin_until = state.engine.now_ns + nanos(self.spin);
+            }
+            let result = check(&mut state);
+            let now_ns = state.engine.now_ns;
+            if result.is_some() || ends.is_some_and(|ends| now_ns >= ends) {
+                if slept {
+                    self.hand_over(&mut state);
+                }
+                return Ok(result);
+            }
+            if now_ns < spin_until {
+                drop(state);
+                std::hint::spin_loop();
+                state = self.lock()?;
+            } else {
+                slept = true;
+                state = self.sleep(state, ends, false);
+                if state.stopping {
+                    return Err(Error::Closed);
+                }
+            }
+        }
+    }
+
+    /// Somebody who slept on the socket leaves the library: others must take over.
+    fn hand_over(&self, state: &mut State) {
+        if state.followers > 0 {
+            self.arrived.notify_all();
+        } else if std::mem::take(&mut state.helper_parked) {
+            self.helper.notify_one();
+        }
+    }
+
+    /// Whether a thread of the program sleeps in the library, so that the helper need not.
+    pub fn is_attended(&self, state: &State) -> bool {
+        state.sleeper.is_some() || state.followers > 0
+    }
+
+    /// Sleeps until something may have happened, on the socket if nobody else does.
+    pub fn sleep<'a>(
+        &'a self,
+        mut state: Guard<'a>,
+        ends_ns: Option<u64>,
+        is_helper: bool,
+    ) -> Guard<'a> {
+        if state.sleeper.is_some() {
+            state.followers += 1;
+            let (mut state, _) = self
+                .arrived
+                .wait_timeout(state, FOLLOW)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.followers -= 1;
+            return state;
+        }
+        let until_ns = [state.engine.deadline_ns(), ends_ns]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX);
+        let now_ns = state.engine.clock();
+        let room_to_send = state.engine.is_blocked();
+        state.sleeper = Some(Sleeper {
+            until_ns,
+            is_helper,
+            called: false,
+        });
+        drop(state);
+        let timeout =
+            (until_ns != u64::MAX).then(|| Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+        let waker = Some(self.waker.as_fd());
+        if let Err(error) = sabani_udp::wait(self.socket.as_fd(), room_to_send, waker, timeout) {
+            tracing::error!(%error, "waiting failed");
+        }
+        let mut state = self.lock_raw();
+        self.waker.drain();
+        state.sleeper = None;
+        state
+    }
+
+    /// Ends all waiting.
+    pub fn stop(&self, state: &mut State) {
+        state.stopping = true;
+        self.waker.wake();
+        self.arrived.notify_all();
+        self.helper.notify_all();
+    }
+}
+
+/// A duration in nanoseconds, as far as they go.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    duration.as_nanos().min(u128::from(u64::MAX / 4)) as u64
+}

@@ -1,0 +1,221 @@
+//! Nodes in one process that talk over real sockets on the loopback interface.
+
+use std::time::Duration;
+
+use sabani::{Checksum, Error, Event, JobKey, Match, Node, PeerId, PeerLost};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn pair(sealed: bool) -> (Node, Node) {
+    let key = JobKey::generate().unwrap();
+    let node = |id: u32| {
+        let builder = Node::builder(PeerId(id)).bind("127.0.0.1:0".parse().unwrap());
+        let builder = if sealed {
+            builder.job_key(key.clone())
+        } else {
+            builder.plain(Checksum::Crc32c)
+        };
+        builder.open().unwrap()
+    };
+    let (left, right) = (node(0), node(1));
+    left.add_peer(PeerId(1), right.local_addr()).unwrap();
+    right.add_peer(PeerId(0), left.local_addr()).unwrap();
+    (left, right)
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + seed) as u8).collect()
+}
+
+#[test]
+fn messages_of_all_sizes_go_both_ways() {
+    for sealed in [false, true] {
+        let (left, right) = pair(sealed);
+        let sizes = [0, 1, 64, 65, 1_024, 1_025, 60_000, 1 << 20, 20 << 20];
+        let echo = std::thread::spawn(move || {
+            for _ in sizes {
+                let message = right.recv(Match::any()).unwrap();
+                let tag = message.tag;
+                right
+                    .send_owned(PeerId(0), tag, message.into_vec())
+                    .unwrap();
+            }
+            right.close(SOON).unwrap();
+        });
+        for (tag, size) in sizes.into_iter().enumerate() {
+            let body = pattern(size, tag);
+            left.send(PeerId(1), tag as u64, &body).unwrap();
+            let answer = left
+                .recv(Match::any().from(PeerId(1)).tag(tag as u64))
+                .unwrap();
+            assert_eq!(answer.body(), body, "{size} bytes");
+        }
+        echo.join().unwrap();
+    }
+}
+
+#[test]
+fn many_small_messages_arrive_in_order() {
+    let (left, right) = pair(true);
+    const COUNT: u64 = 200_000;
+    let sender = std::thread::spawn(move || {
+        for number in 0..COUNT {
+            left.send(PeerId(1), 1, &number.to_le_bytes()).unwrap();
+        }
+        left.close(SOON).unwrap();
+    });
+    for number in 0..COUNT {
+        let message = right.recv(Match::any().from(PeerId(0))).unwrap();
+        assert_eq!(message.body(), number.to_le_bytes());
+    }
+    sender.join().unwrap();
+}
+
+#[test]
+fn a_large_message_nobody_wants_does_not_hold_up_a_small_one() {
+    let (left, right) = pair(true);
+    left.send_owned(PeerId(1), 1, vec![1; 64 << 20]).unwrap();
+    left.send(PeerId(1), 2, b"small").unwrap();
+    let small = right
+        .recv_timeout(Match::any().tag(2), SOON)
+        .unwrap()
+        .unwrap();
+    assert_eq!(small.body(), b"small");
+    let large = right
+        .recv_timeout(Match::any().tag(1), SOON)
+        .unwrap()
+        .unwrap();
+    assert_eq!(large.body().len(), 64 << 20);
+}
+
+#[test]
+fn a_tracked_send_tells_when_the_peer_has_it() {
+    let (left, right) = pair(true);
+    let mut sent = left.send_tracked(PeerId(1), 9, pattern(5_000, 1)).unwrap();
+    assert!(sent.wait(Some(SOON)).unwrap());
+    assert_eq!(right.probe(Match::any()).unwrap().unwrap().len, 5_000);
+}
+
+#[test]
+fn borrowed_and_owned_buffers_are_filled() {
+    let (left, right) = pair(true);
+    let mut short = [0; 10];
+    let mut long = vec![0; 10_000];
+    left.send(PeerId(1), 5, &pattern(5_000, 2)).unwrap();
+    let error = right.recv_into(Match::any(), &mut short).unwrap_err();
+    assert!(matches!(error, Error::TooSmall { room: 10, .. }), "{error}");
+    let envelope = right.recv_into(Match::any(), &mut long).unwrap();
+    assert_eq!(
+        (envelope.len, &long[..5_000]),
+        (5_000, &pattern(5_000, 2)[..])
+    );
+
+    let mut posted = right
+        .post(Match::any().tag(6), Some(vec![0; 300_000]))
+        .unwrap();
+    let mut scoped = right.post_into(Match::any().tag(7), &mut long).unwrap();
+    std::mem::forget(right.post_into(Match::any().tag(8), &mut short).unwrap());
+    for tag in [6, 7, 8] {
+        left.send(PeerId(1), tag, &pattern(9_000, 3)).unwrap();
+    }
+    assert_eq!(
+        posted.wait(Some(SOON)).unwrap().unwrap().body(),
+        pattern(9_000, 3)
+    );
+    assert_eq!(scoped.wait(Some(SOON)).unwrap().unwrap().len, 9_000);
+    assert_eq!(&long[..9_000], pattern(9_000, 3));
+}
+
+#[test]
+fn a_restarted_peer_is_noticed_and_can_be_talked_to() {
+    let (left, right) = pair(true);
+    let addr = right.local_addr();
+    left.connect(PeerId(1), SOON).unwrap();
+    right.close(SOON).unwrap();
+    drop(right);
+    let closed = std::iter::repeat_with(|| left.next_event())
+        .take(1_000_000)
+        .flatten();
+    let lost = |event: &Event| {
+        matches!(
+            event,
+            Event::Lost {
+                why: PeerLost::Closed,
+                ..
+            }
+        )
+    };
+    assert!(
+        closed
+            .inspect(|_| left.progress().unwrap())
+            .any(|event| lost(&event))
+    );
+    assert_eq!(
+        left.peer_stats(PeerId(1)).unwrap().state,
+        sabani::LinkState::Known
+    );
+    let key_less = Node::builder(PeerId(1)).bind(addr).open().unwrap_err();
+    assert!(matches!(key_less, Error::NoJobKey));
+}
+
+#[test]
+fn another_key_is_named_as_the_reason() {
+    let (left, _right) = pair(true);
+    let stranger = Node::builder(PeerId(2))
+        .bind("127.0.0.1:0".parse().unwrap())
+        .job_key(JobKey::generate().unwrap())
+        .connect_timeout(Duration::from_millis(300))
+        .open()
+        .unwrap();
+    stranger.add_peer(PeerId(0), left.local_addr()).unwrap();
+    let error = stranger.connect(PeerId(0), SOON).unwrap_err();
+    assert!(error.to_string().contains("another job key"), "{error}");
+    assert!(left.next_event().is_none());
+}
+
+#[test]
+fn progress_goes_on_while_the_program_is_away() {
+    let (left, right) = pair(true);
+    // Neither side calls in while 8 MiB, more than any window, cross over.
+    let mut sent = left
+        .send_tracked(PeerId(1), 1, pattern(8 << 20, 4))
+        .unwrap();
+    let arrived = (0..2_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        left.peer_stats(PeerId(1)).unwrap().queued_bytes == 0
+    });
+    assert!(arrived);
+    assert!(sent.test().unwrap());
+    assert_eq!(
+        right.try_recv(Match::any()).unwrap().unwrap().body().len(),
+        8 << 20
+    );
+}
+
+#[test]
+fn several_threads_may_use_one_node() {
+    let (left, right) = pair(true);
+    let threads: Vec<_> = (0..4u64)
+        .map(|tag| {
+            let (left, right) = (left.clone(), right.clone());
+            std::thread::spawn(move || {
+                for number in 0..500u64 {
+                    left.send(PeerId(1), tag, &number.to_le_bytes()).unwrap();
+                    let message = right.recv(Match::any().tag(tag)).unwrap();
+                    assert_eq!(message.body(), number.to_le_bytes());
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn an_unknown_peer_is_an_error_of_the_caller() {
+    let (left, _right) = pair(true);
+    let error = left.send(PeerId(77), 0, b"x").unwrap_err();
+    assert!(matches!(error, Error::UnknownPeer(PeerId(77))));
+    assert_eq!(error.fault(), sabani::Fault::Caller);
+}
