@@ -1,0 +1,583 @@
+//! Hosts, links, and the queue of events in order of (time, sequence).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use sabani_proto::seal::{JobKey, JobKeys, Mode};
+use sabani_proto::{Config, Event, Message, PeerId, PeerLost};
+
+use crate::{Checker, Host, HostId, Link, MS, Packet, Rng, SEC, Violation};
+
+/// A sealed mode under a fixed job key.
+pub fn sealed() -> Mode {
+    Mode::Sealed(JobKeys {
+        current: JobKey::from_bytes([7; JobKey::LEN]),
+        previous: None,
+    })
+}
+
+/// Every so many turns of a host its bounds are checked.
+const CHECK_EVERY: u64 = 256;
+/// A host that runs this often in a row without doing anything spins.
+const SPIN: u32 = 10_000;
+
+#[derive(Debug)]
+enum Action {
+    Arrive {
+        from: SocketAddr,
+        to: HostId,
+        bytes: Vec<u8>,
+    },
+    Wake(HostId),
+}
+
+#[derive(Debug)]
+struct Scheduled {
+    at_ns: u64,
+    sequence: u64,
+    action: Action,
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at_ns, self.sequence).cmp(&(other.at_ns, other.sequence))
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Scheduled {}
+
+/// Why a run did not end as it should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed that replays the run.
+    pub seed: u64,
+    /// What was expected, what happened, and when.
+    pub violations: Vec<Violation>,
+    /// What the hosts were doing.
+    pub state: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        writeln!(f, "seed {}:", self.seed)?;
+        for violation in self.violations.iter().take(SHOWN) {
+            writeln!(f, "  {violation}")?;
+        }
+        let hidden = self.violations.len().saturating_sub(SHOWN);
+        if hidden > 0 {
+            writeln!(f, "  and {hidden} more")?;
+        }
+        write!(f, "{}", self.state)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// What was sent to, and came from, an address at which there is no host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stranger {
+    /// Bytes that hosts received from it.
+    pub sent_bytes: u64,
+    /// Bytes that hosts sent to it.
+    pub received_bytes: u64,
+}
+
+/// A network in virtual time.
+#[derive(Debug)]
+pub struct Network {
+    seed: u64,
+    now_ns: u64,
+    rng: Rng,
+    sequence: u64,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    hosts: Vec<Host>,
+    by_addr: HashMap<SocketAddr, HostId>,
+    links: BTreeMap<(HostId, HostId), Link>,
+    strangers: BTreeMap<SocketAddr, Stranger>,
+    largest: usize,
+    trace: u64,
+    events: u64,
+    train: Vec<u8>,
+    batch: Vec<u8>,
+    /// Follows every message.
+    pub checker: Checker,
+}
+
+impl Network {
+    /// An empty network. The same seed and the same calls give the same run.
+    pub fn new(seed: u64) -> Self {
+        Network {
+            seed,
+            now_ns: MS,
+            rng: Rng::new(seed),
+            sequence: 0,
+            queue: BinaryHeap::new(),
+            hosts: Vec::new(),
+            by_addr: HashMap::new(),
+            links: BTreeMap::new(),
+            strangers: BTreeMap::new(),
+            largest: 0,
+            trace: 0xcbf2_9ce4_8422_2325,
+            events: 0,
+            train: vec![0; 65_536],
+            batch: Vec::new(),
+            checker: Checker::default(),
+        }
+    }
+
+    /// Two hosts that know each other: numbers 0 and 1.
+    pub fn pair(seed: u64, mode: &Mode) -> Self {
+        Network::mesh(seed, 2, mode, |_| {})
+    }
+
+    /// `count` hosts that know each other, configured by `adjust`.
+    pub fn mesh(seed: u64, count: u32, mode: &Mode, adjust: impl Fn(&mut Config)) -> Self {
+        let mut net = Network::new(seed);
+        for index in 0..count {
+            let mut config = Config::new(PeerId(index), mode.clone());
+            adjust(&mut config);
+            net.add_host(config);
+        }
+        net.introduce();
+        net
+    }
+
+    /// Adds a host that knows nobody yet.
+    pub fn add_host(&mut self, config: Config) -> HostId {
+        let id = HostId(self.hosts.len() as u32);
+        let [_, high, middle, low] = (id.0 + 1).to_be_bytes();
+        let addr = SocketAddr::from((Ipv4Addr::new(10, high, middle, low), 7_000));
+        let host = Host::new(addr, config, self.now_ns, &mut self.rng);
+        self.hosts.push(host);
+        self.by_addr.insert(addr, id);
+        id
+    }
+
+    /// Tells every host the addresses of all others.
+    pub fn introduce(&mut self) {
+        for id in self.host_ids() {
+            self.introduce_to(id);
+        }
+    }
+
+    /// Tells a host the addresses of all others.
+    pub fn introduce_to(&mut self, id: HostId) {
+        let others: Vec<_> = self.hosts.iter().map(|host| host.addr).collect();
+        let Some(node) = &mut self.hosts[id.index()].node else {
+            return;
+        };
+        for (index, addr) in others.into_iter().enumerate() {
+            if index != id.index() {
+                node.add_peer(PeerId(index as u32), addr);
+            }
+        }
+    }
+
+    /// The seed of this run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Virtual time in nanoseconds; starts at one millisecond.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// A digest of everything that crossed the network, and when.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace
+    }
+
+    /// Random numbers for the scenario, from the same seed.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// All hosts.
+    pub fn host_ids(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.hosts.len() as u32).map(HostId)
+    }
+
+    /// One host.
+    pub fn host(&mut self, id: HostId) -> &mut Host {
+        &mut self.hosts[id.index()]
+    }
+
+    /// One direction of a path; made with the defaults when it is first used.
+    pub fn link(&mut self, from: HostId, to: HostId) -> &mut Link {
+        self.links.entry((from, to)).or_default()
+    }
+
+    /// Adjusts every path between the hosts that are there now.
+    pub fn links(&mut self, adjust: impl Fn(&mut Link)) {
+        for from in self.host_ids() {
+            for to in self.host_ids().filter(|&to| to != from) {
+                adjust(self.link(from, to));
+            }
+        }
+    }
+
+    /// What passed between the hosts and an address without a host.
+    pub fn stranger(&self, addr: SocketAddr) -> Stranger {
+        self.strangers.get(&addr).copied().unwrap_or_default()
+    }
+
+    /// All addresses without a host that something was sent to or came from.
+    pub fn strangers(&self) -> impl Iterator<Item = (&SocketAddr, &Stranger)> {
+        self.strangers.iter()
+    }
+
+    /// The program at `from` sends a message of `len` bytes, as soon as its node takes it.
+    pub fn send(&mut self, from: HostId, to: HostId, len: usize) {
+        self.send_as(from, to, 0, len, false);
+    }
+
+    /// Like [`Network::send`], in a class of its own for selective receives, and perhaps asking
+    /// to be told of the arrival.
+    pub fn send_as(&mut self, from: HostId, to: HostId, class: u8, len: usize, tracked: bool) {
+        self.largest = self.largest.max(len);
+        self.host(from).program.plan(to, class, len, tracked);
+        self.wake(from, self.now_ns);
+    }
+
+    /// Makes the process at `id` run soon, because the scenario did something with its node.
+    pub fn kick(&mut self, id: HostId) {
+        self.wake(id, self.now_ns);
+    }
+
+    /// Records a message that the scenario itself received.
+    pub fn note_received(&mut self, id: HostId, message: &Message) {
+        let host = &mut self.hosts[id.index()];
+        let node = host.node.as_ref().expect("the host has crashed");
+        host.program
+            .note(self.now_ns, id, node, &mut self.checker, message);
+    }
+
+    /// The process at `id` does not run for this long (SIGSTOP, a long computation).
+    pub fn stall(&mut self, id: HostId, duration_ns: u64) {
+        let until = self.now_ns + duration_ns;
+        let host = self.host(id);
+        host.busy_until_ns = host.busy_until_ns.max(until);
+    }
+
+    /// The process at `id` dies without a word.
+    pub fn crash(&mut self, id: HostId) {
+        let host = &mut self.hosts[id.index()];
+        if let Some(node) = &mut host.node {
+            host.program.hear(self.now_ns, id, node, &mut self.checker);
+        }
+        host.node = None;
+        host.socket = Default::default();
+        host.busy_until_ns = self.now_ns;
+        host.program.die();
+        self.checker.on_death(id);
+    }
+
+    /// A new process starts at the address of a dead one, with fresh randomness. It knows the
+    /// same peers if `knows_peers`.
+    pub fn restart(&mut self, id: HostId, knows_peers: bool) {
+        if self.hosts[id.index()].node.is_some() {
+            self.crash(id);
+        }
+        let (addr, config) = (
+            self.hosts[id.index()].addr,
+            self.hosts[id.index()].config.clone(),
+        );
+        let fresh = Host::new(addr, config, self.now_ns, &mut self.rng);
+        self.hosts[id.index()].node = fresh.node;
+        if knows_peers {
+            self.introduce_to(id);
+        }
+        self.wake(id, self.now_ns);
+    }
+
+    /// Delivers a datagram of an outsider's making, from any address, at once.
+    pub fn inject(&mut self, from: SocketAddr, to: HostId, bytes: Vec<u8>) {
+        if !self.by_addr.contains_key(&from) {
+            self.strangers.entry(from).or_default().sent_bytes += bytes.len() as u64;
+        }
+        self.schedule(self.now_ns, Action::Arrive { from, to, bytes });
+    }
+
+    fn schedule(&mut self, at_ns: u64, action: Action) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Scheduled {
+            at_ns,
+            sequence: self.sequence,
+            action,
+        }));
+    }
+
+    fn wake(&mut self, id: HostId, at_ns: u64) {
+        let host = &mut self.hosts[id.index()];
+        let at_ns = at_ns.max(host.busy_until_ns).max(self.now_ns);
+        if at_ns < host.wake_at_ns {
+            host.wake_at_ns = at_ns;
+            self.schedule(at_ns, Action::Wake(id));
+        }
+    }
+
+    /// Runs until this time.
+    pub fn run_until(&mut self, until_ns: u64) {
+        while let Some(Reverse(next)) = self.queue.peek()
+            && next.at_ns <= until_ns
+        {
+            let Some(Reverse(next)) = self.queue.pop() else {
+                break;
+            };
+            self.now_ns = next.at_ns;
+            self.events += 1;
+            match next.action {
+                Action::Arrive { from, to, bytes } => self.arrive(from, to, bytes),
+                Action::Wake(id) => self.turn(id),
+            }
+        }
+        self.now_ns = self.now_ns.max(until_ns);
+    }
+
+    /// Runs for this long.
+    pub fn run_for(&mut self, duration_ns: u64) {
+        self.run_until(self.now_ns + duration_ns);
+    }
+
+    fn arrive(&mut self, from: SocketAddr, to: HostId, bytes: Vec<u8>) {
+        let host = &mut self.hosts[to.index()];
+        if host.receive(from, bytes) {
+            let wake_ns = host.wake_ns;
+            self.wake(to, self.now_ns + wake_ns);
+        }
+    }
+
+    /// The process runs: the driving contract, and its program, until neither has more to do.
+    fn turn(&mut self, id: HostId) {
+        let host = &mut self.hosts[id.index()];
+        if host.wake_at_ns != self.now_ns {
+            return;
+        }
+        host.wake_at_ns = u64::MAX;
+        if host.busy_until_ns > self.now_ns {
+            return self.wake(id, self.now_ns);
+        }
+        let mut did = host.drive(self.now_ns, &mut self.batch) > 0;
+        did |= self.transmit(id);
+        while self.step_program(id) {
+            did = true;
+            self.transmit(id);
+        }
+        did |= self.transmit(id);
+        self.rest(id, did);
+    }
+
+    fn step_program(&mut self, id: HostId) -> bool {
+        let host = &mut self.hosts[id.index()];
+        let Some(node) = &mut host.node else {
+            return false;
+        };
+        host.program.step(self.now_ns, id, node, &mut self.checker)
+    }
+
+    /// Step 6 of the driving contract: sleep until the next deadline.
+    fn rest(&mut self, id: HostId, did: bool) {
+        let (now_ns, largest) = (self.now_ns, self.largest);
+        let host = &mut self.hosts[id.index()];
+        let Some(node) = &mut host.node else {
+            return;
+        };
+        host.turns += 1;
+        host.idle_turns = if did { 0 } else { host.idle_turns + 1 };
+        if host.idle_turns == SPIN {
+            self.checker
+                .violated(now_ns, format!("{id} wakes again and again for nothing"));
+        }
+        if host.turns.is_multiple_of(CHECK_EVERY) {
+            self.checker.check_bounds(now_ns, id, node, largest);
+        }
+        if let Some(at_ns) = node.next_deadline() {
+            let wake_ns = host.wake_ns;
+            self.wake(id, at_ns.max(now_ns) + wake_ns);
+        }
+    }
+
+    /// Step 4 of the driving contract.
+    fn transmit(&mut self, id: HostId) -> bool {
+        const ENDLESS: u32 = 100_000;
+        let mut train = std::mem::take(&mut self.train);
+        let mut count = 0;
+        while let Some(node) = &mut self.hosts[id.index()].node
+            && let Some(transmit) = node.poll_transmit(self.now_ns, &mut train)
+        {
+            count += 1;
+            if count == ENDLESS {
+                self.checker
+                    .violated(self.now_ns, format!("{id} never stops sending"));
+                break;
+            }
+            for datagram in train[..transmit.bytes].chunks(transmit.segment) {
+                self.carry(id, transmit.to, datagram);
+            }
+        }
+        self.train = train;
+        count > 0
+    }
+
+    /// Puts a datagram on its way.
+    fn carry(&mut self, from: HostId, to: SocketAddr, bytes: &[u8]) {
+        let Some(&to) = self.by_addr.get(&to) else {
+            self.strangers.entry(to).or_default().received_bytes += bytes.len() as u64;
+            return;
+        };
+        self.digest(&[self.now_ns, u64::from(from.0) << 32 | u64::from(to.0)]);
+        self.digest(&[bytes.len() as u64, head(bytes)]);
+        let link = self.links.entry((from, to)).or_default();
+        let packet = Packet {
+            from,
+            to,
+            nth: link.counters.entered,
+            at_ns: self.now_ns,
+            bytes,
+        };
+        let from = self.hosts[from.index()].addr;
+        let (queue, sequence) = (&mut self.queue, &mut self.sequence);
+        link.carry(&packet, &mut self.rng, &mut |at_ns, bytes| {
+            *sequence += 1;
+            queue.push(Reverse(Scheduled {
+                at_ns,
+                sequence: *sequence,
+                action: Action::Arrive { from, to, bytes },
+            }));
+        });
+    }
+
+    /// FNV-1a over words.
+    fn digest(&mut self, words: &[u64]) {
+        for &word in words {
+            self.trace = (self.trace ^ word).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    /// Whether nothing is left to do: all that was planned has been accepted, all that was
+    /// accepted has been delivered and acknowledged.
+    pub fn is_settled(&self) -> bool {
+        let at_rest = |host: &Host| {
+            let Some(node) = &host.node else {
+                return true;
+            };
+            let in_flight = node
+                .peer_ids()
+                .filter_map(|peer| node.peer_stats(peer))
+                .any(|stats| stats.in_flight_bytes > 0);
+            host.program.is_idle() && node.is_settled() && !in_flight
+        };
+        self.hosts.iter().all(at_rest) && self.checker.is_settled()
+    }
+
+    /// Runs until everything is settled.
+    ///
+    /// # Errors
+    /// If that takes longer than `within_ns`, or a rule was broken on the way.
+    pub fn settle(&mut self, within_ns: u64) -> Result<(), Failure> {
+        let step_ns = MS / 4;
+        let deadline_ns = self.now_ns + within_ns;
+        while !self.is_settled() && self.checker.violations().is_empty() {
+            if self.now_ns >= deadline_ns {
+                let seconds = within_ns as f64 / SEC as f64;
+                let missing = match self.checker.missing() {
+                    Some((count, first)) => {
+                        format!("{count} messages did not arrive, first {first}")
+                    }
+                    None => "all messages arrived".into(),
+                };
+                let what =
+                    format!("expected everything to be settled within {seconds} s; {missing}");
+                self.checker.violated(self.now_ns, what);
+                break;
+            }
+            self.run_for(step_ns);
+        }
+        self.verdict()
+    }
+
+    /// Whether all rules have been kept so far.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn verdict(&mut self) -> Result<(), Failure> {
+        let (now_ns, largest) = (self.now_ns, self.largest);
+        for (index, host) in self.hosts.iter().enumerate() {
+            if let Some(node) = &host.node {
+                self.checker
+                    .check_bounds(now_ns, HostId(index as u32), node, largest);
+            }
+        }
+        if self.checker.violations().is_empty() {
+            return Ok(());
+        }
+        Err(Failure {
+            seed: self.seed,
+            violations: self.checker.violations().to_vec(),
+            state: self.describe(),
+        })
+    }
+
+    /// Why connections ended at a host, in order.
+    pub fn losses(&mut self, id: HostId) -> Vec<PeerLost> {
+        let events = self.host(id).program.events.iter();
+        events
+            .filter_map(|event| match event {
+                Event::Lost { why, .. } => Some(why.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// What the hosts are doing, for failure reports: those that are not at rest, at most a few.
+    fn describe(&self) -> String {
+        const SHOWN: usize = 12;
+        let mut lines = Vec::new();
+        for (index, host) in self.hosts.iter().enumerate() {
+            let Some(node) = &host.node else {
+                lines.push(format!("  host {index} has crashed"));
+                continue;
+            };
+            lines.push(format!(
+                "  host {index}: {} unread datagrams, {} overflows, {:?}",
+                host.socket.len(),
+                host.socket.overflows,
+                node.stats().dropped
+            ));
+            let peers = node.peer_ids().filter_map(|peer| node.peer_stats(peer));
+            let busy = peers.filter(|stats| stats.queued_messages > 0 || stats.in_flight_bytes > 0);
+            lines.extend(busy.map(|stats| format!("    {stats:?}")));
+        }
+        lines.truncate(SHOWN);
+        lines.join("\n")
+    }
+}
+
+/// The first bytes of a datagram.
+fn head(bytes: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let len = bytes.len().min(8);
+    head[..len].copy_from_slice(&bytes[..len]);
+    u64::from_le_bytes(head)
+}
