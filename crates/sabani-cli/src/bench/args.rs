@@ -101,11 +101,18 @@ pub struct ServeArgs {
 /// What all benches have in common.
 #[derive(Args, Debug)]
 pub struct CommonArgs {
-    /// Baselines, as in `raw-udp,raw-udp-connected,tcp-cubic,tcp-bbr`; `tcp` is both TCPs.
+    /// Baselines, as in `raw-udp,raw-udp-connected,tcp-cubic,tcp-bbr`; `tcp` is both TCPs, `none` is
+    /// none.
     ///
     /// By default all that this system offers.
     #[arg(long, value_delimiter = ',')]
     pub against: Vec<Against>,
+    /// Measure Sabani encrypted, as by default; without `--plain` nothing else of it.
+    #[arg(long)]
+    pub sealed: bool,
+    /// Measure Sabani without encryption; without `--sealed` nothing else of it.
+    #[arg(long)]
+    pub plain: bool,
     /// Turns per transport and size.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
@@ -132,6 +139,19 @@ pub struct CommonArgs {
 }
 
 impl CommonArgs {
+    /// Sabani's variants to measure: both, unless one is asked for.
+    pub fn sabani(&self) -> Vec<Transport> {
+        let both = self.sealed == self.plain;
+        let mut variants = Vec::new();
+        if both || self.sealed {
+            variants.push(Transport::Sabani);
+        }
+        if both || self.plain {
+            variants.push(Transport::SabaniPlain);
+        }
+        variants
+    }
+
     /// How long a turn lasts by the clock.
     pub fn limit(&self) -> Limit {
         Limit::Time(self.seconds)
@@ -171,10 +191,13 @@ impl FromStr for Against {
         if word == "tcp" {
             return Ok(Self(vec![Transport::TcpCubic, Transport::TcpBbr]));
         }
+        if word == "none" {
+            return Ok(Self(Vec::new()));
+        }
         match Transport::BASELINES.iter().find(|t| t.name() == word) {
             Some(&transport) => Ok(Self(vec![transport])),
             None => bail!(
-                "not a baseline; there are {}, tcp",
+                "not a baseline; there are {}, tcp, none",
                 Transport::BASELINES.map(Transport::name).join(", ")
             ),
         }

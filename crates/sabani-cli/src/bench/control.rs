@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     task::Task,
-    transport::{Role, Transport},
+    transport::{Key, Role, Transport},
 };
 
 /// Changes whenever commands or replies do: both ends must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a process is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,11 +22,12 @@ pub const VERSION: u32 = 1;
 pub enum Command {
     /// Comes first. Answered by `Hello`.
     Hello { version: u32 },
-    /// Open an endpoint. Answered by `Opened`.
+    /// Open an endpoint. The key is the same for both, and new in every run. Answered by `Opened`.
     Open {
         transport: Transport,
         role: Role,
         bind: IpAddr,
+        key: Key,
     },
     /// Meet the other end. Answered by `Joined`.
     Join {
@@ -90,6 +91,12 @@ mod tests {
     #[test]
     fn commands_survive_the_way() {
         for command in [
+            Command::Open {
+                transport: Transport::Sabani,
+                role: Role::Client,
+                bind: "127.0.0.1".parse().unwrap(),
+                key: Key::random().unwrap(),
+            },
             Command::Join {
                 transport: Transport::RawUdp,
                 peer: "[::1]:7".parse().unwrap(),

@@ -84,7 +84,7 @@ fn transactions(args: &TransactionArgs) -> Vec<Task> {
 
 /// Measures, and reports as the user wishes.
 fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
-    let transports = transports(&common.against)?;
+    let transports = [common.sabani(), baselines(&common.against)?].concat();
     let mut reports = report::Reports::open(common)?;
     let (sender, events) = channel();
     let interrupt = sender.clone();
@@ -141,7 +141,7 @@ fn take_turns(
             order.reverse();
         }
         for cell in order {
-            progress.set_message(format!("{} {}", task.bench(), cell.transport.name()));
+            progress.set_message(format!("{} {}", task.bench(), cell.transport.label()));
             cell.samples.push(pair.turn(cell.transport, task)?);
             progress.inc(1);
         }
@@ -149,8 +149,8 @@ fn take_turns(
     Ok(cells)
 }
 
-/// What the user wants to see measured, or all that this system offers.
-fn transports(against: &[Against]) -> Result<Vec<Transport>> {
+/// What the user wants to compare with, or all that this system offers.
+fn baselines(against: &[Against]) -> Result<Vec<Transport>> {
     if against.is_empty() {
         let all = Transport::BASELINES.into_iter();
         return Ok(all.filter(|transport| transport.is_available()).collect());
@@ -194,6 +194,6 @@ mod tests {
     #[test]
     fn doubles_are_measured_once() {
         let words = ["raw-udp", "raw-udp"].map(|word| word.parse().unwrap());
-        assert_eq!(transports(&words).unwrap(), [Transport::RawUdp]);
+        assert_eq!(baselines(&words).unwrap(), [Transport::RawUdp]);
     }
 }

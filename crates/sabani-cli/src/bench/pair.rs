@@ -19,7 +19,7 @@ use super::{
     place::Place,
     results::Sample,
     task::Task,
-    transport::{Role, Transport},
+    transport::{Key, Role, Transport},
 };
 
 /// Longer than any turn: after this a process counts as stuck.
@@ -41,6 +41,7 @@ pub struct Pair {
     server: Process,
     events: Receiver<Event>,
     joined: HashSet<Transport>,
+    key: Key,
 }
 
 /// How to reach a process, and the address that its endpoints get.
@@ -107,6 +108,7 @@ impl Pair {
             server,
             events,
             joined: HashSet::new(),
+            key: Key::random()?,
         };
         for role in [Role::Client, Role::Server] {
             pair.tell(role, Command::Hello { version: VERSION })?;
@@ -121,7 +123,7 @@ impl Pair {
     /// If something fails in one of the processes, or the user interrupts.
     pub fn turn(&mut self, transport: Transport, task: Task) -> Result<Sample> {
         self.turn_inner(transport, task)
-            .with_context(|| format!("{} with {}", task.bench(), transport.name()))
+            .with_context(|| format!("{} with {}", task.bench(), transport.label()))
     }
 
     fn turn_inner(&mut self, transport: Transport, task: Task) -> Result<Sample> {
@@ -176,12 +178,14 @@ impl Pair {
     }
 
     fn open(&mut self, transport: Transport, role: Role, bind: IpAddr) -> Result<SocketAddr> {
+        let key = self.key;
         self.tell(
             role,
             Command::Open {
                 transport,
                 role,
                 bind,
+                key,
             },
         )?;
         match self.next()? {

@@ -113,8 +113,9 @@ impl Worker {
                 transport,
                 role,
                 bind,
+                key,
             } => {
-                let endpoint = transport.open(role, bind)?;
+                let endpoint = transport.open(role, bind, key)?;
                 let addr = endpoint.local_addr()?;
                 self.endpoints.insert(transport, endpoint);
                 Reply::Opened { addr }

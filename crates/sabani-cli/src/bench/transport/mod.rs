@@ -1,14 +1,16 @@
 //! The transports, each behind the same small trait.
 
 mod raw_udp;
+mod sabani;
 mod tcp;
 
 use std::{
+    fmt,
     net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::measure::{Limit, Stop, Tally};
@@ -16,10 +18,36 @@ use super::measure::{Limit, Stop, Tally};
 /// How long a transport that resends may take before the turn is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The job key of one run's processes: random, and good for that run alone.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key(pub [u8; 32]);
+
+impl Key {
+    /// A new one.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn random() -> Result<Self> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).context("asking the system for randomness")?;
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
+    /// Sabani, encrypted and authenticated.
+    Sabani,
+    /// Sabani for trusted wires.
+    SabaniPlain,
     /// An unconnected UDP socket with GRO.
     RawUdp,
     /// A connected UDP socket.
@@ -42,6 +70,7 @@ impl Transport {
     /// The name on the command line and in the output.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Sabani | Self::SabaniPlain => "sabani",
             Self::RawUdp => "raw-udp",
             Self::RawUdpConnected => "raw-udp-connected",
             Self::TcpCubic => "tcp-cubic",
@@ -51,29 +80,34 @@ impl Transport {
 
     /// The name that tells all of them apart, as in tables.
     pub fn label(self) -> &'static str {
-        self.name()
+        match self {
+            Self::SabaniPlain => "sabani-plain",
+            other => other.name(),
+        }
     }
 
     /// Whether it encrypts.
     pub fn is_sealed(self) -> bool {
-        false
+        self == Self::Sabani
     }
 
     /// Whether this system offers it.
     pub fn is_available(self) -> bool {
         match self {
-            Self::RawUdp | Self::RawUdpConnected => true,
+            Self::Sabani | Self::SabaniPlain | Self::RawUdp | Self::RawUdpConnected => true,
             Self::TcpCubic => tcp::is_available("cubic"),
             Self::TcpBbr => tcp::is_available("bbr"),
         }
     }
 
-    /// Opens one end on `bind`.
+    /// Opens one end on `bind`. The key is for a transport that encrypts.
     ///
     /// # Errors
     /// If the system refuses a socket or an option.
-    pub fn open(self, role: Role, bind: IpAddr) -> Result<Box<dyn Endpoint>> {
+    pub fn open(self, role: Role, bind: IpAddr, key: Key) -> Result<Box<dyn Endpoint>> {
         Ok(match self {
+            Self::Sabani => Box::new(sabani::Sabani::open(role, bind, Some(key))?),
+            Self::SabaniPlain => Box::new(sabani::Sabani::open(role, bind, None)?),
             Self::RawUdp => Box::new(raw_udp::RawUdp::open(role, bind, false)?),
             Self::RawUdpConnected => Box::new(raw_udp::RawUdp::open(role, bind, true)?),
             Self::TcpCubic => Box::new(tcp::Tcp::open(role, bind, "cubic")?),
