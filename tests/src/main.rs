@@ -1,0 +1,3 @@
+//! A node under remote control, for tests.
+
+fn main() {}

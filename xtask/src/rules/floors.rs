@@ -1,0 +1,110 @@
+//! Which crate may import which.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::Broken;
+use crate::shell;
+
+/// Each crate, and the crates of ours that it may import. Floors are counted from below; an edge
+/// (the command, the bindings) is imported by nobody.
+const MAY_IMPORT: [(&str, &[&str]); 11] = [
+    ("sabani-ring", &[]),
+    ("sabani-proto", &[]),
+    ("sabani-launch", &[]),
+    ("sabani-udp", &["sabani-proto"]),
+    ("sabani-collective", &["sabani-proto"]),
+    ("sabani-sim", &["sabani-proto", "sabani-collective"]),
+    (
+        "sabani",
+        &[
+            "sabani-ring",
+            "sabani-proto",
+            "sabani-udp",
+            "sabani-collective",
+            "sabani-launch",
+        ],
+    ),
+    ("sabani-cli", &["sabani", "sabani-sim"]),
+    ("sabani-tests", &["sabani"]),
+    ("sabani-fuzz", &["sabani-proto", "sabani-sim"]),
+    ("xtask", &[]),
+];
+
+/// Checks every crate of the workspaces.
+pub fn check(broken: &mut Vec<Broken>) -> Result<()> {
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        if !shell::root().join(manifest).exists() {
+            continue;
+        }
+        let arguments = format!("metadata --no-deps --format-version 1 --manifest-path {manifest}");
+        let metadata: Value = serde_json::from_str(&shell::output(&mut shell::cargo(&arguments))?)
+            .context("`cargo metadata` prints JSON")?;
+        for package in array(&metadata["packages"]) {
+            check_package(package, broken);
+        }
+    }
+    Ok(())
+}
+
+fn check_package(package: &Value, broken: &mut Vec<Broken>) {
+    let name = package["name"].as_str().unwrap_or_default();
+    let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+    let path = manifest.strip_prefix(shell::root()).unwrap_or(manifest);
+    let known = MAY_IMPORT.iter().find(|(krate, _)| *krate == name);
+    let Some((_, allowed)) = known else {
+        broken.push(Broken::new(
+            path,
+            1,
+            format!("`{name}` has no floor: see xtask/src/rules/floors.rs"),
+        ));
+        return;
+    };
+    let imports = array(&package["dependencies"]).filter(|import| import["path"].is_string());
+    for import in imports.filter_map(|import| import["name"].as_str()) {
+        if !allowed.contains(&import) {
+            broken.push(Broken::new(
+                path,
+                1,
+                format!("`{name}` must not import `{import}`"),
+            ));
+        }
+    }
+}
+
+fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_import_from_above_is_found() {
+        let package = serde_json::json!({
+            "name": "sabani-proto",
+            "manifest_path": "crates/sabani-proto/Cargo.toml",
+            "dependencies": [
+                { "name": "sabani-udp", "path": "crates/sabani-udp" },
+                { "name": "tracing" },
+            ],
+        });
+        let mut broken = Vec::new();
+        check_package(&package, &mut broken);
+        assert_eq!(broken.len(), 1);
+        assert!(broken[0].why.contains("must not import `sabani-udp`"));
+    }
+
+    #[test]
+    fn the_table_has_no_cycles_and_names_only_its_own() {
+        for (at, (_, imports)) in MAY_IMPORT.iter().enumerate() {
+            let below = &MAY_IMPORT[..at];
+            for import in *imports {
+                assert!(below.iter().any(|(krate, _)| krate == import), "{import}");
+            }
+        }
+    }
+}
