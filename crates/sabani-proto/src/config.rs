@@ -32,7 +32,7 @@ pub struct Config {
     /// any, in bytes (each message counts 128 more than its body). Default 256 KiB.
     pub log_window: u64,
     /// Largest such credit. It doubles as the peer needs it and `memory_bytes` allows.
-    /// Default 16 MiB.
+    /// Default 8 MiB.
     pub log_window_max: u64,
     /// Memory for messages that nobody has asked for yet, over all peers; posted receives without
     /// buffers of their own may allocate as much again. Default 1 GiB.
@@ -73,7 +73,7 @@ impl Config {
             eager_max: 256 << 10,
             send_queue_bytes: 4 << 20,
             log_window: 256 << 10,
-            log_window_max: 16 << 20,
+            log_window_max: 8 << 20,
             memory_bytes: 1 << 30,
             ack_delay_ns: 100_000,
             max_ack_delay_ns: 2_000_000,

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::mailbox::Charge;
 use super::matching::ArrivedKey;
-use super::{Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, RecvTicket, Spans, expand_id};
+use super::{
+    Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, RecvTicket, Spans, charge_if_inline, expand_id,
+};
 use crate::PeerId;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Malformed};
 
@@ -213,6 +215,9 @@ impl Incoming {
         frame: &Entries<'_>,
         inbox: &mut Inbox<'_>,
     ) -> Result<(), Violation> {
+        if first == self.next_id && self.deliver_unread(frame, inbox)? {
+            return Ok(());
+        }
         let mut id = first;
         for entry in frame.iter() {
             let entry = entry?;
@@ -226,6 +231,31 @@ impl Incoming {
             self.log.grow(inbox.mailbox);
         }
         Ok(())
+    }
+
+    /// Passes a frame of small messages on as it is, as long as nobody waits for one.
+    #[inline]
+    fn deliver_unread(
+        &mut self,
+        frame: &Entries<'_>,
+        inbox: &mut Inbox<'_>,
+    ) -> Result<bool, Violation> {
+        let Some(charge) = charge_if_inline(frame) else {
+            return Ok(false);
+        };
+        if charge > self.log.announced - self.log.arrived {
+            return Err(Violation("more entries than the log's limit allows"));
+        }
+        if !inbox.mailbox.keep_unread(inbox.source, inbox.link, frame) {
+            return Ok(false);
+        }
+        self.log.arrived += charge;
+        self.next_id += u64::from(frame.count);
+        self.messages += u64::from(frame.count);
+        if self.log.is_short() {
+            self.log.grow(inbox.mailbox);
+        }
+        Ok(true)
     }
 
     #[inline]

@@ -4,8 +4,9 @@
 use std::fmt;
 
 use super::matching::{ArrivedKey, PostedKey};
-use super::{Body, Budget, Buffer, Match, Matcher, Pool, Ticket, Tickets};
+use super::{Body, Budget, Buffer, Match, Matcher, Pool, Ticket, Tickets, Unread};
 use crate::PeerId;
+use crate::wire::Entries;
 
 /// A message that has arrived.
 #[derive(Debug)]
@@ -178,6 +179,8 @@ pub(crate) struct Mailbox {
     receives: Tickets<Receive>,
     /// In order of message id for each source; empty nearly always.
     parked: Vec<Parked>,
+    /// Small messages, all younger than those in the matcher; empty while receives wait.
+    unread: Unread,
     pub pool: Pool,
     /// Memory for bodies that nobody has asked for yet.
     pub unmatched: Budget,
@@ -195,6 +198,7 @@ impl Mailbox {
             matcher: Matcher::new(seed),
             receives: Tickets::default(),
             parked: Vec::new(),
+            unread: Unread::default(),
             pool: Pool::default(),
             unmatched: Budget::new(memory_bytes),
             posted: Budget::new(memory_bytes),
@@ -205,7 +209,7 @@ impl Mailbox {
 
     /// Messages that nobody has asked for yet.
     pub fn arrived_len(&self) -> usize {
-        self.matcher.arrived_len() + self.parked.len()
+        self.matcher.arrived_len() + self.parked.len() + self.unread.len()
     }
 
     /// The oldest receive that waits for such a message, if its buffer, or the node's memory, is
@@ -233,7 +237,34 @@ impl Mailbox {
     /// Keeps a message that nobody waits for.
     #[inline]
     pub fn keep(&mut self, source: PeerId, tag: u64, arrived: Arrived) -> ArrivedKey {
+        self.read_all();
         self.matcher.keep(source, tag, arrived)
+    }
+
+    /// Keeps a frame of small messages as it is, if no receive waits that might want one.
+    #[inline]
+    pub fn keep_unread(&mut self, source: PeerId, link: LinkRef, frame: &Entries<'_>) -> bool {
+        let nobody_waits = self.matcher.posted_len() == 0;
+        if nobody_waits {
+            self.unread.push(source, link, frame);
+        }
+        nobody_waits
+    }
+
+    /// Spreads unread messages out for matching.
+    #[inline]
+    fn read_all(&mut self) {
+        while let Some(small) = self.unread.take_if(&Match::any()) {
+            let arrived = Arrived::Whole {
+                body: small.body,
+                link: small.link,
+                charge: Charge {
+                    log: small.log_charge,
+                    ..Charge::default()
+                },
+            };
+            self.matcher.keep(small.source, small.tag, arrived);
+        }
     }
 
     /// Hands a whole small message to a receive.
@@ -379,6 +410,9 @@ impl Mailbox {
             let parked = &self.parked[at];
             return Some((parked.source, parked.tag, &parked.arrived));
         }
+        if self.matcher.peek(wanted).is_none() {
+            self.read_all();
+        }
         self.matcher.peek(wanted)
     }
 
@@ -395,9 +429,9 @@ impl Mailbox {
 
     /// Puts back a message whose receive was withdrawn while it was being filled.
     pub fn park(&mut self, source: PeerId, tag: u64, link: LinkRef, id: u64, len: u64) {
-        let at = self
-            .parked
-            .partition_point(|parked| parked.source != source || parked.id < id);
+        let later = |parked: &Parked| parked.source == source && parked.id > id;
+        let at = self.parked.iter().position(later);
+        let at = at.unwrap_or(self.parked.len());
         let arrived = Arrived::Pending { len, link, id };
         self.parked.insert(
             at,
@@ -443,6 +477,21 @@ impl Mailbox {
     /// Takes the oldest message that matches, if all of it is here.
     #[inline]
     pub fn try_take(&mut self, wanted: &Match) -> Option<(Message, Taken)> {
+        if self.parked.is_empty()
+            && self.matcher.arrived_len() == 0
+            && let Some(small) = self.unread.take_if(wanted)
+        {
+            let taken = Taken::Credit {
+                link: small.link,
+                log: small.log_charge,
+            };
+            let message = Message {
+                source: small.source,
+                tag: small.tag,
+                body: small.body,
+            };
+            return Some((message, taken));
+        }
         let (_, _, arrived) = self.first(wanted)?;
         if matches!(arrived, Arrived::Pending { .. }) {
             return None;
@@ -526,6 +575,7 @@ impl Mailbox {
     /// A connection ended: ends the receives that can only be served by it, and drops messages of
     /// which only a part has come.
     pub fn on_link_lost(&mut self, source: PeerId, link: LinkRef) {
+        self.read_all();
         let receives = &mut self.receives;
         self.matcher.cancel_from(source, |ticket| {
             if let Some(receive) = receives.get_mut(ticket) {

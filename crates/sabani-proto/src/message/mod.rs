@@ -10,6 +10,7 @@ mod outgoing;
 mod pool;
 mod spans;
 mod tickets;
+mod unread;
 
 pub use body::{Body, Outbound};
 pub(crate) use budget::Budget;
@@ -23,6 +24,7 @@ pub use pool::{Buffer, Pool};
 pub(crate) use spans::Spans;
 pub use tickets::Ticket;
 pub(crate) use tickets::Tickets;
+pub(crate) use unread::{Unread, charge_if_inline};
 /// Names a send whose arrival was asked for.
 pub type SendTicket = Ticket;
 
