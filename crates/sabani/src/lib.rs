@@ -57,3 +57,7 @@ pub use sabani_proto::{
     PeerId, PeerLost, PeerStats,
 };
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
