@@ -38,7 +38,6 @@ mod engine;
 mod error;
 mod helper;
 mod job_key;
-mod message;
 mod node;
 mod pending;
 mod poll_fd;
@@ -48,13 +47,12 @@ pub use address_book::AddressBook;
 pub use builder::Builder;
 pub use error::{Error, Fault};
 pub use job_key::JobKey;
-pub use message::Message;
 pub use node::Node;
 pub use pending::{Posted, PostedInto, Sent};
 pub use sabani_proto::seal::Checksum;
 pub use sabani_proto::{
-    AckPolicy, Counters, Dropped, Envelope, Event, Limit, LinkState, Match, NodeStats, Outbound,
-    PeerId, PeerLost, PeerStats,
+    AckPolicy, Counters, Dropped, Envelope, Event, Limit, LinkState, Match, Message, NodeStats,
+    Outbound, PeerId, PeerLost, PeerStats,
 };
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
 

@@ -256,14 +256,11 @@ impl Node {
             state.engine.node.take_received(ticket)
         })?;
         if let Some(result) = result {
-            return Ok(Some(result?.into()));
+            return Ok(Some(result?));
         }
         let mut state = shared.lock()?;
         let (result, _) = state.engine.node.cancel(ticket);
-        result
-            .transpose()
-            .map(|m| m.map(Message::from))
-            .map_err(Error::from)
+        result.transpose().map_err(Error::from)
     }
 
     /// Takes the oldest message that matches if it is here; makes progress otherwise.
@@ -279,7 +276,7 @@ impl Node {
             fd.set_ready(false);
         }
         self.0.shared.progress(&mut state);
-        Ok(state.engine.node.try_take(&wanted).map(Message::from))
+        Ok(state.engine.node.try_take(&wanted))
     }
 
     #[inline]
@@ -297,7 +294,7 @@ impl Node {
             let why = Some(why);
             return Err(Error::PeerLost { peer, why });
         }
-        Ok(message.map(Message::from))
+        Ok(message)
     }
 
     fn check_backlog(&self, wanted: &Match) -> Result<(), Error> {
@@ -507,7 +504,7 @@ impl Handle {
             }
             None => {
                 let room = buffer.len();
-                self.shared.lock()?.engine.node.put_back(message.into());
+                self.shared.lock()?.engine.node.put_back(message);
                 Err(Error::TooSmall { envelope, room })
             }
         }

@@ -49,13 +49,13 @@ impl Posted {
 
     fn finish(
         &mut self,
-        result: Option<Result<sabani_proto::Message, sabani_proto::RecvError>>,
+        result: Option<Result<Message, sabani_proto::RecvError>>,
     ) -> Result<Option<Message>, Error> {
         let Some(result) = result else {
             return Ok(None);
         };
         self.ticket = None;
-        Ok(Some(result?.into()))
+        Ok(Some(result?))
     }
 
     /// Withdraws the receive: gives back the message, if it had arrived already, or the buffer.
@@ -71,7 +71,7 @@ impl Posted {
             return (None, None);
         };
         let (result, buffer) = state.engine.node.cancel(ticket);
-        let message = result.and_then(Result::ok).map(Message::from);
+        let message = result.and_then(Result::ok);
         (message, buffer)
     }
 }

@@ -8,7 +8,7 @@ use super::{Body, Budget, Buffer, Match, Matcher, Pool, Ticket, Tickets, Unread}
 use crate::PeerId;
 use crate::wire::Entries;
 
-/// A message that has arrived.
+/// A message that has arrived. Its memory is used again for later ones when it is dropped.
 #[derive(Debug)]
 pub struct Message {
     /// Who sent it.
@@ -17,6 +17,19 @@ pub struct Message {
     pub tag: u64,
     /// Its bytes.
     pub body: Body,
+}
+
+impl Message {
+    /// The bytes.
+    #[inline]
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The bytes as a vector of their own; no copy above 64 bytes.
+    pub fn into_vec(self) -> Vec<u8> {
+        self.body.into_vec()
+    }
 }
 
 /// What is known of a message before it is taken.

@@ -6,7 +6,8 @@ use crate::error::PeerLost;
 use crate::event::Event;
 use crate::message::{Content, Mailbox, Tickets};
 use crate::stats::Counters;
-use crate::{Config, channel::Fate};
+use crate::Config;
+use crate::channel::{Fate, datagram_cost};
 
 /// Events that nobody fetches are dropped, oldest first, beyond this many.
 const MAX_EVENTS: usize = 4_096;
@@ -36,12 +37,19 @@ pub(crate) struct Hub {
     events: VecDeque<Event>,
 }
 
+/// What each of `active` peers gets of the socket's buffer (U9).
+pub(crate) fn window_share(config: &Config, active: usize) -> u32 {
+    let share = config.socket_buffer_bytes * 3 / 4 / active.max(1) as u64;
+    let least = u64::from(2 * datagram_cost(config.max_datagram));
+    share.min(u64::from(config.window_max)).max(least) as u32
+}
+
 impl Hub {
     pub fn new(config: Config, seed: u64) -> Self {
         Hub {
             mailbox: Mailbox::new(seed, config.memory_bytes),
             sends: Tickets::default(),
-            window: config.window_max,
+            window: window_share(&config, 1),
             train_packets: 64,
             contents: Vec::new(),
             fates: Vec::new(),

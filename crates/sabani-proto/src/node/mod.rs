@@ -11,7 +11,6 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
-use crate::channel::datagram_cost;
 use crate::error::{PeerLost, SendError};
 use crate::event::Event;
 use crate::message::{
@@ -22,7 +21,7 @@ use crate::seal::{CookieJar, Entropy};
 use crate::stats::{Dropped, Limit, LinkState, NodeStats, PeerStats};
 use crate::wire::{CloseReason, INLINE_MAX};
 use crate::{Config, PeerId};
-use hub::{Hub, SendState};
+use hub::{Hub, SendState, window_share};
 use peers::{Link, Peers};
 pub use transmit::Transmit;
 
@@ -525,10 +524,7 @@ impl Node {
         let active = sessions
             .filter(|s| s.last_data_ns + ACTIVE_NS > now_ns)
             .count();
-        let share = self.hub.config.socket_buffer_bytes * 3 / 4 / active.max(1) as u64;
-        let least = 2 * datagram_cost(self.hub.config.max_datagram);
-        self.hub.window =
-            share.clamp(u64::from(least), u64::from(self.hub.config.window_max)) as u32;
+        self.hub.window = window_share(&self.hub.config, active);
     }
 
     /// What happened since this was last called, oldest first.

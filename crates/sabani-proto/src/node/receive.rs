@@ -55,6 +55,7 @@ impl Node {
             }
         }
         self.arm(index, now_ns);
+        self.share_out(now_ns);
         if self.hub.mailbox.may_feed() {
             self.feed_starved();
         }
