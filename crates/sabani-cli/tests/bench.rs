@@ -42,7 +42,7 @@ fn ping_tells_quantiles_of_each_transport_and_size() {
     let lines = measured(
         "bench ping --sizes 4,64k --iterations 20 --against raw-udp,raw-udp-connected,tcp-cubic",
     );
-    assert_eq!(lines.len(), 6);
+    assert_eq!(lines.len(), 10);
     for line in &lines {
         assert_eq!(line["bench"], "ping");
         assert_positive(
@@ -55,9 +55,28 @@ fn ping_tells_quantiles_of_each_transport_and_size() {
             ],
         );
     }
-    assert_eq!(lines[0]["transport"], "raw-udp");
-    assert_eq!(lines[5]["size_bytes"], 65536);
-    assert_positive(&lines[0]["ratio_to"], &["raw-udp-connected", "tcp-cubic"]);
+    assert_eq!(lines[0]["transport"], "sabani");
+    assert_eq!(lines[0]["sealed"], true);
+    assert_eq!(lines[2]["transport"], "raw-udp");
+    assert_eq!(lines[9]["size_bytes"], 65536);
+    assert_positive(
+        &lines[0]["ratio_to"],
+        &["sabani-plain", "raw-udp", "raw-udp-connected", "tcp-cubic"],
+    );
+}
+
+#[test]
+fn variants_of_sabani_are_chosen() {
+    for (variant, sealed) in [("--plain", false), ("--sealed", true)] {
+        let lines = measured(&format!(
+            "bench ping --sizes 4,1k,1025,2M --iterations 5 --against none {variant}"
+        ));
+        assert_eq!(lines.len(), 4);
+        for line in &lines {
+            assert_eq!(line["transport"], "sabani");
+            assert_eq!(line["sealed"], sealed);
+        }
+    }
 }
 
 #[test]
@@ -65,7 +84,7 @@ fn burst_tells_rates() {
     let lines = measured(
         "bench burst --sizes 4,1500,2M --seconds 0.05 --against raw-udp,raw-udp-connected,tcp-cubic",
     );
-    assert_eq!(lines.len(), 9);
+    assert_eq!(lines.len(), 15);
     for line in &lines {
         assert_eq!(line["bench"], "burst");
         assert_positive(line, &["mb_per_s", "messages_per_s"]);
@@ -76,7 +95,7 @@ fn burst_tells_rates() {
 fn transactions_tell_seconds() {
     let lines =
         measured("bench transactions --counts 1,5 --against raw-udp,raw-udp-connected,tcp-cubic");
-    assert_eq!(lines.len(), 6);
+    assert_eq!(lines.len(), 10);
     for line in &lines {
         assert_positive(line, &["count", "seconds", "min", "max"]);
     }
@@ -140,7 +159,7 @@ fn two_machines_measure_each_other() {
         let lines = measured(&format!(
             "bench ping --to {addr} --sizes 4 --iterations 20 --against raw-udp,raw-udp-connected,tcp-cubic"
         ));
-        assert_eq!(lines.len(), 3);
+        assert_eq!(lines.len(), 5);
         assert_eq!(lines[0]["where"], addr.as_str());
     }
 }

@@ -19,13 +19,20 @@ use super::{
 /// formed turn by turn and their median is shown, so that a machine which changes its speed every
 /// few seconds does not decide the comparison.
 ///
+/// How Sabani is used. As any program would: a node with its default settings, except that a
+/// waiting call spins for 1 s (default 50 µs) before it sleeps, since the baselines spin as well.
+/// Each message is sent by a call of its own and arrives as a message of its own. Up to 1 KiB it is
+/// copied by the call; above, the node refers to the program's buffer.
+///
 /// How the baselines work. All of them spin, and nobody looks at the bytes that arrive: what is
 /// compared is the way from a buffer of the sender to a buffer of the receiver. raw-udp is an
 /// unconnected socket with GRO, what a socket for many peers has to be; raw-udp-connected a
 /// connected one. Both send trains (GSO) of 1,472-byte segments, or of one message each where
 /// messages are smaller, under a window of credit; nothing is resent. TCP has TCP_NODELAY; in ping
-/// it writes one message at a time, in burst small messages wait in user space until
-/// there are 64 KiB of them, and in transactions each gets a connection of its own.
+/// it writes one message at a time, and in transactions each gets a connection of its own. In burst
+/// small messages wait in user space until there are 64 KiB of them, and are read as a stream in
+/// which nobody looks for their ends: a bound on what TCP could do with messages, which it does not
+/// have.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
@@ -164,6 +171,9 @@ pub enum Where {
     /// Both on the loopback interface.
     Loopback,
     /// Two network namespaces joined by a veth pair with an MTU of 1,500 (needs root).
+    ///
+    /// It hands a train of segments over as one large packet; a real network card would cut and
+    /// join it.
     Veth,
     /// The same, where every packet pays its way: without UDP segmentation offload.
     VethNogso,

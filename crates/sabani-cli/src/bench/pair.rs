@@ -18,12 +18,9 @@ use super::{
     control::{Command, Outcome, Reply, VERSION},
     place::Place,
     results::Sample,
-    task::Task,
+    task::{GRACE, Task},
     transport::{Key, Role, Transport},
 };
-
-/// Longer than any turn: after this a process counts as stuck.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What the reporting process waits for.
 pub enum Event {
@@ -134,13 +131,13 @@ impl Pair {
         self.tell(Role::Server, Command::Serve { transport, task })?;
         self.expect(Role::Server, Reply::Serving)?;
         self.tell(Role::Client, Command::Run { transport, task })?;
-        let run = self.finished(Role::Client)?;
+        let run = self.finished(Role::Client, task.patience())?;
         let messages = match run {
             Outcome::Sent { messages } => messages,
             _ => 0,
         };
         self.tell(Role::Server, Command::Stop { messages })?;
-        let served = self.finished(Role::Server)?;
+        let served = self.finished(Role::Server, GRACE)?;
         Sample::new(task, run, served)
     }
 
@@ -214,8 +211,8 @@ impl Pair {
         Ok(())
     }
 
-    fn finished(&mut self, role: Role) -> Result<Outcome> {
-        match self.next()? {
+    fn finished(&mut self, role: Role, patience: Duration) -> Result<Outcome> {
+        match self.next_within(patience)? {
             (from, Reply::Finished(outcome)) if from == role => Ok(outcome),
             (from, reply) => bail!("the {} answers {reply:?}", name(from)),
         }
@@ -229,12 +226,16 @@ impl Pair {
     }
 
     fn next(&mut self) -> Result<(Role, Reply)> {
-        match self.events.recv_timeout(REPLY_TIMEOUT) {
+        self.next_within(GRACE)
+    }
+
+    fn next_within(&mut self, patience: Duration) -> Result<(Role, Reply)> {
+        match self.events.recv_timeout(patience) {
             Ok(Event::Reply(role, Reply::Failed { error })) => bail!("{}: {error}", name(role)),
             Ok(Event::Reply(role, reply)) => Ok((role, reply)),
             Ok(Event::Gone(role, why)) => bail!("the {}'s process is gone: {why}", name(role)),
             Ok(Event::Interrupted) => bail!("interrupted"),
-            Err(_) => bail!("no answer for {REPLY_TIMEOUT:?}"),
+            Err(_) => bail!("stuck: no answer for {patience:?}"),
         }
     }
 }

@@ -195,6 +195,20 @@ impl Cell {
     }
 }
 
+/// What the transports of a task are compared with for people: raw UDP, the unconnected one if there
+/// are both, and the better TCP.
+pub fn references(cells: &[Cell]) -> Vec<&Cell> {
+    let rank = |cell: &Cell| match cell.task.more_is_better() {
+        true => -cell.headline().median,
+        false => cell.headline().median,
+    };
+    let raw = cells.iter().filter(|cell| cell.transport.is_raw_udp());
+    let tcp = cells.iter().filter(|cell| cell.transport.is_tcp());
+    let raw = raw.min_by_key(|cell| cell.transport == Transport::RawUdpConnected);
+    let tcp = tcp.min_by(|a, b| rank(a).total_cmp(&rank(b)));
+    raw.into_iter().chain(tcp).collect()
+}
+
 /// All that was measured in one run.
 #[derive(Clone, Debug)]
 pub struct Results {
@@ -242,6 +256,20 @@ mod tests {
         let slow = cell(Transport::TcpCubic, &[4.0, 4.0, 2.0, 2.0, 2.0]);
         let fast = cell(Transport::RawUdp, &[2.0, 2.0, 1.0, 1.0, 1.0]);
         assert_eq!(slow.ratio_to(&fast), Some(2.0));
+    }
+
+    #[test]
+    fn references_are_raw_udp_and_the_better_tcp() {
+        let cells = [
+            cell(Transport::Sabani, &[3.0]),
+            cell(Transport::RawUdpConnected, &[1.0]),
+            cell(Transport::RawUdp, &[2.0]),
+            cell(Transport::TcpCubic, &[5.0]),
+            cell(Transport::TcpBbr, &[4.0]),
+        ];
+        let named: Vec<_> = references(&cells).iter().map(|c| c.transport).collect();
+        assert_eq!(named, [Transport::RawUdp, Transport::TcpBbr]);
+        assert!(references(&cells[..1]).is_empty());
     }
 
     #[test]

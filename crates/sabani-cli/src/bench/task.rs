@@ -1,5 +1,7 @@
 //! What the two processes do in a turn.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +11,11 @@ use super::measure::Limit;
 pub const MIN_SIZE_BYTES: usize = 4;
 /// The largest message.
 pub const MAX_SIZE_BYTES: usize = 64 << 20;
+/// How long a process may be late.
+pub const GRACE: Duration = Duration::from_secs(20);
+/// What a counted message or a transaction may take at worst, and each of its bytes on top.
+const SLOW_MESSAGE: Duration = Duration::from_millis(2);
+const SLOW_BYTE: Duration = Duration::from_nanos(100);
 /// What a client asks with in a transaction.
 pub const REQUEST_BYTES: usize = 128;
 /// What it is answered with.
@@ -42,6 +49,26 @@ impl Task {
             Self::Ping { size, .. } | Self::Burst { size, .. } => size as u64,
             Self::Transactions { count } => count,
         }
+    }
+
+    /// Whether a greater figure is the better one.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Self::Burst { .. })
+    }
+
+    /// How long it may take before it counts as stuck.
+    pub fn patience(self) -> Duration {
+        let slowest = |count: u64, bytes: usize| {
+            (SLOW_MESSAGE + SLOW_BYTE * bytes as u32).saturating_mul(count.min(1 << 20) as u32)
+        };
+        let work = match self {
+            Self::Ping { size, limit } | Self::Burst { size, limit } => match limit {
+                Limit::Time(time) => time,
+                Limit::Count(count) => slowest(count, size),
+            },
+            Self::Transactions { count } => slowest(count, ANSWER_BYTES),
+        };
+        GRACE + work
     }
 
     /// Checks a task that came over the network.

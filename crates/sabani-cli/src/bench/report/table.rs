@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::bench::{
-    results::{Cell, Histogram, Results},
+    results::{Cell, Histogram, Results, references},
     task::Task,
     units::{format_figure, format_size},
 };
@@ -28,7 +28,10 @@ pub fn render(results: &Results) -> String {
         }
         text.push('\n');
     }
-    text.push_str("ratios: to the transport named above, median of the ratios turn by turn\n");
+    text.push_str(
+        "ratios: to raw UDP and to the better TCP, median of the ratios turn by turn; all others \
+         with --json\n",
+    );
     text
 }
 
@@ -58,10 +61,11 @@ pub fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
         Task::Burst { .. } => &["MB/s", "(min..max)", "messages/s"],
         Task::Transactions { .. } => &["s", "(min..max)"],
     };
+    let references = references(cells);
     let mut header = vec![parameter(cells[0].task), String::new()];
     header.extend(figures.iter().map(ToString::to_string));
     header.extend(
-        cells
+        references
             .iter()
             .map(|other| format!("÷ {}", other.transport.label())),
     );
@@ -70,11 +74,11 @@ pub fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
     }
     let width = header.len();
     let mut rows = vec![header];
-    rows.extend(cells.iter().map(|cell| row(cell, cells, width)));
+    rows.extend(cells.iter().map(|cell| row(cell, &references, width)));
     rows
 }
 
-fn row(cell: &Cell, cells: &[Cell], width: usize) -> Vec<String> {
+fn row(cell: &Cell, references: &[&Cell], width: usize) -> Vec<String> {
     let headline = cell.headline();
     let mut row = vec![
         String::new(),
@@ -94,7 +98,7 @@ fn row(cell: &Cell, cells: &[Cell], width: usize) -> Vec<String> {
         Task::Burst { size, .. } => row.push(format_figure(headline.median * 1e6 / size as f64)),
         Task::Transactions { .. } => {}
     }
-    row.extend(cells.iter().map(|other| match cell.ratio_to(other) {
+    row.extend(references.iter().map(|other| match cell.ratio_to(other) {
         Some(ratio) if other.transport != cell.transport => format_figure(ratio),
         _ => String::new(),
     }));

@@ -86,6 +86,16 @@ impl Transport {
         }
     }
 
+    /// Whether it is raw UDP.
+    pub fn is_raw_udp(self) -> bool {
+        matches!(self, Self::RawUdp | Self::RawUdpConnected)
+    }
+
+    /// Whether it is TCP.
+    pub fn is_tcp(self) -> bool {
+        matches!(self, Self::TcpCubic | Self::TcpBbr)
+    }
+
     /// Whether it encrypts.
     pub fn is_sealed(self) -> bool {
         self == Self::Sabani
