@@ -1,1 +1,415 @@
+//! Packet numbers, acknowledgements, loss, round-trip time and path MTU, against models.
 
+use super::sent::SentLog;
+use super::*;
+use crate::wire::{AckRange, Frame, Prelude};
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+const MS: u64 = 1_000_000;
+
+fn told(set: &PacketSet) -> HashSet<u64> {
+    let Some(largest) = set.largest() else {
+        return HashSet::new();
+    };
+    let (first, ranges) = set.report();
+    let mut start = largest + 1 - u64::from(first);
+    let mut numbers: HashSet<u64> = (start..=largest).collect();
+    for AckRange { gap, len } in ranges {
+        let end = start - u64::from(gap);
+        start = end - u64::from(len);
+        numbers.extend(start..end);
+    }
+    numbers
+}
+
+proptest! {
+    /// Never takes a packet twice, and never tells of one that did not come; with few gaps it
+    /// refuses nothing else and tells of everything.
+    #[test]
+    fn the_packet_set_tells_the_truth(
+        numbers in prop::collection::vec(0..400_u64, 1..400),
+        floors in prop::collection::vec((0..400_usize, 0..400_u64), 0..4),
+    ) {
+        let mut set = PacketSet::default();
+        let mut came = HashSet::new();
+        let mut floor = 0;
+        for (at, number) in numbers.into_iter().enumerate() {
+            let known = came.contains(&number);
+            prop_assert!(!known || set.contains(number));
+            if !set.contains(number) {
+                let next = set.largest().map_or(0, |largest| largest + 1);
+                let arrival = set.insert(number);
+                prop_assert_eq!(arrival == Arrival::Next, number == next);
+                prop_assert_eq!(arrival == Arrival::Gap, number > next);
+                came.insert(number);
+            }
+            prop_assert!(set.contains(number));
+            for (_, settled) in floors.iter().filter(|(when, _)| *when == at) {
+                set.settle_below(*settled);
+                floor = floor.max((*settled).min(set.largest().unwrap_or(0)));
+                prop_assert!((0..floor).all(|number| set.contains(number)));
+            }
+            prop_assert!(told(&set).is_subset(&came));
+        }
+        let gaps = (0..400_u64).filter(|n| came.contains(n) != came.contains(&(n + 1))).count() / 2;
+        if gaps < Frame::MAX_ACK_RANGES {
+            prop_assert!((floor..400).all(|n| set.contains(n) == came.contains(&n)));
+            let due: HashSet<_> = came.iter().copied().filter(|&n| n >= floor).collect();
+            prop_assert!(due.is_subset(&told(&set)));
+        }
+    }
+}
+
+#[test]
+fn what_is_forgotten_is_never_acknowledged() {
+    let mut set = PacketSet::default();
+    (0..400).step_by(2).for_each(|even| {
+        set.insert(even);
+    });
+    assert!(set.contains(1), "too old to tell");
+    let late: Vec<u64> = (1..400).step_by(2).filter(|&n| !set.contains(n)).collect();
+    for &odd in late.iter().rev() {
+        set.insert(odd);
+    }
+    assert!(!told(&set).contains(&1));
+    assert!(late.iter().all(|odd| told(&set).contains(odd)));
+}
+
+fn packet(number: u64) -> Packet {
+    Packet {
+        number,
+        bytes: 1_200,
+        eliciting: true,
+        ask: false,
+    }
+}
+
+/// Numbers received, as an acknowledgement.
+fn ack_of(numbers: &HashSet<u64>) -> Option<Ack> {
+    let largest = *numbers.iter().max()?;
+    let mut set = PacketSet::default();
+    let mut sorted: Vec<_> = numbers.iter().copied().collect();
+    sorted.sort_unstable();
+    sorted.into_iter().for_each(|number| {
+        set.insert(number);
+    });
+    let (first_len, ranges) = set.report();
+    Some(Ack {
+        largest,
+        first_len,
+        ranges,
+        ..Ack::default()
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(u8),
+    Arrive(u8),
+    Ack,
+    Wait(u64),
+    Poll,
+    GiveBack,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (1..6_u8).prop_map(Step::Send),
+        6 => any::<u8>().prop_map(Step::Arrive),
+        3 => Just(Step::Ack),
+        2 => (0..200 * MS).prop_map(Step::Wait),
+        1 => Just(Step::Poll),
+        1 => Just(Step::GiveBack),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+proptest! {
+    /// Each thing that a packet carried is settled once; as arrived only if it did.
+    #[test]
+    fn contents_are_settled_once(steps in steps()) {
+        let mut log = SentLog::new();
+        let mut rtt = Rtt::default();
+        rtt.on_sample(MS, 0);
+        let mut now = MS;
+        let mut received: HashSet<u64> = HashSet::new();
+        let mut fates: Vec<(Fate, u64)> = Vec::new();
+        for step in steps {
+            let fate = &mut |fate, content: u64| fates.push((fate, content));
+            match step {
+                Step::Send(count) => for _ in 0..count {
+                    let number = log.next_number();
+                    log.push(packet(number), false, &[number], now);
+                },
+                Step::Arrive(which) if log.next_number() > 0 => {
+                    received.insert(u64::from(which) % log.next_number());
+                }
+                Step::Ack => if let Some(ack) = ack_of(&received) {
+                    prop_assert!(log.on_ack(&ack, now, &rtt, fate).is_some());
+                },
+                Step::Wait(time) => {
+                    now += time;
+                    if log.loss_deadline().is_some_and(|at| at <= now) {
+                        log.detect_losses(now, &rtt, fate);
+                    }
+                }
+                Step::Poll => log.give_back_last(fate),
+                Step::GiveBack => log.give_back_all(fate),
+                Step::Arrive(_) => {}
+            }
+            let unsettled = log.next_number() - fates.len() as u64;
+            prop_assert_eq!(u64::from(log.in_flight_packets()), unsettled);
+            prop_assert_eq!(log.in_flight(), log.in_flight_packets() * datagram_cost(1_200));
+            prop_assert!(log.floor() <= log.next_number());
+        }
+        let settled: HashSet<_> = fates.iter().map(|&(_, number)| number).collect();
+        prop_assert_eq!(settled.len(), fates.len(), "settled twice");
+        for (fate, number) in fates {
+            prop_assert!(fate != Fate::Arrived || received.contains(&number));
+        }
+    }
+}
+
+fn ack(numbers: impl IntoIterator<Item = u64>) -> Ack {
+    ack_of(&numbers.into_iter().collect()).unwrap()
+}
+
+fn log_of(count: u64) -> SentLog<u64> {
+    let mut log = SentLog::new();
+    (0..count).for_each(|number| log.push(packet(number), true, &[number], 0));
+    log
+}
+
+#[test]
+fn a_gap_is_a_loss_until_the_path_shows_reordering() {
+    let rtt = Rtt::default();
+    let mut fates = Vec::new();
+    let mut log = log_of(20);
+    let settled = log
+        .on_ack(&ack([0, 2]), 0, &rtt, &mut |fate, n| fates.push((fate, n)))
+        .unwrap();
+    assert_eq!((settled.newly_acked, settled.lost), (2, 1));
+    assert!(fates.contains(&(Fate::Lost, 1)));
+    let late = log
+        .on_ack(&ack([0, 1, 2]), 0, &rtt, &mut |_, _| ())
+        .unwrap();
+    assert_eq!(late.spurious, 1);
+    let patient = log
+        .on_ack(&ack([0, 1, 2, 6]), 0, &rtt, &mut |_, _| ())
+        .unwrap();
+    assert_eq!(patient.lost, 1, "three behind is lost, two and one are not");
+    assert!(log.loss_deadline().is_some(), "but time settles those");
+}
+
+#[test]
+fn packets_never_sent_cannot_be_acknowledged() {
+    let nothing = &mut |_, _| panic!("settles nothing");
+    assert!(
+        log_of(3)
+            .on_ack(&ack([3]), 0, &Rtt::default(), nothing)
+            .is_none()
+    );
+}
+
+#[test]
+fn a_sample_is_the_time_since_the_largest_left() {
+    let rtt = Rtt::default();
+    let mut log = SentLog::new();
+    log.push(packet(0), false, &[0], 5);
+    log.push(packet(1), false, &[1], 9);
+    let mut take = |acked: Ack| log.on_ack(&acked, 20, &rtt, &mut |_, _: u64| ()).unwrap();
+    assert_eq!(take(ack([0, 1])).sample_from, Some(9));
+    assert_eq!(take(ack([0, 1])).sample_from, None, "only once");
+}
+
+proptest! {
+    #[test]
+    fn the_round_trip_estimate_stays_among_its_samples(
+        samples in prop::collection::vec((1..1_u64 << 40, any::<u32>()), 1..50),
+    ) {
+        let mut rtt = Rtt::default();
+        for &(elapsed, delay) in &samples {
+            rtt.on_sample(elapsed, u64::from(delay));
+            prop_assert!(rtt.min_ns() <= rtt.smoothed_ns());
+            prop_assert!(rtt.patience_ns() > rtt.smoothed_ns());
+        }
+        let largest = samples.iter().map(|&(elapsed, _)| elapsed).max().unwrap();
+        prop_assert!(rtt.smoothed_ns() <= largest);
+    }
+}
+
+#[test]
+fn a_delay_is_taken_off_but_not_below_the_shortest_round_trip() {
+    let mut rtt = Rtt::default();
+    rtt.on_sample(10 * MS, 0);
+    rtt.on_sample(12 * MS, 2 * MS);
+    assert_eq!(rtt.smoothed_ns(), 10 * MS);
+    rtt.on_sample(10 * MS, 9 * MS);
+    assert_eq!(rtt.min_ns(), 10 * MS);
+}
+
+#[test]
+fn the_mtu_search_finds_what_the_path_carries() {
+    for path in [1_200, 1_250, 1_400, 1_452, 1_472, 4_052, 8_972, 9_500] {
+        let mut mtu = MtuSearch::new(1_200, 9_500);
+        for _ in 0..40 {
+            let Some(size) = mtu.probe(0) else { break };
+            assert!(
+                size > mtu.current() && mtu.probe(0).is_none(),
+                "one at a time"
+            );
+            if size <= path {
+                mtu.on_probe_arrived(size, 0);
+            } else {
+                mtu.on_probe_lost(size, false, 0);
+            }
+        }
+        assert_eq!(mtu.probe(0), None, "the search ends");
+        assert!(mtu.current() <= path);
+        let found = [
+            9_500, 8_972, 8_952, 4_052, 1_472, 1_452, 1_412, 1_332, 1_200,
+        ];
+        let best = found.into_iter().find(|&size| size <= path).unwrap();
+        assert_eq!(mtu.current(), best);
+        assert_eq!(
+            mtu.probe(601_000 * MS).is_some(),
+            best < 9_500,
+            "later again"
+        );
+    }
+}
+
+#[test]
+fn a_black_hole_leads_back_to_the_base() {
+    let mut mtu = MtuSearch::new(1_472, 1_472);
+    mtu.on_full_size(0, 11, 0);
+    mtu.on_full_size(1, 5, 0);
+    assert_eq!(mtu.current(), 1_472, "some arrive");
+    mtu.on_full_size(0, 12, 0);
+    assert_eq!(mtu.current(), BASE_DATAGRAM);
+    assert_eq!(mtu.probe(0), Some(1_472), "and the search begins anew");
+}
+
+fn data(number: u64, flags: u8) -> Prelude {
+    Prelude {
+        kind: crate::wire::Kind::Data,
+        flags,
+        packet_number: number,
+        connection: Default::default(),
+    }
+}
+
+/// Feeds packets; returns how long after the last one an acknowledgement is due.
+fn due_after(policy: AckPolicy, packets: &[(u64, u8)]) -> Option<u64> {
+    let mut received = Received::new(policy, 7);
+    for &(number, flags) in packets {
+        let prelude = data(number, flags);
+        let arrival = received.on_packet(&prelude, 100);
+        received.owe(&prelude, arrival, 1_200, 100_000, 100);
+    }
+    received.deadline().map(|at| at - 100)
+}
+
+#[test]
+fn acknowledgements_are_due_when_the_policy_says() {
+    let asked = AckPolicy::WhenAsked;
+    assert_eq!(due_after(asked, &[(0, 0), (1, 0)]), None);
+    assert_eq!(due_after(asked, &[(0, Prelude::ASK)]), Some(7));
+    let urgent = Prelude::ASK | Prelude::URGENT;
+    assert_eq!(due_after(asked, &[(0, urgent)]), Some(0));
+    assert_eq!(due_after(asked, &[(0, 0), (2, 0)]), Some(0), "a gap");
+    assert_eq!(due_after(asked, &[(0, Prelude::ASK), (2, 0)]), Some(0));
+    let many: Vec<_> = (0..15).map(|number| (number, 0)).collect();
+    assert_eq!(due_after(asked, &many), Some(0), "a third of the window");
+    let every = AckPolicy::EveryPackets(3);
+    assert_eq!(due_after(every, &[(0, 0), (1, 0)]), None);
+    assert_eq!(due_after(every, &[(0, 0), (1, 0), (2, 0)]), Some(0));
+}
+
+#[test]
+fn an_acknowledgement_says_how_long_it_waited_and_what_it_answers() {
+    let mut received = Received::new(AckPolicy::WhenAsked, 7);
+    for (number, flags, at) in [(0, 0, 10), (1, Prelude::ASK, 20), (0, 0, 30)] {
+        let prelude = data(number, flags);
+        if !received.packets.contains(number) {
+            let arrival = received.on_packet(&prelude, at);
+            received.owe(&prelude, arrival, 100, 10_000, at);
+        }
+    }
+    assert!(received.owes());
+    let ack = received.take_ack(55, 50);
+    assert_eq!((ack.largest, ack.first_len, ack.window), (1, 2, 55));
+    assert_eq!((ack.delay_ns, ack.answers), (30, 1));
+    assert!(!received.owes() && received.deadline().is_none());
+}
+
+fn channel(window: u32) -> Channel<u64> {
+    let config = ChannelConfig {
+        ack_policy: AckPolicy::WhenAsked,
+        ack_delay_ns: 0,
+        peer_ack_delay_ns: 2 * MS,
+        window,
+        max_datagram: 1_472,
+        proven_datagram: 1_472,
+    };
+    Channel::new(&config, 0)
+}
+
+#[test]
+fn absurd_windows_are_bounded() {
+    for window in [0, 1, u32::MAX] {
+        let mut channel = channel(window);
+        assert!(channel.has_window(1_472), "one packet may always go");
+        for number in 0..3 {
+            channel.on_sent(packet(number), &[number], 0);
+        }
+        let ack = Ack {
+            window,
+            ..ack([0, 1, 2])
+        };
+        channel.on_ack(&ack, 0, &mut |_, _| ());
+        assert!(channel.has_window(1_472));
+    }
+}
+
+#[test]
+fn an_older_acknowledgement_does_not_change_the_window() {
+    let mut channel = channel(100_000);
+    (0..3).for_each(|number| channel.on_sent(packet(number), &[number], 0));
+    let told = |window, numbers: std::ops::Range<u64>| Ack {
+        window,
+        ..ack(numbers)
+    };
+    channel.on_ack(&told(50_000, 0..3), 0, &mut |_, _| ());
+    channel.on_ack(&told(70_000, 0..2), 0, &mut |_, _| ());
+    assert_eq!(channel.window, 50_000);
+}
+
+#[test]
+fn an_unanswered_tail_is_asked_for_again_and_ever_more_slowly() {
+    let mut channel = channel(100_000);
+    channel.on_sent(packet(0), &[0], 0);
+    let (mut now, mut waits, mut again) = (0, Vec::new(), Vec::new());
+    for number in 1..8 {
+        let at = channel.deadline().unwrap();
+        waits.push(at - now);
+        now = at;
+        let due = channel.on_deadline(now, &mut |fate, content| again.push((fate, content)));
+        assert!(due.poll);
+        channel.on_sent(packet(number), &[number], now);
+    }
+    assert!(waits.is_sorted() && waits[1] > waits[0]);
+    assert!(waits.iter().all(|&wait| wait <= 2_000 * MS));
+    assert_eq!(again[0], (Fate::Again, 0), "its contents go along");
+    assert_eq!(again.len(), 7);
+    let ack = Ack::default();
+    let ack = Ack {
+        largest: 7,
+        first_len: 1,
+        window: 100_000,
+        ..ack
+    };
+    channel.on_ack(&ack, now + MS, &mut |_, _| ());
+    assert_eq!(channel.polls_unanswered, 0);
+}
