@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use crate::Config;
+use crate::channel::{Fate, datagram_cost};
 use crate::error::PeerLost;
 use crate::event::Event;
 use crate::message::{Content, Mailbox, Tickets};
 use crate::stats::Counters;
-use crate::Config;
-use crate::channel::{Fate, datagram_cost};
 
 /// Events that nobody fetches are dropped, oldest first, beyond this many.
 const MAX_EVENTS: usize = 4_096;
