@@ -12,6 +12,7 @@ mod spans;
 mod tickets;
 mod unread;
 
+use crate::wire::{Entry, EntryMode};
 pub use body::{Body, Outbound};
 pub(crate) use budget::Budget;
 pub(crate) use incoming::{Inbox, Incoming, LogCredit, Violation};
@@ -31,6 +32,15 @@ pub type SendTicket = Ticket;
 /// What the log credit charges for an entry, beside its body: the memory that an envelope nobody
 /// has asked for yet takes at the receiver.
 pub(crate) const ENTRY_CHARGE: u64 = 128;
+
+/// What the log credit charges for an entry: also for its body, unless that waits for a grant.
+#[inline]
+pub(crate) fn entry_charge(entry: &Entry<'_>) -> u64 {
+    match entry.mode {
+        EntryMode::Granted => ENTRY_CHARGE,
+        EntryMode::Inline | EntryMode::Eager => ENTRY_CHARGE.saturating_add(entry.len),
+    }
+}
 
 /// Restores a message id from its low 32 bits, as the one nearest to `near`.
 #[inline]

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{ENTRY_CHARGE, Outbound, Ticket, expand_id};
+use super::{ENTRY_CHARGE, Outbound, Ticket, entry_charge, expand_id};
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, INLINE_MAX, Reader};
 
 /// What a packet carries, by name: enough to send it again, cut differently if need be.
@@ -109,6 +109,17 @@ impl Outgoing {
     /// Raises the log's limit.
     pub fn set_log_limit(&mut self, limit: u64) {
         self.log_limit = self.log_limit.max(limit);
+        self.split_at_limit();
+    }
+
+    /// Cuts the chunk that lies across the log's limit: a receiver with little memory may never
+    /// give credit for the whole of it.
+    fn split_at_limit(&mut self) {
+        let within = |chunk: &Chunk| chunk.charge_end <= self.log_limit;
+        let at = self.chunks.partition_point(within);
+        if at < self.chunks.len() && self.cut(at, usize::MAX, self.log_limit).is_some() {
+            self.unsent += 1;
+        }
     }
 
     /// The limit in force.
@@ -218,9 +229,12 @@ impl Outgoing {
     #[inline]
     fn append(&mut self, entry: &Entry<'_>, charge: u64, window: &SendWindow) -> u64 {
         let len = Entry::MAX_HEADER + entry.body.len();
+        let beyond = self.charge + charge > self.log_limit;
         let open = self.unsent > 0
             && self.chunks.back().is_some_and(|chunk| {
-                chunk.log.len() + len <= window.chunk_max && chunk.count < u16::MAX
+                chunk.log.len() + len <= window.chunk_max
+                    && chunk.count < u16::MAX
+                    && beyond == (chunk.charge_end > self.log_limit)
             });
         if !open {
             self.chunks.push_back(Chunk {
@@ -315,26 +329,36 @@ impl Outgoing {
         let at = self.chunk_at(first_id)?;
         let room = room.checked_sub(Frame::ENTRIES_HEADER)?;
         if self.chunks[at].log.len() > room {
-            let rest = self.cut(at, room)?;
+            let rest = self.cut(at, room, u64::MAX)?;
             self.resend.push_front(Content::Entries { first_id: rest });
         }
         Some(self.chunks[at].frame())
     }
 
-    /// Cuts a chunk that has been sent before; returns where the rest starts.
-    fn cut(&mut self, at: usize, room: usize) -> Option<u64> {
+    /// Cuts a chunk, so that what stays has at most `room` bytes and is charged up to `limit`;
+    /// returns where the rest starts. `None` if nothing would stay, or all of it.
+    fn cut(&mut self, at: usize, room: usize, limit: u64) -> Option<u64> {
         let chunk = &mut self.chunks[at];
-        let mut reader = Reader(&chunk.log);
+        let entries = chunk.frame();
+        let charged: u64 = entries
+            .iter()
+            .flatten()
+            .map(|entry| entry_charge(&entry))
+            .sum();
+        let mut charge_end = chunk.charge_end - charged;
         let (mut kept, mut bytes) = (0, 0);
-        while let Ok(_entry) = Entry::read(&mut reader) {
+        let mut reader = Reader(&chunk.log);
+        while let Ok(entry) = Entry::read(&mut reader) {
             let end = chunk.log.len() - reader.0.len();
-            if end > room {
+            let charge = entry_charge(&entry);
+            if end > room || charge_end + charge > limit {
                 break;
             }
             kept += 1;
             bytes = end;
+            charge_end += charge;
         }
-        if kept == 0 {
+        if kept == 0 || kept == chunk.count {
             return None;
         }
         let rest_id = chunk.first_id + u64::from(kept);
@@ -342,7 +366,7 @@ impl Outgoing {
             first_id: rest_id,
             count: chunk.count - kept,
             acked: false,
-            charge_end: chunk.charge_end,
+            charge_end: std::mem::replace(&mut chunk.charge_end, charge_end),
             log: chunk.log.split_off(bytes),
             tickets: chunk
                 .tickets
@@ -368,7 +392,7 @@ impl Outgoing {
             if room + 64 < window.chunk_max {
                 return None;
             }
-            let rest = self.cut(at, room)?;
+            let rest = self.cut(at, room, u64::MAX)?;
             self.resend.push_front(Content::Entries { first_id: rest });
             self.unsent_bytes -= self.chunks[at + 1].log.len();
         }
