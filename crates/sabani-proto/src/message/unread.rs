@@ -39,15 +39,20 @@ pub(crate) struct Unread {
     messages: usize,
 }
 
-/// What the entries of a frame will cost, if all of them are small messages and well formed.
+/// What the entries of a frame will cost, if all of them are small messages and well formed, with
+/// nothing behind them that would be kept without a charge.
 #[inline]
 pub(crate) fn charge_if_inline(frame: &Entries<'_>) -> Option<u64> {
     let mut charge = 0;
-    for entry in frame.iter() {
-        let entry = entry.ok().filter(|entry| entry.mode == EntryMode::Inline)?;
+    let mut reader = Reader(frame.log);
+    for _ in 0..frame.count {
+        let entry = Entry::read(&mut reader).ok()?;
+        if entry.mode != EntryMode::Inline {
+            return None;
+        }
         charge += ENTRY_CHARGE + entry.len;
     }
-    Some(charge)
+    reader.is_empty().then_some(charge)
 }
 
 impl Unread {
