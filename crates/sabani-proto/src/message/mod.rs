@@ -9,6 +9,8 @@ mod matching;
 mod outgoing;
 mod pool;
 mod spans;
+#[cfg(test)]
+mod tests;
 mod tickets;
 mod unread;
 

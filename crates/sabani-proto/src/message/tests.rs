@@ -1,0 +1,507 @@
+//! A sender's side and a receiver's, with a network between them that a property test makes lose,
+//! repeat and reorder; and what each refuses.
+
+use super::*;
+use crate::PeerId;
+use crate::wire::{Entries, EntryMode, Fragment};
+use proptest::prelude::*;
+
+const SOURCE: PeerId = PeerId(4);
+const LINK: LinkRef = LinkRef {
+    peer: 0,
+    generation: 1,
+};
+const CREDIT: u64 = 64 << 10;
+const WINDOW: SendWindow = SendWindow {
+    eager_max: 16 << 10,
+    queue_max: 1 << 20,
+    chunk_max: 1_300,
+};
+
+/// A frame on its way.
+#[derive(Clone, Debug)]
+enum Carried {
+    Entries(u32, u16, Vec<u8>),
+    Fragment(u32, u64, u64, Vec<u8>),
+}
+
+struct Pipe {
+    out: Outgoing,
+    incoming: Incoming,
+    mailbox: Mailbox,
+    flight: Vec<(Content, Carried)>,
+    arrived_sends: Vec<Ticket>,
+    tickets: Tickets<()>,
+}
+
+impl Pipe {
+    fn new(memory: u64) -> Self {
+        let mut mailbox = Mailbox::new(1, memory);
+        let credit = LogCredit::reserve(CREDIT, 1 << 20, &mut mailbox);
+        let mut out = Outgoing::default();
+        out.set_log_limit(credit.limit());
+        Pipe {
+            out,
+            incoming: Incoming::new(credit),
+            mailbox,
+            flight: Vec::new(),
+            arrived_sends: Vec::new(),
+            tickets: Tickets::default(),
+        }
+    }
+
+    fn push(&mut self, tag: u64, len: usize) -> Ticket {
+        let ticket = self.tickets.insert(());
+        let body = body(tag, len);
+        if len <= crate::wire::INLINE_MAX {
+            self.out.push_inline(tag, &body, Some(ticket), &WINDOW);
+        } else {
+            self.out.push_body(tag, body.into(), Some(ticket), &WINDOW);
+        }
+        ticket
+    }
+
+    /// Sends what may go as one frame of at most `room` bytes; returns whether there was any.
+    fn send(&mut self, room: usize) -> bool {
+        while let Some(content) = self.out.pop_resend() {
+            if !self.out.still_wants(content) {
+                continue;
+            }
+            let (content, frame) = match content {
+                Content::Entries { first_id } => {
+                    let frame = self.out.entries_again(first_id, room).map(carried);
+                    (content, frame.expect("an entry fits any packet"))
+                }
+                Content::Body { id, offset, len } => {
+                    let piece = self.out.fragment_again(id, offset, len, room - 24);
+                    let (content, fragment) = piece.expect("still wanted");
+                    (content, piece_of(fragment))
+                }
+                _ => panic!("never sent"),
+            };
+            self.flight.push((content, frame));
+            return true;
+        }
+        let window = SendWindow {
+            chunk_max: room - 80,
+            ..WINDOW
+        };
+        if let Some((first_id, frame)) = self.out.next_entries(room, &window) {
+            let frame = carried(frame);
+            self.flight.push((Content::Entries { first_id }, frame));
+            return true;
+        }
+        if let Some((content, fragment)) = self.out.next_fragment(room - 24) {
+            let frame = piece_of(fragment);
+            self.flight.push((content, frame));
+            return true;
+        }
+        false
+    }
+
+    fn deliver(&mut self, frame: &Carried) -> Result<(), Violation> {
+        let mut inbox = Inbox {
+            mailbox: &mut self.mailbox,
+            source: SOURCE,
+            link: LINK,
+        };
+        match frame {
+            &Carried::Entries(first_id, count, ref log) => {
+                let frame = Entries {
+                    first_id,
+                    count,
+                    log,
+                };
+                self.incoming.on_entries(&frame, &mut inbox)
+            }
+            &Carried::Fragment(id, total, offset, ref data) => {
+                let fragment = Fragment {
+                    id,
+                    total,
+                    offset,
+                    data,
+                };
+                self.incoming.on_fragment(&fragment, &mut inbox)
+            }
+        }
+    }
+
+    fn arrived(&mut self, content: Content) {
+        let done = &mut |ticket| self.arrived_sends.push(ticket);
+        match content {
+            Content::Entries { first_id } => self.out.on_entries_arrived(first_id, done),
+            Content::Body { id, len, .. } => self.out.on_body_arrived(id, len, done),
+            _ => panic!("never sent"),
+        }
+    }
+
+    /// What the receiver owes the sender: grants and credit.
+    fn answer(&mut self) {
+        while let Some(id) = self.incoming.pop_grant() {
+            if let Some(upto) = self.incoming.granted(id) {
+                self.out.on_grant(id as u32, upto);
+            }
+        }
+        self.out.set_log_limit(self.incoming.log.announce());
+    }
+
+    fn take(&mut self) -> Option<Message> {
+        let any = Match::any();
+        if let Some((message, taken)) = self.mailbox.try_take(&any) {
+            let Taken::Credit { log, .. } = taken else {
+                panic!("a whole message is bound");
+            };
+            self.incoming.on_taken(log);
+            return Some(message);
+        }
+        let (link, id) = self.mailbox.pending(&any)?;
+        let mut inbox = Inbox {
+            mailbox: &mut self.mailbox,
+            source: SOURCE,
+            link,
+        };
+        self.incoming.want(id, &mut inbox);
+        None
+    }
+
+    /// The rest goes over a good network; returns what arrives.
+    fn finish(&mut self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        for _ in 0..100_000 {
+            self.answer();
+            self.send(1_200);
+            for (content, frame) in std::mem::take(&mut self.flight) {
+                self.deliver(&frame).unwrap();
+                self.arrived(content);
+            }
+            messages.extend(self.take());
+            if self.out.is_settled() && self.mailbox.arrived_len() == 0 {
+                return messages;
+            }
+        }
+        panic!("no end: {} bytes queued", self.out.queued_bytes());
+    }
+}
+
+fn carried(frame: Entries<'_>) -> Carried {
+    Carried::Entries(frame.first_id, frame.count, frame.log.to_vec())
+}
+
+fn piece_of(fragment: Fragment<'_>) -> Carried {
+    let Fragment {
+        id,
+        total,
+        offset,
+        data,
+    } = fragment;
+    Carried::Fragment(id, total, offset, data.to_vec())
+}
+
+fn body(tag: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at as u64 * 31 + tag) as u8).collect()
+}
+
+/// A frame of one entry, as a hostile peer might write it.
+fn entry(id: u32, mode: EntryMode, len: u64) -> Carried {
+    let body = vec![
+        0;
+        if mode == EntryMode::Inline {
+            len as usize
+        } else {
+            0
+        }
+    ];
+    let mut log = Vec::new();
+    crate::wire::Entry {
+        tag: 1,
+        len,
+        mode,
+        body: &body,
+    }
+    .append(&mut log);
+    Carried::Entries(id, 1, log)
+}
+
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        0..=100_usize,
+        900..=1_100_usize,
+        1_025..20_000_usize,
+        20_000..90_000_usize
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Every message arrives once, whole and in order, and its sender hears of it once, however
+    /// packets are lost, repeated and reordered while their size changes.
+    #[test]
+    fn messages_survive_the_network(
+        sizes in prop::collection::vec(size(), 1..25),
+        steps in prop::collection::vec((0..12_u8, any::<prop::sample::Index>(), 1_100..1_500_usize), 0..300),
+    ) {
+        let mut pipe = Pipe::new(1 << 20);
+        let sends: Vec<_> = (0..).zip(&sizes).map(|(tag, &len)| pipe.push(tag, len)).collect();
+        let mut messages = Vec::new();
+        for (what, which, room) in steps {
+            match what {
+                0..=4 => drop(pipe.send(room)),
+                5 => pipe.answer(),
+                6 => messages.extend(pipe.take()),
+                _ if pipe.flight.is_empty() => {}
+                7 => {
+                    let (content, _) = pipe.flight.swap_remove(which.index(pipe.flight.len()));
+                    pipe.out.send_again(content, room % 2 == 0);
+                }
+                8 => {
+                    let frame = pipe.flight[which.index(pipe.flight.len())].1.clone();
+                    pipe.deliver(&frame).unwrap();
+                }
+                9 => {
+                    // It arrives, but its acknowledgement comes too late.
+                    let (content, frame) = pipe.flight.remove(which.index(pipe.flight.len()));
+                    pipe.deliver(&frame).unwrap();
+                    pipe.out.send_again(content, false);
+                }
+                _ => {
+                    let (content, frame) = pipe.flight.remove(which.index(pipe.flight.len()));
+                    pipe.deliver(&frame).unwrap();
+                    pipe.arrived(content);
+                }
+            }
+        }
+        messages.extend(pipe.finish());
+        prop_assert_eq!(messages.len(), sizes.len());
+        for ((tag, &len), message) in (0..).zip(&sizes).zip(&messages) {
+            prop_assert_eq!((message.source, message.tag), (SOURCE, tag));
+            prop_assert!(*message.body == *body(tag, len));
+        }
+        prop_assert_eq!(pipe.out.queued_bytes(), 0);
+        prop_assert_eq!(pipe.incoming.backlog_bytes(), 0);
+        prop_assert_eq!(pipe.mailbox.posted.used, 0);
+        pipe.arrived_sends.sort_by_key(|ticket| sends.iter().position(|send| send == ticket));
+        prop_assert_eq!(pipe.arrived_sends, sends);
+    }
+
+    /// Overlapping pieces in any order make the body.
+    #[test]
+    fn a_body_is_made_of_pieces_in_any_order(
+        pieces in prop::collection::vec((0..4_000_u64, 1..900_u64), 0..40),
+    ) {
+        let mut pipe = Pipe::new(1 << 20);
+        let whole = body(7, 4_000);
+        let whole_pieces = (0..4_000).step_by(500).map(|at| (at, 500));
+        for (offset, len) in pieces.into_iter().chain(whole_pieces) {
+            let end = (offset + len).min(4_000);
+            let data = whole[offset as usize..end as usize].to_vec();
+            pipe.deliver(&Carried::Fragment(0, 4_000, offset, data)).unwrap();
+        }
+        prop_assert!(pipe.take().is_none(), "its envelope is not here");
+        pipe.deliver(&entry(0, EntryMode::Eager, 4_000)).unwrap();
+        prop_assert!(*pipe.take().unwrap().body == *whole);
+    }
+}
+
+#[test]
+fn small_bodies_go_at_once_and_large_ones_wait_for_a_grant() {
+    let mut pipe = Pipe::new(1 << 20);
+    pipe.push(0, 10_000);
+    pipe.push(1, 100_000);
+    while pipe.send(1_400) {}
+    let sent: usize = pipe.flight.iter().map(|(_, frame)| data_len(frame)).sum();
+    assert_eq!(sent, 10_000, "only the eager one");
+    pipe.out.on_grant(1, 50_000);
+    while pipe.send(1_400) {}
+    let sent: usize = pipe.flight.iter().map(|(_, frame)| data_len(frame)).sum();
+    assert_eq!(sent, 60_000, "as far as granted");
+}
+
+fn data_len(frame: &Carried) -> usize {
+    match frame {
+        Carried::Fragment(.., data) => data.len(),
+        Carried::Entries(..) => 0,
+    }
+}
+
+#[test]
+fn the_log_limit_holds_entries_back() {
+    let mut pipe = Pipe::new(1 << 20);
+    for tag in 0..1_000 {
+        pipe.push(tag, 100);
+    }
+    while pipe.send(1_400) {}
+    assert!(pipe.out.is_blocked());
+    let sent: u64 = pipe
+        .flight
+        .iter()
+        .map(|(_, frame)| match frame {
+            Carried::Entries(_, count, _) => u64::from(*count) * (ENTRY_CHARGE + 100),
+            Carried::Fragment(..) => 0,
+        })
+        .sum();
+    assert!(sent <= CREDIT && sent > CREDIT - 16 * (ENTRY_CHARGE + 100));
+    assert_eq!(pipe.finish().len(), 1_000);
+}
+
+#[test]
+fn the_granted_body_with_least_left_goes_first() {
+    let mut pipe = Pipe::new(1 << 20);
+    pipe.push(0, 90_000);
+    pipe.push(1, 30_000);
+    pipe.out.on_grant(0, 90_000);
+    pipe.out.on_grant(1, 30_000);
+    pipe.out.begin_train();
+    let (content, _) = pipe.out.next_fragment(1_000).unwrap();
+    assert!(matches!(content, Content::Body { id: 1, .. }));
+}
+
+#[test]
+fn a_queue_is_full_but_for_one_message_larger_than_it() {
+    let mut pipe = Pipe::new(1 << 20);
+    assert!(pipe.out.has_room(10 << 20, &WINDOW), "when it is empty");
+    pipe.push(0, 10);
+    assert!(!pipe.out.has_room(10 << 20, &WINDOW));
+    assert!(pipe.out.has_room(1_000, &WINDOW));
+}
+
+#[test]
+fn promises_broken_are_violations() {
+    let refused = |frames: &[Carried]| {
+        let mut pipe = Pipe::new(1 << 20);
+        let (last, before) = frames.split_last().unwrap();
+        before.iter().for_each(|frame| pipe.deliver(frame).unwrap());
+        pipe.deliver(last).is_err()
+    };
+    let piece = |id, total, offset, len| Carried::Fragment(id, total, offset, vec![0; len]);
+    let granted = entry(0, EntryMode::Granted, 800_000);
+    assert!(!refused(std::slice::from_ref(&granted)));
+    assert!(refused(&[granted, piece(0, 800_000, 0, 10)]), "not granted");
+    assert!(
+        refused(&[entry(0, EntryMode::Eager, CREDIT)]),
+        "more than its credit"
+    );
+    assert!(refused(&[entry(0, EntryMode::Eager, u64::MAX)]));
+    assert!(
+        refused(&[piece(0, CREDIT, 0, 10)]),
+        "early, beyond the credit"
+    );
+    assert!(refused(&[piece(0, u64::MAX, 0, 10)]));
+    let early = piece(0, 5_000, 0, 10);
+    assert!(refused(&[early.clone(), entry(0, EntryMode::Eager, 5_001)]));
+    assert!(refused(&[early.clone(), piece(0, 5_001, 0, 10)]));
+    assert!(refused(&[early, entry(0, EntryMode::Granted, 5_000)]));
+    assert!(
+        refused(&[Carried::Entries(0, 2, vec![0, 1])]),
+        "fewer than said"
+    );
+    assert!(refused(&[Carried::Entries(u32::MAX, 1, Vec::new())]));
+    assert!(refused(&[Carried::Entries(1 << 31, 1, Vec::new())]));
+}
+
+#[test]
+fn what_comes_early_is_bounded_even_if_empty() {
+    let mut pipe = Pipe::new(1 << 20);
+    let most =
+        (1..=u32::MAX).take_while(|&id| pipe.deliver(&Carried::Entries(id, 0, Vec::new())).is_ok());
+    assert!(most.count() as u64 <= CREDIT / ENTRY_CHARGE);
+    let mut pipe = Pipe::new(1 << 20);
+    let most = (0..=u32::MAX).take_while(|&id| {
+        pipe.deliver(&Carried::Fragment(id, 0, 0, Vec::new()))
+            .is_ok()
+    });
+    assert!(most.count() as u64 <= CREDIT / ENTRY_CHARGE);
+}
+
+#[test]
+fn crumbs_are_refused() {
+    let mut pipe = Pipe::new(1 << 20);
+    let mut crumbs = (1..30_000_u64)
+        .step_by(2)
+        .map(|at| pipe.deliver(&Carried::Fragment(0, 30_000, at, vec![0])));
+    let refused = crumbs.position(|result| result.is_err());
+    assert!(refused.is_some_and(|at| at < 1_000));
+}
+
+#[test]
+fn a_withdrawn_receive_leaves_its_message_to_another() {
+    let mut pipe = Pipe::new(1 << 20);
+    pipe.push(0, 10_000);
+    pipe.push(1, 10);
+    let (ticket, _) = pipe.mailbox.post(Match::any(), Some(vec![9; 20_000]));
+    for _ in 0..3 {
+        pipe.send(1_400);
+    }
+    for (content, frame) in std::mem::take(&mut pipe.flight) {
+        pipe.deliver(&frame).unwrap();
+        pipe.arrived(content);
+    }
+    let Cancelled::Filling { link, id, .. } = pipe.mailbox.cancel(ticket) else {
+        panic!("the message has begun to fill it");
+    };
+    let mut inbox = Inbox {
+        mailbox: &mut pipe.mailbox,
+        source: SOURCE,
+        link,
+    };
+    let buffer = pipe.incoming.detach(id, &mut inbox);
+    assert_eq!(buffer.map(|buffer| buffer.len()), Some(20_000));
+    assert!(pipe.mailbox.result(ticket).is_none(), "its ticket is stale");
+    let messages = pipe.finish();
+    let tags: Vec<_> = messages.iter().map(|message| message.tag).collect();
+    assert_eq!(tags, [0, 1], "in the old order");
+    assert!(*messages[0].body == *body(0, 10_000));
+}
+
+#[test]
+fn a_budget_gives_what_it_has() {
+    let mut budget = Budget::new(10);
+    assert!(budget.charge(7) && !budget.charge(4) && budget.charge(3));
+    budget.release(5);
+    assert!(budget.charge(5) && !budget.charge(1) && !budget.charge(u64::MAX));
+}
+
+#[test]
+fn receives_starved_of_memory_get_it_in_turn() {
+    let mut pipe = Pipe::new(200_000);
+    let post = |pipe: &mut Pipe| pipe.mailbox.post(Match::any(), None).0;
+    let tickets = [post(&mut pipe), post(&mut pipe), post(&mut pipe)];
+    for (id, len) in [(0, 150_000), (1, 150_000), (2, 40_000)] {
+        pipe.deliver(&entry(id, EntryMode::Granted, len)).unwrap();
+    }
+    assert_eq!(pipe.mailbox.posted.used, 190_000, "the middle one waits");
+    let mut inbox = Inbox {
+        mailbox: &mut pipe.mailbox,
+        source: SOURCE,
+        link: LINK,
+    };
+    for _ in 0..3 {
+        inbox.mailbox.starved = false;
+        pipe.incoming.retry_starved(&mut inbox);
+    }
+    assert_eq!(pipe.mailbox.posted.used, 190_000, "trying costs nothing");
+    for at in (0..150_000).step_by(50_000) {
+        pipe.deliver(&Carried::Fragment(0, 150_000, at, vec![3; 50_000]))
+            .unwrap();
+    }
+    assert!(pipe.mailbox.result(tickets[0]).unwrap().is_ok());
+    assert!(pipe.mailbox.may_feed(), "memory has come back");
+    let mut inbox = Inbox {
+        mailbox: &mut pipe.mailbox,
+        source: SOURCE,
+        link: LINK,
+    };
+    inbox.mailbox.starved = false;
+    pipe.incoming.retry_starved(&mut inbox);
+    assert_eq!(pipe.mailbox.posted.used, 190_000);
+}
+
+#[test]
+fn ids_are_restored_near_the_next_one() {
+    for near in [0, 5, 1 << 31, 1 << 32, (1 << 40) + 7] {
+        for off in [-100_i64, -1, 0, 1, 1_000_000, i64::from(i32::MAX)] {
+            let id = near + off as u64 * u64::from(off >= 0);
+            assert_eq!(expand_id(id as u32, near), id);
+        }
+    }
+}
