@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Output, Stdio},
+    sync::{Mutex, MutexGuard},
 };
 
 use serde_json::Value;
@@ -17,8 +18,15 @@ fn output(arguments: &str) -> Output {
     sabani(arguments).output().expect("the program starts")
 }
 
+/// Each measurement has two processes that spin: several at a time would starve each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// Runs a bench with tiny turns and reads its JSON.
 fn measured(arguments: &str) -> Vec<Value> {
+    let _turn = alone();
     let output = output(&format!("{arguments} --rounds 2 --json -"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -82,7 +90,7 @@ fn variants_of_sabani_are_chosen() {
 #[test]
 fn burst_tells_rates() {
     let lines = measured(
-        "bench burst --sizes 4,1500,2M --seconds 0.05 --against raw-udp,raw-udp-connected,tcp-cubic",
+        "bench burst --sizes 4,1500,2M --seconds 0.2 --against raw-udp,raw-udp-connected,tcp-cubic",
     );
     assert_eq!(lines.len(), 15);
     for line in &lines {
@@ -103,13 +111,14 @@ fn transactions_tell_seconds() {
 
 #[test]
 fn overview_writes_table_page_and_json() {
+    let _turn = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (page, json) = (
         folder.path().join("bench.html"),
         folder.path().join("bench.json"),
     );
     let status =
-        sabani("bench --rounds 1 --seconds 0.02 --pin none --against raw-udp,tcp-cubic --html")
+        sabani("bench --rounds 1 --seconds 0.1 --pin none --against raw-udp,tcp-cubic --html")
             .arg(&page)
             .arg("--json")
             .arg(&json)
@@ -224,6 +233,7 @@ fn namespaces_go_with_the_run_even_when_interrupted() {
     let lines = measured("bench ping --sizes 4 --iterations 20 --against raw-udp --where veth");
     assert_eq!(lines[0]["where"], "veth");
 
+    let _turn = alone();
     let child = sabani("bench ping --sizes 4 --rounds 10000 --against raw-udp --where veth")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
