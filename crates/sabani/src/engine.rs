@@ -12,6 +12,9 @@ use crate::poll_fd::PollFd;
 const RECV_BUFFERS: usize = 16;
 /// Receiving calls before it is the senders' turn.
 const RECV_CALLS: usize = 4;
+/// A call that brought less than this has emptied the socket, most likely: looking again would
+/// only delay what came.
+const LITTLE_BYTES: usize = 16 << 10;
 /// Trains of one sending call.
 const SEND_TRAINS: usize = 32;
 
@@ -102,7 +105,9 @@ impl Engine {
                 }
             }
             self.now_ns = self.start.elapsed().as_nanos() as u64;
+            let mut bytes = 0;
             for received in self.batch.received() {
+                bytes += received.bytes.len();
                 self.node.handle_datagrams(
                     self.now_ns,
                     received.from,
@@ -110,6 +115,9 @@ impl Engine {
                     received.segment,
                     received.bytes,
                 );
+            }
+            if bytes < LITTLE_BYTES {
+                break;
             }
         }
         if any {

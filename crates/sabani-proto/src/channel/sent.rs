@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Packet, Rtt, datagram_cost};
-use crate::wire::{Ack, Frame};
+use crate::wire::{Ack, AckRange, Frame};
 
 /// What became of something a packet carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,14 +172,14 @@ impl<C: Copy> SentLog<C> {
         self.mark_acked(&runs, ack.largest, fate, &mut settled);
         self.notice_spurious(&runs, ack.largest, &mut settled);
         self.largest_acked = self.largest_acked.max(Some(ack.largest));
-        self.find_losses(runs.known_from, now_ns, rtt, fate, &mut settled);
+        self.find_losses(runs.known_from(), now_ns, rtt, fate, &mut settled);
         self.drop_settled();
         Some(settled)
     }
 
     fn mark_acked(
         &mut self,
-        runs: &AckedRuns,
+        runs: &AckedRuns<'_>,
         largest: u64,
         fate: &mut impl FnMut(Fate, C),
         settled: &mut Settled,
@@ -211,7 +211,7 @@ impl<C: Copy> SentLog<C> {
     }
 
     /// A packet given up for lost has arrived: allow for more reordering from now on.
-    fn notice_spurious(&mut self, runs: &AckedRuns, largest: u64, settled: &mut Settled) {
+    fn notice_spurious(&mut self, runs: &AckedRuns<'_>, largest: u64, settled: &mut Settled) {
         let reorder = &mut self.reorder;
         self.recently_lost.retain(|&number| {
             let arrived = runs
@@ -333,33 +333,41 @@ impl<C: Copy> SentLog<C> {
     }
 }
 
-/// The runs of an acknowledgement as `[start, end)`, on the stack.
-struct AckedRuns {
-    runs: [(u64, u64); Frame::MAX_ACK_RANGES + 1],
-    len: usize,
-    /// Below this number the acknowledgement had no more room to say what has come.
-    known_from: u64,
+/// The runs of an acknowledgement, from the lowest up.
+struct AckedRuns<'a> {
+    ack: &'a Ack,
+    lowest: u64,
 }
 
-impl AckedRuns {
-    fn of(ack: &Ack) -> Self {
-        let mut runs = [(0, 0); Frame::MAX_ACK_RANGES + 1];
-        let mut start = ack.largest + 1 - u64::from(ack.first_len);
-        runs[0] = (start, ack.largest + 1);
-        for (slot, range) in runs[1..].iter_mut().zip(&ack.ranges) {
-            let end = start - u64::from(range.gap);
-            start = end - u64::from(range.len);
-            *slot = (start, end);
-        }
-        let full = ack.ranges.len() == Frame::MAX_ACK_RANGES;
+impl<'a> AckedRuns<'a> {
+    fn of(ack: &'a Ack) -> Self {
+        let below = |range: &AckRange| u64::from(range.gap) + u64::from(range.len);
+        let first = ack.largest + 1 - u64::from(ack.first_len);
         AckedRuns {
-            runs,
-            len: 1 + ack.ranges.len(),
-            known_from: if full { start } else { 0 },
+            ack,
+            lowest: first - ack.ranges.iter().map(below).sum::<u64>(),
         }
     }
 
+    /// Below this number the acknowledgement had no more room to say what has come.
+    fn known_from(&self) -> u64 {
+        if self.ack.ranges.len() == Frame::MAX_ACK_RANGES {
+            self.lowest
+        } else {
+            0
+        }
+    }
+
+    /// The runs as `[start, end)`.
     fn ascending(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.runs[..self.len].iter().rev().copied()
+        let mut start = self.lowest;
+        let lower = self.ack.ranges.iter().rev().map(move |range| {
+            let end = start + u64::from(range.len);
+            let run = (start, end);
+            start = end + u64::from(range.gap);
+            run
+        });
+        let end = self.ack.largest + 1;
+        lower.chain([(end - u64::from(self.ack.first_len), end)])
     }
 }

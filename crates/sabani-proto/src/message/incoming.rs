@@ -240,15 +240,16 @@ impl Incoming {
         frame: &Entries<'_>,
         inbox: &mut Inbox<'_>,
     ) -> Result<bool, Violation> {
+        if inbox.mailbox.is_awaited() {
+            return Ok(false);
+        }
         let Some(charge) = charge_if_inline(frame) else {
             return Ok(false);
         };
         if charge > self.log.announced - self.log.arrived {
             return Err(Violation("more entries than the log's limit allows"));
         }
-        if !inbox.mailbox.keep_unread(inbox.source, inbox.link, frame) {
-            return Ok(false);
-        }
+        inbox.mailbox.keep_unread(inbox.source, inbox.link, frame);
         self.log.arrived += charge;
         self.next_id += u64::from(frame.count);
         self.messages += u64::from(frame.count);

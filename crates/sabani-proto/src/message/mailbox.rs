@@ -254,14 +254,17 @@ impl Mailbox {
         self.matcher.keep(source, tag, arrived)
     }
 
-    /// Keeps a frame of small messages as it is, if no receive waits that might want one.
+    /// Whether receives wait.
     #[inline]
-    pub fn keep_unread(&mut self, source: PeerId, link: LinkRef, frame: &Entries<'_>) -> bool {
-        let nobody_waits = self.matcher.posted_len() == 0;
-        if nobody_waits {
-            self.unread.push(source, link, frame);
-        }
-        nobody_waits
+    pub fn is_awaited(&self) -> bool {
+        self.matcher.posted_len() > 0
+    }
+
+    /// Keeps a frame of small messages as it is, while no receive waits that might want one.
+    #[inline]
+    pub fn keep_unread(&mut self, source: PeerId, link: LinkRef, frame: &Entries<'_>) {
+        debug_assert!(!self.is_awaited());
+        self.unread.push(source, link, frame);
     }
 
     /// Spreads unread messages out for matching.
