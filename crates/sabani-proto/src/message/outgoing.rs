@@ -550,6 +550,24 @@ impl Outgoing {
         true
     }
 
+    /// Starts over on another connection, because the peer has seen nothing of this one.
+    pub fn rewind(&mut self) {
+        self.log_limit = 0;
+        self.unsent = self.chunks.len();
+        self.unsent_bytes = self.chunks.iter().map(|chunk| chunk.log.len()).sum();
+        self.resend.clear();
+        self.granted.clear();
+        self.eager.clear();
+        // Nothing has come from the peer, no grant either: what may be sent is eager.
+        for body in self.bodies.iter_mut() {
+            body.next = 0;
+            if body.granted > 0 {
+                self.unsent_bytes += body.total as usize;
+                self.eager.push_back(body.id);
+            }
+        }
+    }
+
     /// Everybody who still waits to hear that a message has arrived.
     pub fn drain_tickets(&mut self) -> Vec<Ticket> {
         let inline = self

@@ -15,7 +15,7 @@ use crate::PeerId;
 use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM, datagram_cost};
 use crate::error::ConnectError;
 use crate::event::Event;
-use crate::message::LogCredit;
+use crate::message::{Inbox, LogCredit};
 use crate::seal::{HandshakeError, Initiator, Responder, SealRx, SealTx};
 use crate::wire::{
     ConnectionId, Hello, Init, Kind, Prelude, Reject, RejectReason, VERSION, VERSION_MIN, Writer,
@@ -276,7 +276,7 @@ impl Node {
                 let current = peer
                     .session()
                     .is_some_and(|session| session.remote == hello.connection);
-                if current || self.mine_wins(index) {
+                if current || self.mine_wins(index) || self.has_chosen(index, hello, now_ns) {
                     return Ok(());
                 }
             }
@@ -296,6 +296,15 @@ impl Node {
         let peer = &self.peers[index];
         let attempt = peer.link.as_ref().and_then(|link| link.attempt.as_ref());
         self.id() < peer.id && attempt.is_some_and(|attempt| attempt.tries < YIELD_AFTER)
+    }
+
+    /// Whether this side has just made the connection that both will use. When both sides begin,
+    /// packets may be lost so that either could be made: the lower id chooses, by the first that it
+    /// sees complete, and the other follows ([`Node::follow`]).
+    fn has_chosen(&self, index: u32, hello: &Hello, now_ns: u64) -> bool {
+        let session = self.peers[index].session();
+        self.id() < hello.sender
+            && session.is_some_and(|session| is_unheard(session, hello, now_ns))
     }
 
     fn make_half_open(
@@ -340,16 +349,7 @@ impl Node {
             .map(|(_, half)| half.expires_ns)
             .min();
         let until = if full { oldest.unwrap_or(0) } else { 0 }.max(now_ns);
-        let old = self
-            .peers
-            .half_opens()
-            .filter(|(_, half)| half.expires_ns <= until);
-        let old: Vec<_> = old.map(|(id, _)| id).collect();
-        for id in old {
-            if let Target::HalfOpen(mut half) = self.peers.free_slot(id) {
-                half.log_credit.release(&mut self.hub.mailbox);
-            }
-        }
+        self.free_half_opens(|half| half.expires_ns <= until);
     }
 
     /// The answer to an attempt of this side's.
@@ -388,7 +388,11 @@ impl Node {
         };
         peer.addr = path.peer;
         peer.local = path.local;
+        let chosen = config.id < hello.sender;
         self.peers.open_slot(prelude.connection, index);
+        if chosen {
+            self.drop_half_opens(&hello);
+        }
         self.establish(index, made, now_ns);
         // The third message, if nothing else goes.
         self.peers[index].session_mut()?.ping();
@@ -425,7 +429,7 @@ impl Node {
         let Some(Target::HalfOpen(half)) = self.peers.open_slot(prelude.connection, index) else {
             return None;
         };
-        self.displace(index, &half.hello);
+        self.displace(index, &half.hello, now_ns);
         let peer = &mut self.peers[index];
         peer.addr = path.peer;
         peer.local = path.local;
@@ -441,10 +445,32 @@ impl Node {
         self.handle_data(now_ns, path, prelude, datagram)
     }
 
+    /// Forgets handshakes that the peer's process began beside the one that was chosen.
+    fn drop_half_opens(&mut self, chosen: &Hello) {
+        let rival = |half: &HalfOpen| {
+            half.hello.sender == chosen.sender && half.hello.incarnation == chosen.incarnation
+        };
+        self.free_half_opens(rival);
+    }
+
+    fn free_half_opens(&mut self, which: impl Fn(&HalfOpen) -> bool) {
+        let old = self.peers.half_opens().filter(|(_, half)| which(half));
+        let old: Vec<_> = old.map(|(id, _)| id).collect();
+        for id in old {
+            if let Target::HalfOpen(mut half) = self.peers.free_slot(id) {
+                half.log_credit.release(&mut self.hub.mailbox);
+            }
+        }
+    }
+
     /// Ends the connection that a new one replaces, or the attempt that it makes superfluous.
-    fn displace(&mut self, index: u32, hello: &Hello) {
+    fn displace(&mut self, index: u32, hello: &Hello, now_ns: u64) {
+        let mine = self.id();
         let peer = &mut self.peers[index];
         if let Some(session) = peer.session() {
+            if mine > hello.sender && is_unheard(session, hello, now_ns) {
+                return self.follow(index);
+            }
             let why = if session.incarnation == hello.incarnation {
                 PeerLost::Closed
             } else {
@@ -456,6 +482,26 @@ impl Node {
         {
             self.peers.free_slot(attempt.local);
             attempt.log_credit.release(&mut self.hub.mailbox);
+        }
+    }
+
+    /// The peer chose the other one of two connections made at once: it has seen nothing of this
+    /// one, so what was sent here goes there, from the start.
+    fn follow(&mut self, index: u32) {
+        let peer = &mut self.peers[index];
+        let mut inbox = Inbox {
+            mailbox: &mut self.hub.mailbox,
+            source: peer.id,
+            link: peer.reference(index),
+        };
+        let Some(link) = peer.link.as_mut() else {
+            return;
+        };
+        link.outgoing.rewind();
+        if let Some(mut session) = link.session.take() {
+            session.incoming.on_lost(&mut inbox);
+            self.hub.past.add(&session.counters);
+            self.peers.free_slot(session.local);
         }
     }
 
@@ -551,6 +597,15 @@ impl Attempt {
             None => ConnectError::NoAnswer(std::time::Duration::from_nanos(timeout_ns)),
         }
     }
+}
+
+/// Whether this is a new connection to that process, begun by this side, on which nothing has come
+/// yet. The peer may have to be asked again for longer than it keeps its half of a handshake: then
+/// it has given the connection up.
+fn is_unheard(session: &Session, hello: &Hello, now_ns: u64) -> bool {
+    session.incarnation == hello.incarnation
+        && session.counters.packets_received == 0
+        && now_ns < session.channel.last_heard_ns + HALF_OPEN_NS
 }
 
 /// A packet without a connection: the answer to a first message, named by its nonce.
