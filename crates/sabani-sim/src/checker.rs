@@ -40,6 +40,8 @@ struct Sent {
     len: usize,
     /// Incarnation of the process that it was accepted for, if that was known.
     meant_for: Option<u64>,
+    /// How often the receiver had died before.
+    deaths: u32,
     /// The sender was told that the receiver's library has it.
     confirmed: bool,
     fate: Fate,
@@ -53,6 +55,15 @@ struct Pair {
     next: BTreeMap<u8, u64>,
     /// Incarnation that the sender last heard of.
     peer: Option<u64>,
+    /// How often the receiver has died.
+    deaths: u32,
+}
+
+impl Pair {
+    fn waiting(&mut self) -> impl Iterator<Item = &mut Sent> {
+        let sent = self.sent.iter_mut();
+        sent.filter(|sent| sent.fate == Fate::Waiting)
+    }
 }
 
 /// Follows every message from acceptance to delivery.
@@ -127,6 +138,7 @@ impl Checker {
         pair.sent.push(Sent {
             len,
             meant_for: pair.peer.filter(|_| open),
+            deaths: pair.deaths,
             confirmed: false,
             fate: Fate::Waiting,
         });
@@ -149,14 +161,13 @@ impl Checker {
     /// be lost.
     pub fn on_lost(&mut self, now_ns: u64, from: HostId, to: HostId, why: &PeerLost, unsent: u64) {
         let pair = self.pairs.entry((from, to)).or_default();
-        let waiting = pair
-            .sent
-            .iter_mut()
-            .filter(|sent| sent.fate == Fate::Waiting);
+        let deaths = pair.deaths;
         let mut excused = 0;
-        for sent in waiting.filter(|sent| !sent.confirmed) {
-            sent.fate = Fate::Excused;
-            excused += 1;
+        for sent in pair.waiting() {
+            if !sent.confirmed || sent.deaths < deaths {
+                sent.fate = Fate::Excused;
+                excused += 1;
+            }
         }
         self.excused += excused;
         if let PeerLost::Violation(what) = why {
@@ -178,11 +189,8 @@ impl Checker {
             if from != host && to != host {
                 continue;
             }
-            for sent in pair
-                .sent
-                .iter_mut()
-                .filter(|sent| sent.fate == Fate::Waiting)
-            {
+            pair.deaths += u32::from(to == host);
+            for sent in pair.waiting() {
                 if from == host || sent.confirmed {
                     sent.fate = Fate::Excused;
                     self.excused += 1;

@@ -167,15 +167,12 @@ impl Program {
                     let given = (buffer > 0).then(|| vec![0; buffer]);
                     self.posted.push_back(node.post(wanted, given));
                 }
-                let done = self.posted.iter().enumerate();
-                let mut done = done.filter_map(|(at, &ticket)| {
-                    node.take_received(ticket).map(|result| (at, result))
-                });
-                let Some((at, result)) = done.next() else {
+                // In the order of posting, for that is the order of the messages.
+                let front = self.posted.front();
+                let Some(result) = front.and_then(|&ticket| node.take_received(ticket)) else {
                     break;
                 };
-                drop(done);
-                self.posted.remove(at);
+                self.posted.pop_front();
                 if let Ok(message) = result {
                     self.note(now_ns, host, node, checker, &message);
                 }
@@ -239,6 +236,8 @@ impl Program {
                         self.refused += 1;
                         break;
                     }
+                    // Said once; the event has been seen, and the next try makes a connection.
+                    Err(SendError::PeerLost { .. }) => {}
                     Err(_) => {
                         planned.clear();
                         break;

@@ -2,6 +2,13 @@
 //! hold in all of them is checked by `sabani_sim::checker`; here is only what each one adds.
 
 mod delivery;
+mod economy;
+mod handshake;
+mod hostile;
+mod limits;
+mod lives;
+mod mtu;
+mod tail;
 
 use sabani_proto::seal::{Checksum, Mode};
 use sabani_proto::{Counters, PeerId, PeerStats};
@@ -59,4 +66,21 @@ fn warm_pair(seed: u64, mode: &Mode) -> Network {
         net.run_for(sabani_sim::MS);
     }
     net
+}
+
+/// Runs until `count` messages have been delivered in all; returns how long that took.
+#[track_caller]
+fn time_to_deliver(net: &mut Network, count: u64, within_ns: u64) -> u64 {
+    let began_ns = net.now_ns();
+    while net.checker.delivered < count {
+        assert!(
+            net.now_ns() < began_ns + within_ns,
+            "seed {}: {} of {count} messages delivered within {} µs",
+            net.seed(),
+            net.checker.delivered,
+            within_ns / 1_000
+        );
+        net.run_for(sabani_sim::US);
+    }
+    net.now_ns() - began_ns
 }

@@ -1,0 +1,227 @@
+//! Room is finite, and nothing overruns it or hangs for want of it.
+
+use sabani_proto::{Config, Match, PeerId, RecvError, SendError};
+use sabani_sim::{HostId, MS, Network, Reading, SEC, US, checker, sealed};
+
+use crate::{A, B, peer_stats, plain, sound, warm_pair};
+
+#[test]
+fn one_sender_never_overruns_the_receivers_socket() {
+    for (seed, buffer) in [(1, 64 << 10), (2, 212_992), (3, 8 << 20)] {
+        for len in [4, 1_000, 300_000] {
+            let mut net = Network::mesh(seed, 2, &sealed(), |config: &mut Config| {
+                config.socket_buffer_bytes = buffer;
+            });
+            // Slower than the wire, so that the socket's buffer is what fills.
+            net.host(B).packet_ns = 3 * US;
+            let count = 4_000_000 / (len + 200);
+            for _ in 0..count.min(8_000) {
+                net.send(A, B, len);
+            }
+            for _ in 0..40 {
+                net.run_for(MS);
+                net.stall(B, 500 * US);
+            }
+            sound(net.settle(10 * SEC));
+            let socket = &net.host(B).socket;
+            assert_eq!(socket.overflows, 0, "buffer of {buffer}, {len} bytes each");
+        }
+    }
+}
+
+#[test]
+fn many_senders_may_overrun_it_and_everything_arrives() {
+    let mut net = Network::mesh(1, 41, &sealed(), |config: &mut Config| {
+        config.socket_buffer_bytes = 256 << 10;
+    });
+    net.host(A).packet_ns = 2 * US;
+    for from in 1..41 {
+        for len in [100, 60_000, 3_000] {
+            net.send(HostId(from), A, len);
+        }
+    }
+    sound(net.settle(20 * SEC));
+    assert_eq!(net.checker.delivered, 120);
+}
+
+#[test]
+fn a_large_message_nobody_asked_for_blocks_nothing() {
+    let mut net = Network::mesh(1, 2, &sealed(), |config: &mut Config| {
+        config.memory_bytes = 4 << 20;
+        config.send_queue_bytes = 1 << 20;
+    });
+    net.host(B).program.reading =
+        Reading::Take(Match::any().tag_mask(1 << 56, checker::CLASS_MASK));
+    net.send_as(A, B, 0, 64 << 20, false);
+    net.run_for(MS);
+    // The first is larger than the queue: nothing else is taken until it is gone, so the small
+    // ones come from a program that queued them before.
+    let mut net = Network::mesh(2, 2, &sealed(), |config: &mut Config| {
+        config.memory_bytes = 4 << 20;
+        config.send_queue_bytes = 128 << 20;
+    });
+    let only_small = Match::any().tag_mask(1 << 56, checker::CLASS_MASK);
+    net.host(B).program.reading = Reading::Take(only_small);
+    net.send_as(A, B, 0, 64 << 20, false);
+    for _ in 0..1_000 {
+        net.send_as(A, B, 1, 500, false);
+    }
+    net.run_for(50 * MS);
+    assert_eq!(net.checker.delivered, 1_000);
+    let sent = net.link(A, B).counters.entered_bytes;
+    assert!(sent < 2 << 20, "{sent} bytes sent although nobody asked");
+    let waiting = net.host(B).node().probe(&Match::any()).unwrap();
+    assert_eq!((waiting.len, waiting.complete), (64 << 20, false));
+    // Its time comes, into a buffer of the program's own.
+    net.host(B).program.reading = Reading::Post {
+        wanted: Match::any(),
+        ahead: 1,
+        buffer: 64 << 20,
+    };
+    net.kick(B);
+    sound(net.settle(SEC));
+}
+
+#[test]
+fn a_program_that_never_receives() {
+    for len in [4, 1_000, 100_000] {
+        let mut net = Network::mesh(1, 2, &sealed(), |config: &mut Config| {
+            config.memory_bytes = 1 << 20;
+            config.log_window_max = 512 << 10;
+            config.send_queue_bytes = 256 << 10;
+        });
+        net.host(B).program.reading = Reading::Nothing;
+        let count = 5_000_000 / (len + 100);
+        for _ in 0..count {
+            net.send(A, B, len);
+        }
+        net.run_for(2 * SEC);
+        let full = net
+            .host(A)
+            .node()
+            .send(2 * SEC, PeerId(1), 0, vec![0; 100_000].into(), false);
+        assert!(
+            matches!(full, Err(SendError::Full { .. })),
+            "{len} bytes each: {full:?}"
+        );
+        let queued = peer_stats(&mut net, A, B).queued_bytes;
+        assert!(queued <= 400 << 10, "{queued} bytes queued");
+        let packets = net.link(A, B).counters.entered;
+        net.run_for(2 * SEC);
+        let chatter = net.link(A, B).counters.entered - packets;
+        assert!(chatter < 20, "{chatter} packets while nobody receives");
+        net.host(B).program.reading = Reading::Take(Match::any());
+        net.kick(B);
+        sound(net.settle(5 * SEC));
+        assert_eq!(net.checker.delivered, count as u64);
+    }
+}
+
+#[test]
+fn hardly_any_memory_at_the_receiver() {
+    for memory_bytes in [0, 20 << 10, 100 << 10] {
+        for len in [0, 4, 1_024, 2_000, 15_000] {
+            let mut net = Network::mesh(1, 2, &sealed(), |config: &mut Config| {
+                config.memory_bytes = memory_bytes;
+            });
+            net.host(B).program.reading = Reading::Post {
+                wanted: Match::any(),
+                ahead: 2,
+                buffer: 20_000,
+            };
+            for _ in 0..1_000 {
+                net.send(A, B, len);
+            }
+            sound(net.settle(5 * SEC));
+        }
+    }
+}
+
+#[test]
+fn a_receive_that_does_not_fit_leaves_the_message_where_it_is() {
+    let mut net = Network::mesh(1, 2, &sealed(), |config: &mut Config| {
+        config.memory_bytes = 1 << 20;
+    });
+    net.host(B).program.reading = Reading::Nothing;
+    for len in [50, 5_000, 300_000, 2 << 20] {
+        net.send(A, B, len);
+    }
+    net.run_for(20 * MS);
+    for (tag, len) in [(0, 50), (1, 5_000), (2, 300_000)] {
+        let node = net.host(B).node();
+        let small = node.post(Match::any().tag(tag), Some(vec![0; 20]));
+        let Some(Err(RecvError::TooSmall { envelope, buffer })) = node.take_received(small) else {
+            panic!("message {tag} does not fit into 20 bytes");
+        };
+        assert_eq!((envelope.len, buffer.len()), (len, 20));
+    }
+    let node = net.host(B).node();
+    let large = node.post(Match::any().tag(3), None);
+    let Some(Err(RecvError::TooLarge { envelope, limit })) = node.take_received(large) else {
+        panic!("message 3 is larger than the node may allocate");
+    };
+    assert_eq!((envelope.len, limit), (2 << 20, 1 << 20));
+    // A receive posted before the message comes fails in the same way.
+    let early = node.post(Match::any().tag(4), Some(vec![0; 20]));
+    net.send(A, B, 5_000);
+    net.run_for(MS);
+    let result = net.host(B).node().take_received(early);
+    assert!(matches!(result, Some(Err(RecvError::TooSmall { .. }))));
+    net.host(B).program.reading = Reading::Post {
+        wanted: Match::any(),
+        ahead: 1,
+        buffer: 2 << 20,
+    };
+    net.kick(B);
+    sound(net.settle(SEC));
+    assert_eq!(net.checker.delivered, 5);
+}
+
+#[test]
+fn a_receive_may_be_withdrawn_while_it_is_filled() {
+    for own_buffer in [true, false] {
+        for later_ns in [20 * US, 200 * US, 600 * US, 5 * MS] {
+            let mut net = warm_pair(1, &sealed());
+            net.host(B).program.reading = Reading::Nothing;
+            net.send(A, B, 1_000_000);
+            net.send(A, B, 10);
+            let buffer = own_buffer.then(|| vec![0; 1_000_000]);
+            let ticket = net.host(B).node().post(Match::any(), buffer);
+            net.kick(B);
+            net.run_for(later_ns);
+            let (result, buffer) = net.host(B).node().cancel(ticket);
+            if let Some(result) = result {
+                let message = result.expect("nothing went wrong");
+                net.note_received(B, &message);
+            } else if own_buffer {
+                assert_eq!(buffer.map(|bytes| bytes.len()), Some(1_000_000));
+            }
+            net.host(B).program.reading = Reading::Take(Match::any());
+            net.kick(B);
+            sound(net.settle(SEC));
+        }
+    }
+}
+
+#[test]
+fn withdrawn_receives_keep_the_order_of_each_sender() {
+    let mut net = Network::mesh(1, 3, &plain(), |_| {});
+    net.links(|link| link.bits_per_second = 1_000_000_000);
+    net.host(A).program.reading = Reading::Nothing;
+    let mut tickets = Vec::new();
+    for round in 0..6 {
+        let from = HostId(1 + round % 2);
+        net.send(from, A, 400_000);
+        net.run_for(20 * US);
+        let wanted = Match::any().from(PeerId(from.0));
+        tickets.push(net.host(A).node().post(wanted, None));
+    }
+    net.run_for(100 * US);
+    for ticket in [5, 2, 0, 3, 1, 4].map(|at| tickets[at]) {
+        let (result, _) = net.host(A).node().cancel(ticket);
+        assert!(result.is_none(), "none of them is complete yet");
+    }
+    net.host(A).program.reading = Reading::Take(Match::any());
+    net.kick(A);
+    sound(net.settle(SEC));
+}
