@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod exit;
+mod key;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -10,7 +13,8 @@ use clap::{Parser, Subcommand};
 
 /// Sabani carries messages between processes over one UDP socket each: whole, in order, encrypted.
 ///
-/// Exit status: 0 when all went well, 1 when something failed, 2 for a mistake on the command line.
+/// Exit status: 0 when all went well, 1 when something failed, 2 for a mistake on the command line,
+/// 130 after Ctrl-C.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -23,18 +27,24 @@ enum Command {
     Bench(Box<bench::args::BenchArgs>),
     #[command(hide = true)]
     BenchWorker(bench::args::WorkerArgs),
+    Send(transfer::sender::SendArgs),
+    Receive(transfer::receiver::ReceiveArgs),
+    Key(key::KeyArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Bench(args) => bench::run(*args),
         Command::BenchWorker(args) => bench::worker::run(&args),
+        Command::Send(args) => transfer::sender::run(&args),
+        Command::Receive(args) => transfer::receiver::run(&args),
+        Command::Key(args) => key::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("sabani: {error:#}");
-            ExitCode::FAILURE
+            exit::code(&error)
         }
     }
 }

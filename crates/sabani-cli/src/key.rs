@@ -1,0 +1,68 @@
+//! `sabani key`, and the options that choose between a job key and plain packets.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use sabani::{Builder, Checksum, JobKey};
+
+use crate::exit::Usage;
+
+/// Names the key file when the command line does not.
+const VARIABLE: &str = "SABANI_JOB_KEY_FILE";
+
+/// Make a job key: the secret that every process of a job shares.
+///
+/// The file holds 64 hexadecimal digits and only its owner may read it (mode 600). Copy it to the
+/// other machines over a channel that you trust. An existing file is never overwritten.
+#[derive(Args)]
+pub struct KeyArgs {
+    /// The file to write, for example job.key.
+    file: PathBuf,
+}
+
+/// Runs `sabani key`.
+///
+/// # Errors
+/// If the file exists already or can't be written.
+pub fn run(args: &KeyArgs) -> Result<()> {
+    JobKey::generate()?.save(&args.file)?;
+    println!("wrote {}", args.file.display());
+    Ok(())
+}
+
+/// How packets are protected.
+#[derive(Args)]
+pub struct SealArgs {
+    /// The job key, made by `sabani key`. Default: the file that SABANI_JOB_KEY_FILE names.
+    #[arg(long, value_name = "FILE", conflicts_with = "plain")]
+    key: Option<PathBuf>,
+    /// Neither encrypt nor authenticate: for wires that nobody else can reach.
+    #[arg(long)]
+    plain: bool,
+}
+
+impl SealArgs {
+    /// Gives the node the key, or makes it plain with a checksum.
+    ///
+    /// # Errors
+    /// If neither was chosen, or the key can't be read.
+    pub fn apply(&self, builder: Builder) -> Result<Builder> {
+        if self.plain {
+            return Ok(builder.plain(Checksum::Crc32c));
+        }
+        let file = self
+            .key
+            .clone()
+            .or_else(|| env::var_os(VARIABLE).map(PathBuf::from));
+        let Some(file) = file else {
+            return Err(Usage(format!(
+                "no job key: `sabani key job.key` makes one; give both sides `--key job.key` (or \
+                 set {VARIABLE}), or `--plain` if nobody else can reach the network"
+            ))
+            .into());
+        };
+        Ok(builder.job_key(JobKey::load(file)?))
+    }
+}

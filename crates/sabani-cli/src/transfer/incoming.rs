@@ -1,0 +1,155 @@
+//! One file on its way in.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use super::path::RelativePath;
+use super::protocol::{FileInfo, Hash, REPORT_EVERY, Reply};
+use super::store::{self, Partial, Store};
+
+/// A file that a sender has offered.
+pub struct Incoming {
+    info: FileInfo,
+    path: RelativePath,
+    place: Place,
+    /// Over what is there. Its count is how much that is.
+    hasher: blake3::Hasher,
+    reported: u64,
+}
+
+enum Place {
+    /// Under its final name already, so it seems.
+    Final,
+    Partial(Partial),
+}
+
+impl Incoming {
+    /// Finds out how much of the file is there: this reads all of it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(store: &Store, path: RelativePath, info: FileInfo) -> io::Result<Self> {
+        let (place, hasher) = match store.find(&path, &info) {
+            Some(file) => (Place::Final, store::hash_prefix(file, info.size)?),
+            None => {
+                let partial = store.partial(&info)?;
+                let hasher = store::hash_prefix(partial.reader(), partial.len()?)?;
+                (Place::Partial(partial), hasher)
+            }
+        };
+        Ok(Incoming {
+            reported: hasher.count(),
+            info,
+            path,
+            place,
+            hasher,
+        })
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &RelativePath {
+        &self.path
+    }
+
+    /// How much is there.
+    pub fn start(&self) -> Reply {
+        Reply::Start {
+            have: self.hasher.count(),
+            hash: store::digest(&self.hasher),
+        }
+    }
+
+    /// Takes bytes; at offset 0 the file begins anew. Says from time to time how far it is.
+    ///
+    /// # Errors
+    /// The system's, and if bytes come that were not due.
+    pub fn write(&mut self, store: &Store, offset: u64, bytes: &[u8]) -> io::Result<Option<Reply>> {
+        if offset == 0 && self.hasher.count() > 0 {
+            self.restart(store)?;
+        }
+        let Place::Partial(partial) = &mut self.place else {
+            return Err(io::Error::other("bytes for a file that is there"));
+        };
+        let end = offset.saturating_add(bytes.len() as u64);
+        if offset != self.hasher.count() || end > self.info.size {
+            return Err(io::Error::other(
+                "bytes that are not the next ones of the file",
+            ));
+        }
+        partial.append(bytes)?;
+        self.hasher.update(bytes);
+        if end - self.reported < REPORT_EVERY {
+            return Ok(None);
+        }
+        self.reported = end;
+        Ok(Some(Reply::Written { bytes: end }))
+    }
+
+    fn restart(&mut self, store: &Store) -> io::Result<()> {
+        let mut partial = store.partial(&self.info)?;
+        partial.restart()?;
+        self.place = Place::Partial(partial);
+        self.hasher.reset();
+        self.reported = 0;
+        Ok(())
+    }
+
+    /// Checks the content, and gives the file its name.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(self, store: &Store, hash: &Hash) -> io::Result<Reply> {
+        let whole = self.hasher.count() == self.info.size;
+        let right = whole && store::digest(&self.hasher) == *hash;
+        match self.place {
+            Place::Partial(partial) if right => {
+                store.commit(&partial, &self.path, &self.info.meta)?;
+                Ok(Reply::Done { already: false })
+            }
+            Place::Partial(partial) => {
+                store.discard(&partial);
+                Ok(Reply::Mismatch)
+            }
+            Place::Final if right => {
+                set_mode(store, &self.path, &self.info)?;
+                Ok(Reply::Done { already: true })
+            }
+            Place::Final => Ok(Reply::Mismatch),
+        }
+    }
+}
+
+/// Takes a whole small file, unless it is there.
+///
+/// # Errors
+/// The system's.
+pub fn put(
+    store: &Store,
+    path: &RelativePath,
+    info: &FileInfo,
+    hash: &Hash,
+    bytes: &[u8],
+) -> io::Result<Reply> {
+    if bytes.len() as u64 != info.size || blake3::hash(bytes).as_bytes() != hash {
+        return Ok(Reply::Mismatch);
+    }
+    if let Some(file) = store.find(path, info) {
+        let there = store::hash_prefix(file, info.size)?;
+        if store::digest(&there) == *hash {
+            set_mode(store, path, info)?;
+            return Ok(Reply::Done { already: true });
+        }
+    }
+    let mut partial = store.partial(info)?;
+    partial.restart()?;
+    partial.append(bytes)?;
+    store.commit(&partial, path, &info.meta)?;
+    Ok(Reply::Done { already: false })
+}
+
+fn set_mode(store: &Store, path: &RelativePath, info: &FileInfo) -> io::Result<()> {
+    match store.find(path, info) {
+        Some(file) => store::set_meta(file.as_fd(), &info.meta),
+        None => Ok(()),
+    }
+}

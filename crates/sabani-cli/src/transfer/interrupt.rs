@@ -1,0 +1,30 @@
+//! Ctrl-C and termination: the first asks everybody to stop, the second ends the process.
+
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// How often those who wait look whether they are to stop.
+pub const TICK: Duration = Duration::from_millis(100);
+
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
+/// Begins to watch for signals.
+///
+/// # Errors
+/// If the system refuses a handler.
+pub fn install() -> Result<()> {
+    ctrlc::set_handler(|| {
+        if REQUESTED.swap(true, Ordering::Relaxed) {
+            process::exit(130);
+        }
+    })
+    .context("watching for Ctrl-C")
+}
+
+/// Whether the user wants to stop.
+pub fn requested() -> bool {
+    REQUESTED.load(Ordering::Relaxed)
+}

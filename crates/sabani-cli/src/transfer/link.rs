@@ -1,0 +1,350 @@
+//! The sender's way to the receiver: greets it, comes back to it after a break, and sorts its answers.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sabani::{Error, Event, Match, Node};
+
+use super::interrupt::{self, TICK};
+use super::progress::Progress;
+use super::protocol::{Answer, Ask, RECEIVER, Reply, Request, TAG_ANSWER, VERSION};
+
+/// The first pause before another try to reach the receiver; it doubles.
+const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Why a job can't go on.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The connection broke: begin the attempt anew.
+    Lost,
+    /// The user wants to stop.
+    Interrupted,
+    /// The receiver can't be reached, or is of no use; why.
+    Hopeless(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Lost => f.write_str("the connection broke"),
+            Trouble::Interrupted => f.write_str("interrupted"),
+            Trouble::Hopeless(why) => f.write_str(why),
+        }
+    }
+}
+
+/// The connection, for all jobs.
+pub struct Link<'a> {
+    node: Node,
+    addr: SocketAddr,
+    /// How long the receiver may be gone.
+    patience: Duration,
+    progress: &'a Progress,
+    /// Breaks so far.
+    breaks: AtomicU64,
+    attempts: AtomicU64,
+    closing: AtomicBool,
+    heard: Mutex<Option<Instant>>,
+    /// Where answers go: one for each job, and the last for greetings.
+    inboxes: Vec<Sender<Answer>>,
+    greeting: Mutex<Greeting>,
+    /// Who waits for room in the transport's queue does so alone, so that all can be stopped.
+    gate: Mutex<()>,
+}
+
+struct Greeting {
+    inbox: Receiver<Answer>,
+    /// The count of breaks at which the receiver was last greeted.
+    greeted: Option<u64>,
+}
+
+/// One job's end of a [`Link`].
+pub struct Line<'a> {
+    link: &'a Link<'a>,
+    inbox: Receiver<Answer>,
+    job: u32,
+    attempt: u64,
+    breaks: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Link<'a> {
+    /// A link for so many jobs, and the inboxes of these.
+    pub fn new(
+        node: Node,
+        addr: SocketAddr,
+        patience: Duration,
+        progress: &'a Progress,
+        jobs: usize,
+    ) -> (Self, Vec<Receiver<Answer>>) {
+        let (inboxes, mut ends): (Vec<_>, Vec<_>) = (0..=jobs).map(|_| mpsc::channel()).unzip();
+        let (inbox, greeted) = (ends.remove(jobs), None);
+        let link = Link {
+            node,
+            addr,
+            patience,
+            progress,
+            breaks: AtomicU64::new(0),
+            attempts: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            heard: Mutex::new(None),
+            inboxes,
+            greeting: Mutex::new(Greeting { inbox, greeted }),
+            gate: Mutex::new(()),
+        };
+        (link, ends)
+    }
+
+    /// A job's line.
+    pub fn line(&'a self, job: usize, inbox: Receiver<Answer>) -> Line<'a> {
+        Line {
+            link: self,
+            inbox,
+            job: job as u32,
+            attempt: 0,
+            breaks: 0,
+        }
+    }
+
+    /// Hands out answers until [`Link::close`].
+    pub fn deliver(&self) {
+        while !self.closing.load(Ordering::Relaxed) {
+            let received = self.node.recv_timeout(Match::any(), TICK);
+            while let Some(event) = self.node.next_event() {
+                if let Event::Lost { .. } = event {
+                    self.breaks.fetch_add(1, Ordering::Release);
+                }
+            }
+            let Ok(Some(message)) = received else {
+                continue;
+            };
+            if message.source != RECEIVER || message.tag != TAG_ANSWER {
+                continue;
+            }
+            *lock(&self.heard) = Some(Instant::now());
+            if let Ok(answer) = Answer::decode(message.body())
+                && let Some(inbox) = self.inboxes.get(answer.job as usize)
+            {
+                // A job that has ended does not care.
+                let _ = inbox.send(answer);
+            }
+        }
+    }
+
+    /// Ends [`Link::deliver`].
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// How long the receiver may be gone.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Returns once the receiver has been greeted after the last break, with the count of breaks.
+    ///
+    /// # Errors
+    /// [`Trouble::Hopeless`] if it can't be reached at first, or for too long later.
+    pub fn ready(&self) -> Result<u64, Trouble> {
+        let mut greeting = lock(&self.greeting);
+        let mut pause = PAUSE;
+        let mut noted = false;
+        loop {
+            check_interrupt()?;
+            let breaks = self.breaks.load(Ordering::Acquire);
+            if greeting.greeted == Some(breaks) {
+                return Ok(breaks);
+            }
+            match self.greet(&greeting.inbox, breaks) {
+                Ok(()) => greeting.greeted = Some(breaks),
+                Err(Some(trouble)) => return Err(trouble),
+                Err(None) => {}
+            }
+            if greeting.greeted != Some(breaks) {
+                self.hope(&mut noted, "no answer")?;
+                thread::sleep(pause);
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    /// Connects, and asks whether the receiver speaks our version. `None`: not now.
+    fn greet(&self, inbox: &Receiver<Answer>, breaks: u64) -> Result<(), Option<Trouble>> {
+        if let Err(error) = self.connect()? {
+            return match *lock(&self.heard) {
+                Some(_) => Err(None),
+                None => Err(Some(Trouble::Hopeless(format!(
+                    "can't reach a receiver at {}: {error}",
+                    self.addr
+                )))),
+            };
+        }
+        let attempt = self.next_attempt();
+        let job = (self.inboxes.len() - 1) as u32;
+        let hello = Request {
+            job,
+            attempt,
+            ask: Ask::Hello { version: VERSION },
+        };
+        if self.post(&hello, hello.encode(0), breaks).is_err() {
+            return Err(None);
+        }
+        while self.breaks.load(Ordering::Acquire) == breaks {
+            check_interrupt()?;
+            match inbox.recv_timeout(TICK) {
+                Ok(answer) if answer.attempt != attempt => {}
+                Ok(Answer {
+                    reply: Reply::Refused(why),
+                    ..
+                }) => return Err(Some(Trouble::Hopeless(why))),
+                Ok(_) => return Ok(()),
+                Err(_) => {}
+            }
+        }
+        Err(None)
+    }
+
+    /// Waits for the connection, a little at a time.
+    fn connect(&self) -> Result<Result<(), Error>, Trouble> {
+        loop {
+            check_interrupt()?;
+            match self.node.connect(RECEIVER, TICK) {
+                Err(Error::Timeout(_)) => {}
+                done => return Ok(done),
+            }
+        }
+    }
+
+    /// Whether to go on trying.
+    fn hope(&self, noted: &mut bool, why: &str) -> Result<(), Trouble> {
+        let heard = *lock(&self.heard);
+        let gone = heard.map_or(Duration::ZERO, |heard| heard.elapsed());
+        if gone >= self.patience {
+            return Err(Trouble::Hopeless(format!(
+                "the receiver at {} has been gone for {} s ({why}): what arrived is kept; once it \
+                 runs again, the same command goes on where this one stopped",
+                self.addr,
+                gone.as_secs()
+            )));
+        }
+        if !*noted {
+            *noted = true;
+            self.progress.note(format_args!(
+                "the receiver is gone; waiting for it, at most {} s",
+                self.patience.as_secs()
+            ));
+        }
+        Ok(())
+    }
+
+    fn next_attempt(&self) -> u64 {
+        self.attempts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn post(&self, request: &Request, message: Vec<u8>, breaks: u64) -> Result<(), Trouble> {
+        let _gate = lock(&self.gate);
+        loop {
+            self.check(breaks)?;
+            match self.node.wait_writable(RECEIVER, message.len(), TICK) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => return Err(Trouble::Hopeless(error.to_string())),
+            }
+        }
+        match self.node.send_owned(RECEIVER, request.tag(), message) {
+            Ok(()) => Ok(()),
+            Err(Error::PeerLost { .. }) => Err(Trouble::Lost),
+            Err(error) => Err(Trouble::Hopeless(error.to_string())),
+        }
+    }
+
+    fn check(&self, breaks: u64) -> Result<(), Trouble> {
+        check_interrupt()?;
+        match self.breaks.load(Ordering::Acquire) == breaks {
+            true => Ok(()),
+            false => Err(Trouble::Lost),
+        }
+    }
+}
+
+fn check_interrupt() -> Result<(), Trouble> {
+    match interrupt::requested() {
+        true => Err(Trouble::Interrupted),
+        false => Ok(()),
+    }
+}
+
+impl<'a> Line<'a> {
+    /// The link.
+    pub fn link(&self) -> &'a Link<'a> {
+        self.link
+    }
+
+    /// Begins an attempt: answers to older ones no longer count.
+    ///
+    /// # Errors
+    /// As [`Link::ready`].
+    pub fn begin(&mut self) -> Result<(), Trouble> {
+        self.breaks = self.link.ready()?;
+        self.attempt = self.link.next_attempt();
+        Ok(())
+    }
+
+    /// The head of a request.
+    pub fn request(&self, ask: Ask) -> Request {
+        Request {
+            job: self.job,
+            attempt: self.attempt,
+            ask,
+        }
+    }
+
+    /// Sends a request without content.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn ask(&self, ask: Ask) -> Result<(), Trouble> {
+        let request = self.request(ask);
+        let message = request.encode(0);
+        self.send(&request, message)
+    }
+
+    /// Sends a request with what follows its head.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn send(&self, request: &Request, message: Vec<u8>) -> Result<(), Trouble> {
+        self.link.post(request, message, self.breaks)
+    }
+
+    /// Waits for the next answer to this attempt.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn reply(&self) -> Result<Reply, Trouble> {
+        loop {
+            match self.inbox.recv_timeout(TICK) {
+                Ok(answer) if answer.attempt == self.attempt => return Ok(answer.reply),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => self.link.check(self.breaks)?,
+                Err(RecvTimeoutError::Disconnected) => return Err(Trouble::Interrupted),
+            }
+        }
+    }
+
+    /// The next answer to this attempt, if it is here.
+    pub fn try_reply(&self) -> Option<Reply> {
+        let mut answers = self.inbox.try_iter();
+        let answer = answers.find(|answer| answer.attempt == self.attempt)?;
+        Some(answer.reply)
+    }
+}

@@ -1,0 +1,28 @@
+//! `sabani send` and `sabani receive`: files and folders between machines, over Sabani's messages.
+//!
+//! [`protocol`] says what the two tell each other. On the sending side, [`sender`] starts threads,
+//! [`walk`] finds files, [`upload`] sends one, [`link`] holds the connection. On the receiving
+//! side, [`receiver`] hands messages to threads, [`worker`] is such a thread, [`incoming`] takes one
+//! file, [`lease`] keeps two senders from the same one, and [`store`] is the folder, from which
+//! nothing escapes.
+
+mod incoming;
+mod interrupt;
+mod lease;
+mod link;
+mod path;
+mod progress;
+mod protocol;
+pub mod receiver;
+pub mod sender;
+mod store;
+mod upload;
+mod walk;
+mod worker;
+
+use std::time::Duration;
+
+/// The port if none is said: SABN on a telephone's keys.
+const DEFAULT_PORT: u16 = 7226;
+/// A silent peer is given up sooner than Sabani's default, because going on later costs little.
+const DEAD_AFTER: Duration = Duration::from_secs(5);

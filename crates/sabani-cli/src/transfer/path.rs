@@ -1,0 +1,177 @@
+//! Paths that stay below the folder they are relative to.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+/// The folder in which a receiver keeps what is not whole yet.
+pub const PARTIAL: &str = ".sabani-partial";
+/// Longest name of a file, and longest path, in bytes: Linux's limits.
+const NAME_MAX: usize = 255;
+const PATH_MAX: usize = 4_096;
+
+/// A path of one or more names, none of them `.`, `..` or empty. Its names are bytes, as on the disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelativePath(Vec<u8>);
+
+/// What is wrong with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPath {
+    /// It is empty, absolute, or has an empty name, a NUL, `.` or `..` in it.
+    Outside,
+    /// It, or a name in it, is longer than a file system takes.
+    TooLong,
+    /// It begins with [`PARTIAL`].
+    Reserved,
+}
+
+impl fmt::Display for BadPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadPath::Outside => "the path may lead out of the receiver's folder",
+            BadPath::TooLong => "the name is too long",
+            BadPath::Reserved => "the receiver needs `.sabani-partial` for itself",
+        })
+    }
+}
+
+impl std::error::Error for BadPath {}
+
+impl RelativePath {
+    /// Checks a path.
+    ///
+    /// # Errors
+    /// [`BadPath`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, BadPath> {
+        if bytes.len() >= PATH_MAX {
+            return Err(BadPath::TooLong);
+        }
+        let mut names = bytes.split(|&byte| byte == b'/');
+        if names
+            .clone()
+            .any(|name| is_special(name) || name.contains(&0))
+        {
+            return Err(BadPath::Outside);
+        }
+        if names.clone().any(|name| name.len() > NAME_MAX) {
+            return Err(BadPath::TooLong);
+        }
+        if names.next() == Some(PARTIAL.as_bytes()) {
+            return Err(BadPath::Reserved);
+        }
+        Ok(RelativePath(bytes.to_vec()))
+    }
+
+    /// The path of something in this folder.
+    ///
+    /// # Errors
+    /// [`BadPath`].
+    pub fn join(&self, name: &OsStr) -> Result<Self, BadPath> {
+        RelativePath::parse(&[&self.0, &b"/"[..], name.as_bytes()].concat())
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The names of the folders, and the last name.
+    pub fn split(&self) -> (impl Iterator<Item = &OsStr>, &OsStr) {
+        let (folders, name) = match self.0.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&self.0[..slash], &self.0[slash + 1..]),
+            None => (&[][..], &self.0[..]),
+        };
+        let folders = folders.split(|&byte| byte == b'/');
+        let folders = folders.filter(|name| !name.is_empty());
+        (folders.map(OsStr::from_bytes), OsStr::from_bytes(name))
+    }
+
+    /// Whether a symbolic link at this path with this target stays inside. `..` counts only at
+    /// the target's beginning: behind the name of another link nobody knows where it leads.
+    pub fn keeps_inside(&self, target: &[u8]) -> bool {
+        let depth = self.split().0.count();
+        let names = target.split(|&byte| byte == b'/');
+        let ups = names.clone().take_while(|name| *name == b"..").count();
+        let rest = names.skip(ups);
+        let climbs = |name: &[u8]| name == b"..";
+        let absolute = target.is_empty() || target[0] == b'/' || target.contains(&0);
+        !absolute && ups <= depth && !rest.clone().any(climbs)
+    }
+}
+
+fn is_special(name: &[u8]) -> bool {
+    matches!(name, b"" | b"." | b"..")
+}
+
+impl fmt::Display for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Names may hold line breaks and worse: a terminal must not act on them.
+        String::from_utf8_lossy(&self.0)
+            .chars()
+            .try_for_each(|c| match c.is_control() {
+                true => write!(f, "{}", c.escape_default()),
+                false => write!(f, "{c}"),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_lead_out_are_refused() {
+        for path in [
+            "", "/", "/etc", "..", "a/..", "../a", "a/../b", "a//b", "a/", ".", "a/./b", "a\0b",
+        ] {
+            assert_eq!(
+                RelativePath::parse(path.as_bytes()),
+                Err(BadPath::Outside),
+                "{path:?}"
+            );
+        }
+        for path in ["a", "a/b", "..a", "a..", "...", "a/.b", "ä\n ö"] {
+            assert!(RelativePath::parse(path.as_bytes()).is_ok(), "{path:?}");
+        }
+        assert_eq!(
+            RelativePath::parse(b".sabani-partial/x"),
+            Err(BadPath::Reserved)
+        );
+        assert_eq!(RelativePath::parse(&[b'a'; 256]), Err(BadPath::TooLong));
+    }
+
+    #[test]
+    fn links_stay_inside() {
+        let path = RelativePath::parse(b"a/b/link").unwrap();
+        for target in ["x", "x/y", "../x", "../../x", "..", ".", "./x", "../../"] {
+            assert!(path.keeps_inside(target.as_bytes()), "{target}");
+        }
+        for target in [
+            "",
+            "/x",
+            "../../..",
+            "../../../x",
+            "x/..",
+            "x/../../../y",
+            "./../x",
+            "x\0",
+        ] {
+            assert!(!path.keeps_inside(target.as_bytes()), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_path_splits_into_folders_and_a_name() {
+        let path = RelativePath::parse(b"a/b/c").unwrap();
+        let (folders, name) = path.split();
+        assert_eq!(folders.collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(name, "c");
+        assert_eq!(RelativePath::parse(b"x").unwrap().split().0.count(), 0);
+    }
+
+    #[test]
+    fn control_characters_are_escaped_for_people() {
+        let path = RelativePath::parse("a\n\u{1b}[2Jé".as_bytes()).unwrap();
+        assert_eq!(path.to_string(), "a\\n\\u{1b}[2Jé");
+    }
+}

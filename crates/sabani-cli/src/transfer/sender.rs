@@ -1,0 +1,314 @@
+//! `sabani send`: one thread finds files, several send them, one hands out the answers.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use sabani::{Node, PeerId};
+
+use super::link::{Line, Link, Trouble};
+use super::progress::Progress;
+use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
+use super::upload::{Failure, Uploader};
+use super::walk::{Entry, Folder, Root, Visitor};
+use super::{DEAD_AFTER, DEFAULT_PORT, interrupt};
+use crate::exit::{Interrupted, Usage};
+use crate::key::SealArgs;
+
+/// Files found before those who send them; bounds memory.
+const AHEAD: usize = 4_096;
+/// Folders asked for before the first answer is awaited.
+const BATCH: usize = 256;
+/// How long the last messages may take to arrive.
+const LINGER: Duration = Duration::from_secs(2);
+/// The same after Ctrl-C: nothing is lost but time.
+const LINGER_INTERRUPTED: Duration = Duration::from_millis(200);
+
+/// Send files and folders to `sabani receive`.
+///
+/// Names, permissions and modification times are kept. Files that are there already are checked and not
+/// sent again, files that are there in part go on where they stopped: after a break of any kind,
+/// give the same command again. Symbolic links are sent if they stay inside what is sent.
+#[derive(Args)]
+#[command(
+    after_help = "Exit status: 0 when everything has arrived, 1 when something has not, 2 for \
+a mistake on the command line, 130 after Ctrl-C."
+)]
+pub struct SendArgs {
+    /// Files and folders. Each arrives under its own name.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// The receiver's address: HOST or HOST:PORT.
+    #[arg(long, value_name = "ADDR")]
+    to: String,
+    #[command(flatten)]
+    seal: SealArgs,
+    /// Files that are under way at a time.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// How long to wait for a receiver that has gone, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+}
+
+/// What all threads of a sender share.
+struct Sender<'a> {
+    progress: &'a Progress,
+    entries: Mutex<Receiver<Entry>>,
+    failed: AtomicU64,
+    likely_there: AtomicBool,
+    /// Bytes of the files that have arrived.
+    bytes: AtomicU64,
+    /// Why nothing more can be sent.
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// Runs `sabani send`.
+///
+/// # Errors
+/// If something could not be sent, and after Ctrl-C.
+pub fn run(args: &SendArgs) -> Result<()> {
+    let roots = roots(&args.paths)?;
+    let addr = resolve(&args.to)?;
+    let node = open(args, addr)?;
+    interrupt::install()?;
+    let progress = Progress::of_sender();
+    let jobs = usize::from(args.jobs);
+    let patience = Duration::from_secs(args.patience);
+    let (link, inboxes) = Link::new(node.clone(), addr, patience, &progress, jobs + 1);
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| link.deliver());
+        let outcome = send(&link, &progress, &roots, inboxes);
+        link.close();
+        outcome
+    });
+    let stopped = matches!(outcome, Err(Trouble::Interrupted));
+    let _ = node.close(if stopped { LINGER_INTERRUPTED } else { LINGER });
+    progress.finish("sent");
+    conclude(outcome)
+}
+
+fn conclude(outcome: Result<u64, Trouble>) -> Result<()> {
+    match outcome {
+        Ok(0) => Ok(()),
+        Ok(1) => bail!("one thing could not be sent: see above"),
+        Ok(failed) => bail!("{failed} things could not be sent: see above"),
+        Err(Trouble::Interrupted) => Err(Interrupted(
+            "interrupted: give the same command again to go on where this one stopped".into(),
+        )
+        .into()),
+        Err(trouble) => Err(anyhow!("{trouble}")),
+    }
+}
+
+fn open(args: &SendArgs, addr: SocketAddr) -> Result<Node> {
+    let any = match addr {
+        SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+        SocketAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
+    };
+    // Senders need not know of each other: a random id, but not the receiver's.
+    let id = PeerId(getrandom::u32().map_err(|error| anyhow!("no randomness: {error}"))? | 1);
+    let builder = args.seal.apply(Node::builder(id).bind(any))?;
+    let node = builder.dead_after(DEAD_AFTER).linger(LINGER).open()?;
+    node.add_peer(RECEIVER, addr)?;
+    Ok(node)
+}
+
+fn resolve(to: &str) -> Result<SocketAddr> {
+    let found = match to.to_socket_addrs() {
+        Ok(found) => Ok(found),
+        Err(_) => (to.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs(),
+    };
+    let mut found = found.with_context(|| format!("finding the address of {to}"))?;
+    found.next().with_context(|| format!("{to} has no address"))
+}
+
+fn roots(paths: &[PathBuf]) -> Result<Vec<Root>> {
+    let roots: Vec<Root> = paths
+        .iter()
+        .map(|path| Root::new(path))
+        .collect::<Result<_>>()?;
+    for (index, root) in roots.iter().enumerate() {
+        if roots[..index]
+            .iter()
+            .any(|other| other.path() == root.path())
+        {
+            let name = root.path();
+            return Err(Usage(format!("two of the paths have the name {name}")).into());
+        }
+    }
+    Ok(roots)
+}
+
+/// Sends everything; returns how much failed.
+fn send<'a>(
+    link: &'a Link<'a>,
+    progress: &'a Progress,
+    roots: &[Root],
+    mut inboxes: Vec<Receiver<Answer>>,
+) -> Result<u64, Trouble> {
+    link.ready()?;
+    let (found, entries) = mpsc::sync_channel(AHEAD);
+    let sender = Sender {
+        progress,
+        entries: Mutex::new(entries),
+        failed: AtomicU64::new(0),
+        likely_there: AtomicBool::new(false),
+        bytes: AtomicU64::new(0),
+        trouble: Mutex::new(None),
+    };
+    let control = inboxes.pop().map(|inbox| link.line(inboxes.len(), inbox));
+    let folders = thread::scope(|scope| {
+        for (job, inbox) in inboxes.into_iter().enumerate() {
+            let sender = &sender;
+            scope.spawn(move || sender.work(link.line(job, inbox)));
+        }
+        let finder = scope.spawn(|| sender.find(roots, found));
+        finder.join().unwrap_or_default()
+    });
+    if let Some(trouble) = lock(&sender.trouble).take() {
+        return Err(trouble);
+    }
+    match control {
+        Some(line) => sender.end(line, &folders),
+        None => Ok(0),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sender<'_> {
+    fn find(&self, roots: &[Root], found: SyncSender<Entry>) -> Vec<Folder> {
+        let mut finder = Finder {
+            sender: self,
+            found,
+        };
+        roots
+            .iter()
+            .flat_map(|root| root.walk(&mut finder))
+            .collect()
+    }
+
+    fn work<'a>(&'a self, line: Line<'a>) {
+        let mut uploader = Uploader::new(line, self.progress, &self.likely_there);
+        while !self.is_stopped() {
+            let Ok(entry) = lock(&self.entries).recv() else {
+                return;
+            };
+            let (path, outcome) = match entry {
+                Entry::File { source, path, size } => {
+                    let outcome = uploader.file(&source, &path);
+                    (path, outcome.map(|now| self.file_done(now, size)))
+                }
+                Entry::Link { path, target } => {
+                    let outcome = uploader.link(&path, &target);
+                    (path, outcome)
+                }
+            };
+            match outcome {
+                Ok(()) => {}
+                Err(Failure::File(why)) => self.fail(format_args!("{path}: {why}")),
+                Err(Failure::Link(trouble)) => *lock(&self.trouble) = Some(trouble),
+            }
+        }
+        // Who finds files must not wait for room that nobody makes.
+        lock(&self.entries).try_iter().for_each(drop);
+    }
+
+    fn is_stopped(&self) -> bool {
+        lock(&self.trouble).is_some()
+    }
+
+    fn file_done(&self, size: u64, expected: u64) {
+        self.bytes.fetch_add(size, Ordering::Relaxed);
+        self.progress.correct(expected, size);
+        self.progress.file_done();
+    }
+
+    fn fail(&self, what: impl std::fmt::Display) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.progress.note(what);
+    }
+
+    /// Makes the folders, and takes leave.
+    fn end(&self, mut line: Line<'_>, folders: &[Folder]) -> Result<u64, Trouble> {
+        let deepest_first: Vec<&Folder> = folders.iter().rev().collect();
+        for batch in deepest_first.chunks(BATCH) {
+            let replies = persist(&mut line, |line| folder_batch(line, batch))?;
+            for (folder, reply) in batch.iter().zip(replies) {
+                if let Reply::Refused(why) = reply {
+                    self.fail(format_args!("{}: {why}", folder.path));
+                }
+            }
+        }
+        let failed = self.failed.load(Ordering::Relaxed);
+        let totals = Totals {
+            files: self.progress.files(),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            failed,
+        };
+        match persist(&mut line, |line| {
+            line.ask(Ask::Bye(totals))?;
+            line.reply()
+        })? {
+            Reply::Refused(why) => Err(Trouble::Hopeless(format!("the receiver: {why}"))),
+            _ => Ok(failed),
+        }
+    }
+}
+
+/// Repeats what a break of the connection ended.
+fn persist<'a, T>(
+    line: &mut Line<'a>,
+    mut what: impl FnMut(&Line<'a>) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
+    loop {
+        match line.begin().and_then(|()| what(line)) {
+            Err(Trouble::Lost) => {}
+            done => return done,
+        }
+    }
+}
+
+fn folder_batch(line: &Line<'_>, batch: &[&Folder]) -> Result<Vec<Reply>, Trouble> {
+    for folder in batch {
+        line.ask(Ask::Folder {
+            path: folder.path.as_bytes().to_vec(),
+            meta: folder.meta,
+        })?;
+    }
+    batch.iter().map(|_| line.reply()).collect()
+}
+
+/// Passes what is found to those who send it.
+struct Finder<'a, 'b> {
+    sender: &'a Sender<'b>,
+    found: SyncSender<Entry>,
+}
+
+impl Visitor for Finder<'_, '_> {
+    fn found(&mut self, entry: Entry) -> bool {
+        if let Entry::File { size, .. } = &entry {
+            self.sender.progress.expect(*size);
+        }
+        !self.sender.is_stopped() && self.found.send(entry).is_ok()
+    }
+
+    fn skipped(&mut self, path: &Path, why: &str) {
+        let note = format_args!("skipped {}: {why}", path.display());
+        self.sender.progress.note(note);
+    }
+
+    fn failed(&mut self, path: &Path, why: &io::Error) {
+        self.sender.fail(format_args!("{}: {why}", path.display()));
+    }
+}

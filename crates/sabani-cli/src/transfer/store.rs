@@ -1,0 +1,372 @@
+//! The receiver's folder: nothing in it is reached through a symbolic link, and a file has its final
+//! name only when it is whole.
+//!
+//! Every path is walked from the folder's descriptor, name by name, refusing links. Content grows
+//! under `.sabani-partial/`, in a file named after the hash of path, size and modification
+//! time, so that the next attempt finds it; then it is synced to the disk and renamed.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{
+    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT,
+};
+use rustix::io::Errno;
+
+use super::path::{PARTIAL, RelativePath};
+use super::protocol::{FileInfo, Hash, Meta};
+
+/// What nobody has gone on with for this long is removed when a receiver starts.
+const STALE: Duration = Duration::from_secs(7 * 24 * 3600);
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// The folder, held open.
+#[derive(Debug)]
+pub struct Store {
+    root: OwnedFd,
+    partial: OwnedFd,
+}
+
+/// A file that is not whole yet.
+#[derive(Debug)]
+pub struct Partial {
+    file: File,
+    name: String,
+}
+
+impl Store {
+    /// Opens the folder, and makes it if need be. Only one process may have it.
+    ///
+    /// # Errors
+    /// If it can't be opened or another receiver has it.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let shown = folder.display();
+        fs::create_dir_all(folder).with_context(|| format!("making the folder {shown}"))?;
+        let root = rustix::fs::open(folder, FOLDER - OFlags::NOFOLLOW, Mode::empty())
+            .with_context(|| format!("opening the folder {shown}"))?;
+        let partial = open_or_make(root.as_fd(), OsStr::new(PARTIAL))
+            .with_context(|| format!("making {shown}/{PARTIAL}"))?;
+        match rustix::fs::flock(&partial, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => bail!("another `sabani receive` works in {shown}"),
+            locked => locked.with_context(|| format!("locking {shown}"))?,
+        }
+        let store = Store { root, partial };
+        store.remove_stale().context("removing old partial files")?;
+        Ok(store)
+    }
+
+    fn remove_stale(&self) -> io::Result<()> {
+        for entry in rustix::fs::Dir::read_from(&self.partial)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let stat = rustix::fs::statat(&self.partial, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let written = SystemTime::UNIX_EPOCH + Duration::from_secs(stat.st_ctime as u64);
+            if stat.st_mode & 0o170_000 == 0o100_000
+                && written.elapsed().is_ok_and(|age| age > STALE)
+            {
+                rustix::fs::unlinkat(&self.partial, name, AtFlags::empty())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file under its final name, if it has the size and modification time of `info`.
+    pub fn find(&self, path: &RelativePath, info: &FileInfo) -> Option<File> {
+        let (folders, name) = path.split();
+        let folder = walk(self.root.as_fd(), folders, open_folder).ok()?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?);
+        let found = file.metadata().ok()?;
+        let same = found.is_file()
+            && found.len() == info.size
+            && found.mtime() == info.meta.seconds
+            && found.mtime_nsec() == i64::from(info.meta.nanoseconds);
+        same.then_some(file)
+    }
+
+    /// What has been received of a file so far, perhaps nothing, with disk space for all of it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn partial(&self, info: &FileInfo) -> io::Result<Partial> {
+        let name = partial_name(info);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = File::from(rustix::fs::openat(&self.partial, &name, flags, mode)?);
+        if file.metadata()?.len() > info.size {
+            file.set_len(0)?;
+        }
+        match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, info.size) {
+            // A file system without reservations finds out later.
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) | Ok(()) => {}
+            Err(error) => {
+                if file.metadata()?.len() == 0 {
+                    self.forget(&name);
+                }
+                return Err(error.into());
+            }
+        }
+        Ok(Partial { file, name })
+    }
+
+    /// Gives a whole file its mode, time and final name, in this order and after it is on the disk.
+    ///
+    /// # Errors
+    /// The system's. The content is kept.
+    pub fn commit(&self, partial: &Partial, path: &RelativePath, meta: &Meta) -> io::Result<()> {
+        let (folders, name) = path.split();
+        let folder = walk(self.root.as_fd(), folders, open_or_make)?;
+        set_meta(partial.file.as_fd(), meta)?;
+        partial.file.sync_all()?;
+        rustix::fs::renameat(&self.partial, &partial.name, folder, name)?;
+        Ok(())
+    }
+
+    /// Throws away what was received of a file.
+    pub fn discard(&self, partial: &Partial) {
+        self.forget(&partial.name);
+    }
+
+    fn forget(&self, name: &str) {
+        // If it stays, its hash will not match and it is written over.
+        let _ = rustix::fs::unlinkat(&self.partial, name, AtFlags::empty());
+    }
+
+    /// Makes a symbolic link, in place of what has its name.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn link(&self, path: &RelativePath, target: &[u8]) -> io::Result<()> {
+        let (folders, name) = path.split();
+        let folder = walk(self.root.as_fd(), folders, open_or_make)?;
+        let temporary = format!("link-{}", blake3::hash(path.as_bytes()).to_hex());
+        self.forget(&temporary);
+        rustix::fs::symlinkat(target, &self.partial, &temporary)?;
+        let renamed = rustix::fs::renameat(&self.partial, &temporary, folder, name);
+        if renamed.is_err() {
+            self.forget(&temporary);
+        }
+        Ok(renamed?)
+    }
+
+    /// Makes a folder, if it is not there, and sets its mode and time.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn folder(&self, path: &RelativePath, meta: &Meta) -> io::Result<()> {
+        let (folders, name) = path.split();
+        let parent = walk(self.root.as_fd(), folders, open_or_make)?;
+        set_meta(open_or_make(parent.as_fd(), name)?.as_fd(), meta)
+    }
+
+    /// Waits until everything is on the disk.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.root)?)
+    }
+}
+
+impl Partial {
+    /// Bytes that are there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// The file, to read from its beginning; what is read is not overwritten by [`Partial::append`]
+    /// as long as it was read to the end.
+    pub fn reader(&self) -> impl Read + '_ {
+        &self.file
+    }
+
+    /// Empties it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        io::Seek::rewind(&mut self.file)
+    }
+
+    /// Adds bytes at the end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+}
+
+/// Sets permission bits and modification time.
+///
+/// # Errors
+/// The system's.
+pub fn set_meta(file: BorrowedFd<'_>, meta: &Meta) -> io::Result<()> {
+    rustix::fs::fchmod(file, Mode::from_raw_mode(meta.mode & 0o777))?;
+    let omit = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_OMIT,
+    };
+    let modified = Timespec {
+        tv_sec: meta.seconds,
+        tv_nsec: meta.nanoseconds.min(999_999_999).into(),
+    };
+    let times = Timestamps {
+        last_access: omit,
+        last_modification: modified,
+    };
+    Ok(rustix::fs::futimens(file, &times)?)
+}
+
+fn partial_name(info: &FileInfo) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&info.size.to_le_bytes());
+    hasher.update(&info.meta.seconds.to_le_bytes());
+    hasher.update(&info.meta.nanoseconds.to_le_bytes());
+    hasher.update(&info.path);
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Follows the names from a folder.
+fn walk<'a>(
+    root: BorrowedFd<'_>,
+    names: impl Iterator<Item = &'a OsStr>,
+    step: fn(BorrowedFd<'_>, &OsStr) -> io::Result<OwnedFd>,
+) -> io::Result<OwnedFd> {
+    let mut folder = root.try_clone_to_owned()?;
+    for name in names {
+        folder = step(folder.as_fd(), name)?;
+    }
+    Ok(folder)
+}
+
+fn open_folder(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::openat(parent, name, FOLDER, Mode::empty())?)
+}
+
+fn open_or_make(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let opened = match rustix::fs::openat(parent, name, FOLDER, Mode::empty()) {
+        Err(Errno::NOENT) => match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => rustix::fs::openat(parent, name, FOLDER, Mode::empty()),
+            Err(error) => Err(error),
+        },
+        opened => opened,
+    };
+    opened.map_err(|error| match error {
+        Errno::NOTDIR | Errno::LOOP => io::Error::other(
+            "a file or a symbolic link stands where a folder should be: move it away",
+        ),
+        error => error.into(),
+    })
+}
+
+/// Hashes the first `bytes` of what is read.
+///
+/// # Errors
+/// The reader's, also if it ends too early.
+pub fn hash_prefix(reader: impl Read, bytes: u64) -> io::Result<blake3::Hasher> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(reader.take(bytes))?;
+    match hasher.count() == bytes {
+        true => Ok(hasher),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// The hash so far.
+pub fn digest(hasher: &blake3::Hasher) -> Hash {
+    *hasher.finalize().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn info(path: &str, size: u64) -> (RelativePath, FileInfo) {
+        let meta = Meta {
+            mode: 0o640,
+            seconds: 1_000_000,
+            nanoseconds: 5,
+        };
+        let info = FileInfo {
+            path: path.into(),
+            size,
+            meta,
+        };
+        (RelativePath::parse(path.as_bytes()).unwrap(), info)
+    }
+
+    #[test]
+    fn a_file_appears_whole_with_mode_and_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (path, info) = info("a/b", 5);
+        let mut partial = store.partial(&info).unwrap();
+        partial.append(b"abc").unwrap();
+        drop(partial);
+        assert!(!folder.path().join("a").exists());
+        let mut partial = store.partial(&info).unwrap();
+        assert_eq!(partial.len().unwrap(), 3);
+        hash_prefix(partial.reader(), 3).unwrap();
+        partial.append(b"de").unwrap();
+        store.commit(&partial, &path, &info.meta).unwrap();
+        let found = folder.path().join("a/b");
+        assert_eq!(fs::read(&found).unwrap(), b"abcde");
+        assert_eq!(
+            fs::metadata(&found).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+        assert!(store.find(&path, &info).is_some());
+    }
+
+    #[test]
+    fn links_in_the_way_are_not_followed() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        symlink(outside.path(), folder.path().join("a")).unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (path, info) = info("a/b", 0);
+        let partial = store.partial(&info).unwrap();
+        let error = store.commit(&partial, &path, &info.meta).unwrap_err();
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        assert!(store.folder(&path, &info.meta).is_err());
+        assert!(store.link(&path, b"x").is_err());
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_under_the_final_name_is_replaced() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let victim = outside.path().join("victim");
+        fs::write(&victim, "old").unwrap();
+        symlink(&victim, folder.path().join("a")).unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (path, info) = info("a", 3);
+        let mut partial = store.partial(&info).unwrap();
+        partial.append(b"new").unwrap();
+        store.commit(&partial, &path, &info.meta).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"old");
+        assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn two_receivers_in_one_folder_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = Store::open(folder.path()).unwrap();
+        assert!(Store::open(folder.path()).is_err());
+    }
+}

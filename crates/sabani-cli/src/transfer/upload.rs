@@ -1,0 +1,271 @@
+//! One file on its way out.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use rustix::fs::OFlags;
+
+use super::interrupt::TICK;
+use super::link::{Line, Trouble};
+use super::path::RelativePath;
+use super::progress::Progress;
+use super::protocol::{Ask, CHUNK, FileInfo, Reply, SMALL, WINDOW};
+use super::store::{digest, hash_prefix};
+use super::walk;
+
+/// A file that changes while it is read is tried so many times.
+const TRIES: u32 = 3;
+
+/// Why a file was not sent.
+#[derive(Debug)]
+pub enum Failure {
+    /// Nothing can be sent any more.
+    Link(Trouble),
+    /// This file can't; why.
+    File(String),
+}
+
+/// Why an attempt ended without success.
+enum Setback {
+    Link(Trouble),
+    File(String),
+    /// What arrived is not what is here: the file has changed.
+    Changed,
+    /// Another sender is at it.
+    Busy,
+}
+
+impl From<Trouble> for Setback {
+    fn from(trouble: Trouble) -> Self {
+        Setback::Link(trouble)
+    }
+}
+
+impl From<io::Error> for Setback {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Setback::Changed,
+            _ => Setback::File(error.to_string()),
+        }
+    }
+}
+
+/// Sends files on one job's line.
+pub struct Uploader<'a> {
+    line: Line<'a>,
+    progress: &'a Progress,
+    /// Whether the last file had been there already: then ask before the next is sent.
+    likely_there: &'a AtomicBool,
+    /// Bytes of this file that the progress bar shows.
+    shown: u64,
+}
+
+impl<'a> Uploader<'a> {
+    /// An uploader for this line.
+    pub fn new(line: Line<'a>, progress: &'a Progress, likely_there: &'a AtomicBool) -> Self {
+        Uploader {
+            line,
+            progress,
+            likely_there,
+            shown: 0,
+        }
+    }
+
+    /// Sends a file, however often the connection breaks. Returns its length.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn file(&mut self, source: &Path, path: &RelativePath) -> Result<u64, Failure> {
+        self.shown = 0;
+        let started = Instant::now();
+        let mut tries = 0;
+        loop {
+            self.progress.undone(self.shown);
+            self.shown = 0;
+            match self.attempt(source, path) {
+                Ok(bytes) => return Ok(bytes),
+                Err(Setback::Link(Trouble::Lost)) => {}
+                Err(Setback::Link(trouble)) => return Err(Failure::Link(trouble)),
+                Err(Setback::File(why)) => return Err(Failure::File(why)),
+                Err(Setback::Changed) => {
+                    tries += 1;
+                    if tries == TRIES {
+                        return Err(Failure::File("it changes while it is sent".into()));
+                    }
+                }
+                Err(Setback::Busy) if started.elapsed() > self.line.link().patience() => {
+                    return Err(Failure::File("another sender is sending it".into()));
+                }
+                Err(Setback::Busy) => thread::sleep(TICK),
+            }
+        }
+    }
+
+    fn attempt(&mut self, source: &Path, path: &RelativePath) -> Result<u64, Setback> {
+        let mut file = open(source)?;
+        let info = walk::describe(path.as_bytes(), &file.metadata()?);
+        self.line.begin()?;
+        let already = match info.size <= SMALL && !self.likely_there.load(Ordering::Relaxed) {
+            true => self.put(&mut file, &info)?,
+            false => self.offer(&mut file, &info)?,
+        };
+        self.likely_there.store(already, Ordering::Relaxed);
+        Ok(info.size)
+    }
+
+    /// A small file in one message.
+    fn put(&mut self, file: &mut File, info: &FileInfo) -> Result<bool, Setback> {
+        let mut content = Vec::with_capacity(info.size as usize);
+        file.take(info.size + 1).read_to_end(&mut content)?;
+        unchanged(file, info)?;
+        let ask = Ask::Put {
+            file: info.clone(),
+            hash: *blake3::hash(&content).as_bytes(),
+        };
+        let request = self.line.request(ask);
+        let mut message = request.encode(content.len());
+        message.extend_from_slice(&content);
+        self.line.send(&request, message)?;
+        let already = done(self.line.reply()?)?;
+        self.advance(info.size, already);
+        Ok(already)
+    }
+
+    /// A larger file in pieces, beginning where the receiver's copy ends.
+    fn offer(&mut self, file: &mut File, info: &FileInfo) -> Result<bool, Setback> {
+        self.line.ask(Ask::Offer(info.clone()))?;
+        let (have, hash) = match self.line.reply()? {
+            Reply::Start { have, hash } => (have.min(info.size), hash),
+            other => return Err(unexpected(other)),
+        };
+        let mut hasher = hash_prefix(&*file, have)?;
+        if digest(&hasher) != hash {
+            hasher.reset();
+            file.rewind()?;
+        }
+        let offset = hasher.count();
+        self.advance(offset, true);
+        self.stream(file, info, &mut hasher)?;
+        unchanged(file, info)?;
+        self.line.ask(Ask::Finish {
+            hash: digest(&hasher),
+        })?;
+        loop {
+            match self.line.reply()? {
+                Reply::Written { .. } => {}
+                other => return done(other),
+            }
+        }
+    }
+
+    fn stream(
+        &mut self,
+        file: &mut File,
+        info: &FileInfo,
+        hasher: &mut blake3::Hasher,
+    ) -> Result<(), Setback> {
+        let mut written = hasher.count();
+        file.seek(SeekFrom::Start(written))?;
+        while hasher.count() < info.size {
+            let offset = hasher.count();
+            written = self.await_room(offset, written)?;
+            let len = (info.size - offset).min(CHUNK as u64) as usize;
+            let request = self.line.request(Ask::Data { offset });
+            let mut message = request.encode(len);
+            let head = message.len();
+            if (&mut *file).take(len as u64).read_to_end(&mut message)? < len {
+                return Err(Setback::Changed);
+            }
+            hasher.update(&message[head..]);
+            self.line.send(&request, message)?;
+            self.advance(len as u64, false);
+        }
+        Ok(())
+    }
+
+    /// Waits until what is under way fits into the window; returns what is written.
+    fn await_room(&self, offset: u64, mut written: u64) -> Result<u64, Setback> {
+        loop {
+            let reply = match self.line.try_reply() {
+                Some(reply) => reply,
+                None if offset - written < WINDOW => return Ok(written),
+                None => self.line.reply()?,
+            };
+            match reply {
+                Reply::Written { bytes } => written = bytes.clamp(written, offset),
+                other => return Err(unexpected(other)),
+            }
+        }
+    }
+
+    fn advance(&mut self, bytes: u64, spared: bool) {
+        self.shown += bytes;
+        match spared {
+            true => self.progress.spared(bytes),
+            false => self.progress.moved(bytes),
+        }
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn link(&mut self, path: &RelativePath, target: &[u8]) -> Result<(), Failure> {
+        loop {
+            let ask = Ask::Link {
+                path: path.as_bytes().to_vec(),
+                target: target.to_vec(),
+            };
+            let line = &mut self.line;
+            let asked = line.begin().and_then(|()| line.ask(ask));
+            match asked.and_then(|()| line.reply()) {
+                Ok(Reply::Refused(why)) => return Err(Failure::File(why)),
+                Ok(_) => return Ok(()),
+                Err(Trouble::Lost) => {}
+                Err(trouble) => return Err(Failure::Link(trouble)),
+            }
+        }
+    }
+}
+
+/// Opens a file to read, but no link, and no pipe that would block.
+fn open(source: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(source)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no longer a file")),
+    }
+}
+
+fn unchanged(file: &File, info: &FileInfo) -> Result<(), Setback> {
+    let now = walk::describe(&info.path, &file.metadata()?);
+    match now == *info {
+        true => Ok(()),
+        false => Err(Setback::Changed),
+    }
+}
+
+fn done(reply: Reply) -> Result<bool, Setback> {
+    match reply {
+        Reply::Done { already } => Ok(already),
+        other => Err(unexpected(other)),
+    }
+}
+
+fn unexpected(reply: Reply) -> Setback {
+    match reply {
+        Reply::Busy => Setback::Busy,
+        Reply::Mismatch => Setback::Changed,
+        Reply::Refused(why) => Setback::File(format!("the receiver: {why}")),
+        _ => Setback::File("the receiver gave an answer that makes no sense".into()),
+    }
+}

@@ -1,0 +1,153 @@
+//! Finds what is to be sent.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::path::RelativePath;
+use super::protocol::{FileInfo, Meta};
+
+/// Something to send.
+pub enum Entry {
+    /// A file.
+    File {
+        /// Where it is.
+        source: PathBuf,
+        /// What it is to be called.
+        path: RelativePath,
+        /// Its length when it was found.
+        size: u64,
+    },
+    /// A symbolic link.
+    Link {
+        /// What it is to be called.
+        path: RelativePath,
+        /// What it says.
+        target: Vec<u8>,
+    },
+}
+
+/// A folder, to be sent after everything in it.
+pub struct Folder {
+    /// What it is to be called.
+    pub path: RelativePath,
+    /// Permissions and time.
+    pub meta: Meta,
+}
+
+/// Hears of what is found.
+pub trait Visitor {
+    /// Something to send; `false` ends the walk.
+    fn found(&mut self, entry: Entry) -> bool;
+    /// Something that is left out on purpose.
+    fn skipped(&mut self, path: &Path, why: &str);
+    /// Something that can't be read.
+    fn failed(&mut self, path: &Path, why: &io::Error);
+}
+
+/// A path of the command line, under the name that it will have.
+pub struct Root {
+    source: PathBuf,
+    path: RelativePath,
+}
+
+impl Root {
+    /// Looks at a path of the command line. A link there stands for what it points to.
+    ///
+    /// # Errors
+    /// If nothing is there or it has no name.
+    pub fn new(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let source = fs::canonicalize(path).with_context(|| format!("{shown}"))?;
+        let named = match path.file_name() {
+            Some(name) => name,
+            None => source.file_name().with_context(|| {
+                format!("{shown} has no name: send what is in it, such as {shown}*")
+            })?,
+        };
+        let path =
+            RelativePath::parse(named.as_encoded_bytes()).with_context(|| format!("{shown}"))?;
+        Ok(Root { source, path })
+    }
+
+    /// The name.
+    pub fn path(&self) -> &RelativePath {
+        &self.path
+    }
+
+    /// Reports everything below to the visitor, and returns the folders, outer ones first.
+    pub fn walk(&self, visitor: &mut impl Visitor) -> Vec<Folder> {
+        let mut folders = Vec::new();
+        let mut waiting = vec![(self.source.clone(), self.path.clone())];
+        while let Some((source, path)) = waiting.pop() {
+            let outcome = visit(&source, path, visitor, &mut folders, &mut waiting);
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => visitor.failed(&source, &error),
+            }
+        }
+        folders
+    }
+}
+
+fn visit(
+    source: &Path,
+    path: RelativePath,
+    visitor: &mut impl Visitor,
+    folders: &mut Vec<Folder>,
+    waiting: &mut Vec<(PathBuf, RelativePath)>,
+) -> io::Result<bool> {
+    let found = fs::symlink_metadata(source)?;
+    let kind = found.file_type();
+    if kind.is_dir() {
+        let meta = meta(&found);
+        folders.push(Folder {
+            path: path.clone(),
+            meta,
+        });
+        for child in fs::read_dir(source)? {
+            let name = child?.file_name();
+            match path.join(&name) {
+                Ok(path) => waiting.push((source.join(name), path)),
+                Err(bad) => visitor.failed(&source.join(name), &io::Error::other(bad)),
+            }
+        }
+        return Ok(true);
+    }
+    if kind.is_symlink() {
+        let target = fs::read_link(source)?.into_os_string().into_vec();
+        if path.keeps_inside(&target) {
+            return Ok(visitor.found(Entry::Link { path, target }));
+        }
+        visitor.skipped(source, "the link leads out of the folder sent");
+    } else if kind.is_file() {
+        let size = found.len();
+        let source = source.to_owned();
+        return Ok(visitor.found(Entry::File { source, path, size }));
+    } else {
+        visitor.skipped(source, "neither a file nor a folder nor a link");
+    }
+    Ok(true)
+}
+
+/// What an open file is at this moment.
+pub fn describe(path: &[u8], found: &Metadata) -> FileInfo {
+    FileInfo {
+        path: path.to_vec(),
+        size: found.len(),
+        meta: meta(found),
+    }
+}
+
+fn meta(found: &Metadata) -> Meta {
+    Meta {
+        mode: found.permissions().mode() & 0o777,
+        seconds: found.mtime(),
+        nanoseconds: found.mtime_nsec() as u32,
+    }
+}

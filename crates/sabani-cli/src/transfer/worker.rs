@@ -1,0 +1,240 @@
+//! A thread of the receiver: does what some of the senders' jobs ask, in their order.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::mpsc;
+
+use sabani::{Message, Node, PeerId};
+
+use super::incoming::{self, Incoming};
+use super::lease::Leases;
+use super::path::{BadPath, RelativePath};
+use super::progress::Progress;
+use super::protocol::{Answer, Ask, FileInfo, Hash, Reply, Request, TAG_ANSWER, Totals, VERSION};
+use super::store::Store;
+
+/// What all workers share.
+pub struct Shared {
+    /// The transport.
+    pub node: Node,
+    /// The folder.
+    pub store: Store,
+    /// Who writes what.
+    pub leases: Leases,
+    /// For the user.
+    pub progress: Progress,
+    /// Tells the main thread of senders that have finished.
+    pub finished: mpsc::Sender<Totals>,
+}
+
+/// Something to do.
+pub enum Task {
+    /// A message from a sender.
+    Request(Message),
+    /// A sender is gone.
+    Lost(PeerId),
+}
+
+/// A worker and the files it works on.
+pub struct Worker<'a> {
+    shared: &'a Shared,
+    jobs: HashMap<(PeerId, u32), Job>,
+}
+
+struct Job {
+    attempt: u64,
+    file: Incoming,
+}
+
+impl<'a> Worker<'a> {
+    /// A worker without work.
+    pub fn new(shared: &'a Shared) -> Self {
+        Worker {
+            shared,
+            jobs: HashMap::new(),
+        }
+    }
+
+    /// Works until there will be no more tasks.
+    pub fn run(mut self, tasks: mpsc::Receiver<Task>) {
+        for task in tasks {
+            match task {
+                Task::Request(message) => self.request(&message),
+                Task::Lost(peer) => self.forget(peer),
+            }
+        }
+    }
+
+    fn forget(&mut self, peer: PeerId) {
+        let gone = |&(owner, _): &(PeerId, u32), _: &mut Job| owner == peer;
+        for (_, job) in self.jobs.extract_if(gone) {
+            self.shared.leases.release(job.file.path());
+        }
+    }
+
+    fn request(&mut self, message: &Message) {
+        let Ok((request, content)) = Request::decode(message.body()) else {
+            return;
+        };
+        let peer = message.source;
+        let (job, attempt) = (request.job, request.attempt);
+        let reply = self.perform(peer, request, content);
+        let Some(reply) = reply else { return };
+        let answer = Answer {
+            job,
+            attempt,
+            reply,
+        };
+        // A sender that is gone needs no answer, and will ask again when it is back.
+        let _ = self
+            .shared
+            .node
+            .send_owned(peer, TAG_ANSWER, answer.encode());
+    }
+
+    fn perform(&mut self, peer: PeerId, request: Request, content: &[u8]) -> Option<Reply> {
+        let owner = (peer, request.job);
+        let attempt = request.attempt;
+        let done = match request.ask {
+            Ask::Hello { version } => Ok(Some(greet(version))),
+            Ask::Offer(info) => self.offer(owner, attempt, info).map(Some),
+            Ask::Data { offset } => self.data(owner, attempt, offset, content),
+            Ask::Finish { hash } => self.finish(owner, attempt, &hash),
+            Ask::Put { file, hash } => self.put(owner, &file, &hash, content).map(Some),
+            Ask::Link { path, target } => self.link(&path, &target).map(Some),
+            Ask::Folder { path, meta } => parse(&path)
+                .and_then(|path| self.shared.store.folder(&path, &meta))
+                .map(|()| Some(Reply::Done { already: false })),
+            Ask::Bye(totals) => self.bye(totals).map(Some),
+        };
+        done.unwrap_or_else(|error| {
+            self.drop_job(owner);
+            Some(Reply::Refused(error.to_string()))
+        })
+    }
+
+    fn drop_job(&mut self, owner: (PeerId, u32)) {
+        if let Some(job) = self.jobs.remove(&owner) {
+            self.shared.leases.release(job.file.path());
+        }
+    }
+
+    fn offer(&mut self, owner: (PeerId, u32), attempt: u64, info: FileInfo) -> io::Result<Reply> {
+        self.drop_job(owner);
+        let path = parse(&info.path)?;
+        if !self.shared.leases.take(&path, owner) {
+            return Ok(Reply::Busy);
+        }
+        match Incoming::open(&self.shared.store, path.clone(), info) {
+            Ok(file) => {
+                let start = file.start();
+                self.jobs.insert(owner, Job { attempt, file });
+                Ok(start)
+            }
+            Err(error) => {
+                self.shared.leases.release(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// What belongs to no job is left over from an attempt that failed, and the sender knows.
+    fn job(&mut self, owner: (PeerId, u32), attempt: u64) -> Option<&mut Job> {
+        self.jobs
+            .get_mut(&owner)
+            .filter(|job| job.attempt == attempt)
+    }
+
+    fn data(
+        &mut self,
+        owner: (PeerId, u32),
+        attempt: u64,
+        offset: u64,
+        content: &[u8],
+    ) -> io::Result<Option<Reply>> {
+        let shared = self.shared;
+        let Some(job) = self.job(owner, attempt) else {
+            return Ok(None);
+        };
+        let reply = job.file.write(&shared.store, offset, content)?;
+        shared.progress.moved(content.len() as u64);
+        Ok(reply)
+    }
+
+    fn finish(
+        &mut self,
+        owner: (PeerId, u32),
+        attempt: u64,
+        hash: &Hash,
+    ) -> io::Result<Option<Reply>> {
+        if self.job(owner, attempt).is_none() {
+            return Ok(None);
+        }
+        let Some(job) = self.jobs.remove(&owner) else {
+            return Ok(None);
+        };
+        let path = job.file.path().clone();
+        let reply = job.file.finish(&self.shared.store, hash);
+        self.shared.leases.release(&path);
+        self.count(&reply);
+        reply.map(Some)
+    }
+
+    fn put(
+        &mut self,
+        owner: (PeerId, u32),
+        info: &FileInfo,
+        hash: &Hash,
+        content: &[u8],
+    ) -> io::Result<Reply> {
+        self.drop_job(owner);
+        let path = parse(&info.path)?;
+        if !self.shared.leases.take(&path, owner) {
+            return Ok(Reply::Busy);
+        }
+        let reply = incoming::put(&self.shared.store, &path, info, hash, content);
+        self.shared.leases.release(&path);
+        if matches!(reply, Ok(Reply::Done { already: false })) {
+            self.shared.progress.moved(info.size);
+        }
+        self.count(&reply);
+        reply
+    }
+
+    fn count(&self, reply: &io::Result<Reply>) {
+        if matches!(reply, Ok(Reply::Done { .. })) {
+            self.shared.progress.file_done();
+        }
+    }
+
+    fn link(&mut self, path: &[u8], target: &[u8]) -> io::Result<Reply> {
+        let path = parse(path)?;
+        if !path.keeps_inside(target) {
+            return Err(io::Error::other(
+                "the link leads out of the receiver's folder",
+            ));
+        }
+        self.shared.store.link(&path, target)?;
+        Ok(Reply::Done { already: false })
+    }
+
+    fn bye(&mut self, totals: Totals) -> io::Result<Reply> {
+        self.shared.store.sync()?;
+        let _ = self.shared.finished.send(totals);
+        Ok(Reply::Done { already: false })
+    }
+}
+
+fn parse(path: &[u8]) -> io::Result<RelativePath> {
+    RelativePath::parse(path).map_err(|bad: BadPath| io::Error::other(bad))
+}
+
+fn greet(version: u16) -> Reply {
+    match version {
+        VERSION => Reply::Welcome { version },
+        other => Reply::Refused(format!(
+            "this receiver speaks version {VERSION} of the transfer protocol, the sender version \
+             {other}: install the same Sabani on both sides"
+        )),
+    }
+}
