@@ -53,6 +53,8 @@ struct OutBody {
     next: u64,
     /// Bytes before this may be sent.
     granted: u64,
+    /// Cumulative charge behind its entry: what an eager body must wait for.
+    charge_end: u64,
     acked: u64,
     entry_acked: bool,
     ticket: Option<Ticket>,
@@ -216,6 +218,7 @@ impl Outgoing {
             total,
             next: 0,
             granted: if eager { total } else { 0 },
+            charge_end: self.charge,
             acked: 0,
             entry_acked: false,
             ticket,
@@ -269,7 +272,7 @@ impl Outgoing {
     #[inline]
     pub fn has_sendable(&self) -> bool {
         !self.resend.is_empty()
-            || !self.eager.is_empty()
+            || self.may_send_eager()
             || !self.granted.is_empty()
             || (self.unsent > 0 && !self.is_blocked())
     }
@@ -409,15 +412,25 @@ impl Outgoing {
         self.bodies.binary_search_by_key(&id, |body| body.id).ok()
     }
 
+    /// Whether the log's limit lets the next eager body go.
+    #[inline]
+    fn may_send_eager(&self) -> bool {
+        let Some(&id) = self.eager.front() else {
+            return false;
+        };
+        self.body_at(id)
+            .is_none_or(|at| self.bodies[at].charge_end <= self.log_limit)
+    }
+
     /// The next bytes of a body never sent, at most `max` of them: eager ones in turn, then those
     /// that were granted.
     #[inline]
     pub fn next_fragment(&mut self, max: usize) -> Option<(Content, Fragment<'_>)> {
         loop {
-            let queue = if self.eager.is_empty() {
-                &mut self.granted
-            } else {
+            let queue = if self.may_send_eager() {
                 &mut self.eager
+            } else {
+                &mut self.granted
             };
             let &id = queue.front()?;
             let at = match self.bodies.front() {
@@ -550,20 +563,23 @@ impl Outgoing {
         true
     }
 
-    /// Starts over on another connection, because the peer has seen nothing of this one.
-    pub fn rewind(&mut self) {
-        self.log_limit = 0;
-        self.unsent = self.chunks.len();
-        self.unsent_bytes = self.chunks.iter().map(|chunk| chunk.log.len()).sum();
-        self.resend.clear();
-        self.granted.clear();
-        self.eager.clear();
-        // Nothing has come from the peer, no grant either: what may be sent is eager.
-        for body in self.bodies.iter_mut() {
-            body.next = 0;
-            if body.granted > 0 {
-                self.unsent_bytes += body.total as usize;
-                self.eager.push_back(body.id);
+    /// Starts over on another connection, because the peer has seen nothing of this one. Which
+    /// bodies may go unasked is settled anew, by the log's limit there.
+    pub fn rewind(&mut self, log_limit: u64, window: &SendWindow) {
+        let old = std::mem::take(self);
+        self.set_log_limit(log_limit);
+        let mut bodies = old.bodies.into_iter();
+        for chunk in &old.chunks {
+            let mut tickets = chunk.tickets.iter().peekable();
+            for (id, entry) in (chunk.first_id..).zip(chunk.frame().iter().flatten()) {
+                if entry.mode == EntryMode::Inline {
+                    let ticket = tickets
+                        .next_if(|(of, _)| *of == id)
+                        .map(|(_, ticket)| *ticket);
+                    self.push_inline(entry.tag, entry.body, ticket, window);
+                } else if let Some(body) = bodies.next() {
+                    self.push_body(entry.tag, body.data, body.ticket, window);
+                }
             }
         }
     }

@@ -59,6 +59,8 @@ pub(crate) struct Attempt {
     tries: u32,
     began_ns: u64,
     pub next_ns: u64,
+    /// Cookies are taken at most this often, so that forged ones make no flood of answers.
+    next_cookie_ns: u64,
     hint: Option<Reject>,
 }
 
@@ -104,6 +106,7 @@ impl Node {
             tries: 0,
             began_ns: now_ns,
             next_ns: now_ns,
+            next_cookie_ns: now_ns,
             hint: None,
         };
         self.peers[index].link = Some(Box::new(Link {
@@ -170,6 +173,18 @@ impl Node {
         attempt.next_ns = (now_ns + wait).min(attempt.began_ns + timeout);
         attempt.tries += 1;
         self.post_letter(path, bytes);
+    }
+
+    /// The first message was refused for its size: sends it again, as small as they get.
+    pub(super) fn shrink_attempt(&mut self, index: u32, bytes: usize, now_ns: u64) {
+        let link = self.peers[index].link.as_mut();
+        let Some(attempt) = link.and_then(|link| link.attempt.as_mut()) else {
+            return;
+        };
+        if bytes > BASE_DATAGRAM && attempt.tries <= FULL_SIZE_TRIES {
+            attempt.tries = FULL_SIZE_TRIES;
+            self.retry_handshake(index, now_ns);
+        }
     }
 
     pub(super) fn post_letter(&mut self, path: Path, bytes: Vec<u8>) {
@@ -244,6 +259,7 @@ impl Node {
                 Err(_) => return Ok(self.dropped.malformed += 1),
             },
             Err(HandshakeError::WrongKey) => return Err(RejectReason::Key),
+            Err(HandshakeError::ChecksumMismatch { .. }) => return Err(RejectReason::Checksum),
             Err(_) => return Ok(self.dropped.malformed += 1),
         };
         if hello.receiver != self.id() || hello.sender == self.id() {
@@ -469,7 +485,7 @@ impl Node {
         let peer = &mut self.peers[index];
         if let Some(session) = peer.session() {
             if mine > hello.sender && is_unheard(session, hello, now_ns) {
-                return self.follow(index);
+                return self.follow(index, hello.log_limit);
             }
             let why = if session.incarnation == hello.incarnation {
                 PeerLost::Closed
@@ -487,7 +503,7 @@ impl Node {
 
     /// The peer chose the other one of two connections made at once: it has seen nothing of this
     /// one, so what was sent here goes there, from the start.
-    fn follow(&mut self, index: u32) {
+    fn follow(&mut self, index: u32, log_limit: u64) {
         let peer = &mut self.peers[index];
         let mut inbox = Inbox {
             mailbox: &mut self.hub.mailbox,
@@ -497,10 +513,11 @@ impl Node {
         let Some(link) = peer.link.as_mut() else {
             return;
         };
-        link.outgoing.rewind();
         if let Some(mut session) = link.session.take() {
             session.incoming.on_lost(&mut inbox);
             self.hub.past.add(&session.counters);
+            let window = link.send_window(&self.hub.config);
+            link.outgoing.rewind(log_limit, &window);
             self.peers.free_slot(session.local);
         }
     }
@@ -550,8 +567,9 @@ impl Node {
         let cookie = datagram[Prelude::LEN..].first_chunk().copied();
         if let Some(cookie) = cookie
             && let Some((index, attempt)) = self.attempt_with_nonce(path, prelude.packet_number)
-            && attempt.cookie != cookie
+            && now_ns >= attempt.next_cookie_ns
         {
+            attempt.next_cookie_ns = now_ns + RETRY_NS;
             attempt.cookie = cookie;
             self.retry_handshake(index, now_ns);
         }
