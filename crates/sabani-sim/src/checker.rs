@@ -306,3 +306,79 @@ impl Checker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sabani_proto::{Config, Match, PeerId};
+
+    use super::*;
+    use crate::sealed;
+
+    const FROM: HostId = HostId(0);
+    const TO: HostId = HostId(0);
+
+    /// A checker that knows of `count` messages, and a node that receives what it sends itself.
+    fn world(count: u64) -> (Checker, Node) {
+        let mut checker = Checker::default();
+        for _ in 0..count {
+            checker.on_accepted(FROM, TO, 100, true);
+        }
+        (
+            checker,
+            Node::new(Config::new(PeerId(0), sealed()), [1; 32], 0),
+        )
+    }
+
+    /// Sequence number, number of the message whose bytes it has, and length.
+    type Arrival = (u64, u64, usize);
+
+    /// What the checker says when these messages arrive, with the bytes of `like`.
+    fn verdict(checker: &mut Checker, node: &mut Node, arrivals: &[Arrival]) -> String {
+        for &(sequence, like, len) in arrivals {
+            let bytes = body(FROM, TO, tag(0, like), len);
+            let sent = node.send_copy(0, PeerId(0), tag(0, sequence), &bytes, false);
+            sent.expect("a node takes messages to itself");
+            let message = node.try_take(&Match::any()).expect("it is here");
+            checker.on_delivered(7, TO, node, &message);
+        }
+        let broken = checker.violations().iter().map(Violation::to_string);
+        broken.collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn each_rule_is_checked() {
+        let cases: [(&[Arrival], &str); 6] = [
+            (&[(0, 0, 100), (1, 1, 100)], ""),
+            (&[(0, 0, 100), (0, 0, 100)], "delivered twice"),
+            (&[(1, 1, 100), (0, 0, 100)], "out of order"),
+            (&[(0, 1, 100)], "byte 0 differs"),
+            (&[(0, 0, 99)], "sent with 100 bytes, came with 99"),
+            (&[(2, 2, 100)], "never sent"),
+        ];
+        for (arrivals, expected) in cases {
+            let (mut checker, mut node) = world(2);
+            let said = verdict(&mut checker, &mut node, arrivals);
+            assert!(said.contains(expected), "{said}");
+            assert_eq!(said.is_empty(), expected.is_empty(), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_dead_get_no_mail_through_the_living() {
+        let (mut checker, mut node) = world(0);
+        checker.on_connected(FROM, TO, node.incarnation() ^ 1);
+        checker.on_accepted(FROM, TO, 100, true);
+        let said = verdict(&mut checker, &mut node, &[(0, 0, 100)]);
+        assert!(said.contains("meant for a process that is dead"), "{said}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let (mut checker, mut node) = world(3);
+        verdict(&mut checker, &mut node, &[(0, 0, 100)]);
+        assert!(!checker.is_settled());
+        let (count, first) = checker.missing().expect("two are missing");
+        assert_eq!(count, 2);
+        assert!(first.starts_with("message 1 (100 bytes)"), "{first}");
+    }
+}

@@ -21,7 +21,7 @@ impl Rng {
 
     /// A number below `bound`; zero if `bound` is.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next_u64()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True with this probability. Draws nothing if that is zero, so that faults that are off

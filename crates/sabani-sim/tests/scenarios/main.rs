@@ -8,6 +8,7 @@ mod hostile;
 mod limits;
 mod lives;
 mod mtu;
+mod swarm;
 mod tail;
 
 use sabani_proto::seal::{Checksum, Mode};
