@@ -59,7 +59,7 @@ fn both_sides_begin_at_once_and_packets_are_lost() {
         let mut net = Network::pair(seed, &plain());
         net.links(|link| {
             link.faults = Faults {
-                loss: 0.4,
+                loss: 0.3,
                 duplicate: 0.1,
                 late_ns: 30 * MS,
                 reorder: 0.1,
