@@ -512,6 +512,17 @@ impl Node {
             peer.timer_at_ns = at;
             self.timers.push(Reverse((at, index)));
         }
+        if self.timers.len() > 64 + 2 * self.peers.len() {
+            self.drop_stale_timers();
+        }
+    }
+
+    /// Takes out the entries that nearer ones have replaced, before they outnumber those that count.
+    #[cold]
+    fn drop_stale_timers(&mut self) {
+        let peers = &self.peers;
+        self.timers
+            .retain(|&Reverse((at, index))| peers[index].timer_at_ns == at);
     }
 
     /// Shares the socket's buffer out over the peers that send (U9).
