@@ -574,6 +574,10 @@ impl Session {
             }
         } else if silent >= hub.config.keep_alive_ns {
             self.ping = true;
+        }
+        // Not tied to its own keep-alive: the peer's may always come first.
+        let sent_ns = self.channel.last_sent_ns();
+        if outgoing.is_settled() && now_ns >= sent_ns + hub.config.keep_alive_ns {
             self.shrink(outgoing);
         }
         let fates = &mut hub.fates;
