@@ -1,6 +1,6 @@
 //! Values that steer a node.
 
-use crate::channel::{AckPolicy, DEFAULT_DATAGRAM};
+use crate::channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
 use crate::seal::Mode;
 use crate::{PeerId, wire};
 
@@ -47,7 +47,8 @@ pub struct Config {
     pub ack_policy: AckPolicy,
     /// A peer that is silent for this long, although it was asked to answer, is lost. Default 10 s.
     pub dead_after_ns: u64,
-    /// An idle peer is asked for a sign of life after this long. Default 3 s.
+    /// An idle peer is asked for a sign of life after this long, at most half of `dead_after_ns`.
+    /// Default 3 s.
     pub keep_alive_ns: u64,
     /// A handshake that brought no answer for this long has failed. Default 5 s.
     pub connect_timeout_ns: u64,
@@ -86,6 +87,15 @@ impl Config {
             cookie_above: 64,
             key_log: false,
         }
+    }
+
+    /// The same, with values outside their ranges brought to the nearest end.
+    pub(crate) fn within_limits(mut self) -> Self {
+        self.max_datagram = self.max_datagram.clamp(BASE_DATAGRAM, MAX_DATAGRAM);
+        self.dead_after_ns = self.dead_after_ns.max(1_000_000);
+        self.keep_alive_ns = self.keep_alive_ns.clamp(1, self.dead_after_ns / 2);
+        self.log_window = self.log_window.min(self.log_window_max);
+        self
     }
 
     /// Largest body that travels inside its envelope, in bytes.

@@ -77,6 +77,10 @@ pub enum PeerLost {
     Restarted,
     /// The peer's program closed its node.
     Closed,
+    /// The peer, still the same process, made a new connection: it had given this one up.
+    Replaced,
+    /// The connection has used up its packet numbers; the next message makes a new one.
+    WornOut,
     /// The peer broke the protocol; what it did.
     Violation(&'static str),
     /// The peer says that this side broke the protocol.
@@ -90,6 +94,10 @@ impl fmt::Display for PeerLost {
             PeerLost::Silent(time) => write!(f, "the peer has been silent for {time:?}"),
             PeerLost::Restarted => write!(f, "the peer's process was started anew"),
             PeerLost::Closed => write!(f, "the peer closed its node"),
+            PeerLost::Replaced => {
+                write!(f, "the peer had given the connection up and made a new one")
+            }
+            PeerLost::WornOut => write!(f, "the connection has used up its packet numbers"),
             PeerLost::Violation(what) => write!(f, "the peer broke the protocol: {what}"),
             PeerLost::Accused => write!(f, "the peer says that this node broke the protocol"),
         }
@@ -142,6 +150,10 @@ impl fmt::Display for ConnectError {
                 RejectReason::Key => {
                     write!(f, "the peer has another job key: give both the same one")
                 }
+                RejectReason::Checksum => write!(
+                    f,
+                    "the peer guards plain packets with another checksum: use the same on both"
+                ),
                 RejectReason::WrongPeer => write!(
                     f,
                     "the process at this address has another id: correct the address database"

@@ -15,6 +15,8 @@ const RECV_CALLS: usize = 4;
 /// A call that brought less than this has emptied the socket, most likely: looking again would
 /// only delay what came.
 const LITTLE_BYTES: usize = 16 << 10;
+/// Rounds of receiving that empty a full socket: its buffer holds about 10,000 datagrams.
+const DRAIN_ROUNDS: usize = 1_024;
 /// Trains of one sending call.
 const SEND_TRAINS: usize = 32;
 
@@ -32,8 +34,8 @@ pub(crate) struct Engine {
     batch: RecvBatch,
     buffer: Vec<u8>,
     trains: Vec<(usize, Transmit)>,
-    /// A train that the socket did not take, from this byte on.
-    blocked: Option<(usize, Transmit)>,
+    /// Trains that the socket did not take, and where in `blocked_bytes` they begin.
+    blocked: Vec<(usize, Transmit)>,
     blocked_bytes: Vec<u8>,
     start: Instant,
     pub now_ns: u64,
@@ -42,6 +44,8 @@ pub(crate) struct Engine {
     /// Sends since the clock was last read.
     pub unclocked: u32,
     hints: Vec<sabani_udp::IcmpHint>,
+    /// Trains of the last sending call that did not simply leave.
+    trouble: Vec<(usize, SendOutcome)>,
 }
 
 impl Engine {
@@ -53,13 +57,14 @@ impl Engine {
             batch: RecvBatch::new(RECV_BUFFERS),
             buffer: vec![0; 2 * MAX_TRAIN_BYTES],
             trains: Vec::with_capacity(SEND_TRAINS),
-            blocked: None,
+            blocked: Vec::new(),
             blocked_bytes: Vec::new(),
             start,
             now_ns: 0,
             sent_ns: 0,
             unclocked: 0,
             hints: Vec::new(),
+            trouble: Vec::new(),
         }
     }
 
@@ -73,7 +78,7 @@ impl Engine {
 
     /// Whether the socket has refused to take more.
     pub fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+        !self.blocked.is_empty()
     }
 
     /// When the transport has something to do, whatever happens.
@@ -83,9 +88,13 @@ impl Engine {
 
     /// Receives, does what is due, sends. Returns whether anything was received.
     pub fn progress(&mut self) -> bool {
-        let received = self.receive();
+        let mut received = self.receive();
         if !received {
             self.clock();
+        }
+        // What waits in the socket may be what a deadline is about.
+        if self.deadline_ns().is_some_and(|at| at <= self.now_ns) {
+            received |= self.drain();
         }
         self.node.handle_deadline(self.now_ns);
         self.transmit();
@@ -126,12 +135,19 @@ impl Engine {
         any
     }
 
+    /// Empties the socket, as far as that can be done in bounded time.
+    fn drain(&mut self) -> bool {
+        (0..DRAIN_ROUNDS).take_while(|_| self.receive()).count() > 0
+    }
+
     /// Passes on what ICMP said.
     fn take_hints(&mut self) {
         self.socket.take_icmp_hints(&mut self.hints);
         for hint in self.hints.drain(..) {
             match hint.kind {
-                sabani_udp::HintKind::Unreachable(_) => self.node.handle_unreachable_hint(hint.to),
+                sabani_udp::HintKind::Unreachable(_) => {
+                    self.node.handle_unreachable_hint(self.now_ns, hint.to);
+                }
                 // A router's word on the MTU is forgeable: the path's own probes decide.
                 sabani_udp::HintKind::TooBig { .. } => {}
             }
@@ -164,94 +180,124 @@ impl Engine {
     }
 
     fn send_trains(&mut self) {
-        let train = |&(at, transmit): &(usize, Transmit)| Train {
-            to: transmit.to,
-            from: transmit.from,
-            segment: transmit.segment,
-            bytes: &self.buffer[at..at + transmit.bytes],
-        };
-        let mut trouble = Vec::new();
-        let mut report = |index: usize, outcome: SendOutcome| {
-            if outcome != SendOutcome::Sent {
-                trouble.push((index, outcome));
-            }
-        };
-        let sent = match self.trains.as_slice() {
-            [one] => self.socket.send(&[train(one)], &mut report),
-            many => {
-                let many: Vec<_> = many.iter().map(train).collect();
-                self.socket.send(&many, &mut report)
-            }
-        };
-        if let Err(error) = sent {
-            tracing::error!(%error, "sending failed");
+        let Engine {
+            socket,
+            trains,
+            buffer,
+            trouble,
+            ..
+        } = self;
+        let taken = offer(socket, trains, buffer, trouble);
+        if taken < self.trains.len() {
+            self.keep_blocked(taken);
         }
-        for (index, outcome) in trouble {
-            self.on_trouble(index, outcome);
+        self.settle_trouble(true);
+    }
+
+    /// Deals with trains that did not simply leave. `fresh` ones are in `trains`, others in
+    /// `blocked`.
+    fn settle_trouble(&mut self, fresh: bool) {
+        for (index, outcome) in std::mem::take(&mut self.trouble) {
+            let trains = if fresh { &self.trains } else { &self.blocked };
+            let Some(&(_, transmit)) = trains.get(index) else {
+                continue;
+            };
+            match outcome {
+                SendOutcome::TooBig => {
+                    self.node
+                        .handle_too_big(self.now_ns, transmit.to, transmit.segment);
+                }
+                SendOutcome::Failed(errno) => {
+                    self.note_failed(transmit.to, errno);
+                    self.node.handle_unreachable_hint(self.now_ns, transmit.to);
+                }
+                _ => {}
+            }
         }
     }
 
-    fn on_trouble(&mut self, index: usize, outcome: SendOutcome) {
-        let (_, transmit) = self.trains[index];
-        match outcome {
-            SendOutcome::Blocked { taken_bytes } | SendOutcome::NoBuffers { taken_bytes } => {
-                self.keep_blocked(index, taken_bytes);
-            }
-            SendOutcome::TooBig => {
-                self.node
-                    .handle_too_big(self.now_ns, transmit.to, transmit.segment);
-            }
-            SendOutcome::Failed(errno) => {
-                self.warn_failed(transmit.to, errno);
-                self.node.handle_unreachable_hint(transmit.to);
-            }
-            SendOutcome::Sent => {}
-        }
-    }
-
-    /// Keeps the rest of the first train that the socket did not take; those behind it count as
-    /// lost on the way, as at any full queue.
-    fn keep_blocked(&mut self, index: usize, taken_bytes: usize) {
-        let (at, mut transmit) = self.trains[index];
+    /// Keeps the trains from this one on: the socket is full.
+    fn keep_blocked(&mut self, from: usize) {
+        let skip = taken_bytes(&self.trouble, from);
         self.blocked_bytes.clear();
-        self.blocked_bytes
-            .extend_from_slice(&self.buffer[at + taken_bytes..at + transmit.bytes]);
-        transmit.bytes -= taken_bytes;
-        self.blocked = Some((0, transmit));
+        for (index, &(at, mut transmit)) in self.trains.iter().enumerate().skip(from) {
+            let skip = if index == from { skip } else { 0 };
+            let bytes = &self.buffer[at + skip..at + transmit.bytes];
+            transmit.bytes -= skip;
+            self.blocked.push((self.blocked_bytes.len(), transmit));
+            self.blocked_bytes.extend_from_slice(bytes);
+        }
     }
 
-    /// Offers a kept train again; returns whether the way is free.
+    /// Offers kept trains again; returns whether the way is free.
     #[inline]
     fn resume_blocked(&mut self) -> bool {
-        let Some((at, mut transmit)) = self.blocked.take() else {
+        if self.blocked.is_empty() {
             return true;
-        };
-        let train = Train {
-            to: transmit.to,
-            from: transmit.from,
-            segment: transmit.segment,
-            bytes: &self.blocked_bytes[at..],
-        };
-        let mut taken = None;
-        let mut report = |_: usize, outcome: SendOutcome| {
-            if let SendOutcome::Blocked { taken_bytes } | SendOutcome::NoBuffers { taken_bytes } =
-                outcome
-            {
-                taken = Some(taken_bytes);
-            }
-        };
-        if let Err(error) = self.socket.send(&[train], &mut report) {
-            tracing::error!(%error, "sending failed");
         }
-        if let Some(taken) = taken {
-            transmit.bytes -= taken;
-            self.blocked = Some((at + taken, transmit));
+        let Engine {
+            socket,
+            blocked,
+            blocked_bytes,
+            trouble,
+            ..
+        } = self;
+        let taken = offer(socket, blocked, blocked_bytes, trouble);
+        let skip = taken_bytes(&self.trouble, taken);
+        self.settle_trouble(false);
+        self.blocked.drain(..taken);
+        if let Some((at, transmit)) = self.blocked.first_mut() {
+            *at += skip;
+            transmit.bytes -= skip;
         }
-        self.blocked.is_none()
+        self.blocked.is_empty()
     }
 
-    fn warn_failed(&self, to: SocketAddr, errno: i32) {
+    fn note_failed(&self, to: SocketAddr, errno: i32) {
         let error = std::io::Error::from_raw_os_error(errno);
-        tracing::warn!(%to, %error, "the system refused a datagram");
+        tracing::debug!(%to, %error, "the system refused a datagram");
+    }
+}
+
+/// Offers trains to the socket; returns how many it is done with, and notes those that did not
+/// simply leave.
+fn offer(
+    socket: &mut Socket,
+    trains: &[(usize, Transmit)],
+    bytes: &[u8],
+    trouble: &mut Vec<(usize, SendOutcome)>,
+) -> usize {
+    let train = |&(at, transmit): &(usize, Transmit)| Train {
+        to: transmit.to,
+        from: transmit.from,
+        segment: transmit.segment,
+        bytes: &bytes[at..at + transmit.bytes],
+    };
+    let mut report = |index: usize, outcome: SendOutcome| {
+        if outcome != SendOutcome::Sent {
+            trouble.push((index, outcome));
+        }
+    };
+    let settled = match trains {
+        [one] => socket.send(&[train(one)], &mut report),
+        many => {
+            let many: Vec<_> = many.iter().map(train).collect();
+            socket.send(&many, &mut report)
+        }
+    };
+    settled.unwrap_or_else(|error| {
+        tracing::error!(%error, "sending failed");
+        trains.len()
+    })
+}
+
+/// How much of a train that the socket stopped at went before.
+fn taken_bytes(trouble: &[(usize, SendOutcome)], index: usize) -> usize {
+    match trouble.last() {
+        Some(&(
+            at,
+            SendOutcome::Blocked { taken_bytes } | SendOutcome::NoBuffers { taken_bytes },
+        )) if at == index => taken_bytes,
+        _ => 0,
     }
 }

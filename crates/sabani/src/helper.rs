@@ -1,7 +1,7 @@
 //! The helper thread: takes over when the program stays away, sleeps otherwise.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::Error;
@@ -13,30 +13,38 @@ const AWAY: Duration = Duration::from_millis(1);
 
 /// Starts the helper of a node.
 pub(crate) fn start(shared: Arc<Shared>) -> Result<JoinHandle<()>, Error> {
-    std::thread::Builder::new()
+    thread::Builder::new()
         .name("sabani-helper".into())
         .spawn(move || run(&shared))
         .map_err(Error::io("starting the helper thread"))
 }
 
 fn run(shared: &Shared) {
-    let mut calls_seen = 0;
-    let mut state = shared.lock_raw();
-    while !state.stopping {
-        state = if state.calls != calls_seen {
-            calls_seen = state.calls;
-            let nap = shared.helper.wait_timeout(state, AWAY);
-            nap.unwrap_or_else(|poisoned| poisoned.into_inner()).0
-        } else if shared.is_attended(&state) {
-            state.helper_parked = true;
-            let park = shared.helper.wait(state);
-            park.unwrap_or_else(|poisoned| poisoned.into_inner())
-        } else {
-            shared.progress(&mut state);
-            if shared.is_attended(&state) {
+    shared.set_helper(thread::current());
+    let mut calls_seen = None;
+    loop {
+        // A call since the last look: the program needs no help.
+        let calls = Some(shared.calls());
+        if std::mem::replace(&mut calls_seen, calls) != calls {
+            thread::park_timeout(AWAY);
+            if shared.calls() != calls.unwrap_or_default() {
                 continue;
             }
-            shared.sleep(state, None, true)
-        };
+        }
+        let mut state = shared.lock_raw();
+        if state.stopping {
+            return;
+        }
+        if !shared.is_attended(&state) {
+            shared.progress(&mut state);
+        }
+        if !shared.is_attended(&state) {
+            drop(shared.sleep(state, None, true));
+            continue;
+        }
+        // A thread of the program sleeps on the socket itself, and calls when it leaves.
+        state.helper_parked = true;
+        drop(state);
+        thread::park();
     }
 }

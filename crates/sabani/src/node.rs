@@ -211,6 +211,9 @@ impl Node {
     /// waited for long enough.
     #[inline]
     fn after_send(&self, state: &mut State, to: PeerId) {
+        if to == self.0.id {
+            return self.0.shared.call_others(state, true);
+        }
         let engine = &mut state.engine;
         let (idle, bytes) = engine.node.waiting(to);
         engine.unclocked += 1;

@@ -43,6 +43,11 @@ impl Posted {
         let mut state = self.handle.shared.lock()?;
         self.handle.shared.progress(&mut state);
         let result = state.engine.node.take_received(ticket);
+        if result.is_none()
+            && let Some(fd) = &state.engine.poll_fd
+        {
+            fd.set_ready(state.engine.node.unmatched_messages() > 0);
+        }
         drop(state);
         self.finish(result)
     }

@@ -5,7 +5,9 @@
 //! something has arrived.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread::Thread;
 use std::time::Duration;
 
 use sabani_udp::Waker;
@@ -31,10 +33,10 @@ pub(crate) struct State {
     pub engine: Engine,
     sleeper: Option<Sleeper>,
     followers: usize,
-    /// Calls into the library so far: when it stands still, the program is away.
-    pub calls: u64,
     pub helper_parked: bool,
     pub stopping: bool,
+    /// Posted receives that had ended when somebody was last told.
+    ended_seen: u64,
 }
 
 /// The part of a node that all its handles share.
@@ -42,7 +44,11 @@ pub(crate) struct State {
 pub(crate) struct Shared {
     state: Mutex<State>,
     arrived: Condvar,
-    pub helper: Condvar,
+    /// Calls into the library so far: when it stands still, the program is away. Written under the
+    /// lock, read by the helper without it, which would have to wait for the lock while the program
+    /// spins.
+    calls: AtomicU64,
+    helper: OnceLock<Thread>,
     waker: Waker,
     socket: OwnedFd,
     spin: Duration,
@@ -60,12 +66,13 @@ impl Shared {
                 engine,
                 sleeper: None,
                 followers: 0,
-                calls: 0,
                 helper_parked: false,
                 stopping: false,
+                ended_seen: 0,
             }),
             arrived: Condvar::new(),
-            helper: Condvar::new(),
+            calls: AtomicU64::new(0),
+            helper: OnceLock::new(),
             spin,
             born: sabani_udp::fork_generation(),
         })
@@ -74,6 +81,23 @@ impl Shared {
     /// Whether this process was forked from the one that opened the node.
     pub fn is_forked(&self) -> bool {
         sabani_udp::fork_generation() != self.born
+    }
+
+    /// Calls into the library so far.
+    #[inline]
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Relaxed)
+    }
+
+    /// The helper thread says who it is.
+    pub fn set_helper(&self, thread: Thread) {
+        let _ = self.helper.set(thread);
+    }
+
+    fn wake_helper(&self) {
+        if let Some(helper) = self.helper.get() {
+            helper.unpark();
+        }
     }
 
     /// The lock, for whoever drives the engine. A panic elsewhere leaves the engine consistent
@@ -91,7 +115,7 @@ impl Shared {
             return Err(Error::Forked);
         }
         let mut state = self.lock_raw();
-        state.calls += 1;
+        self.calls.store(self.calls() + 1, Relaxed);
         if state.stopping {
             return Err(Error::Closed);
         }
@@ -115,8 +139,11 @@ impl Shared {
     /// After work on the engine: wakes the sleeper if something came, or if it would oversleep.
     pub fn call_others(&self, state: &mut State, received: bool) {
         if received {
+            let ended = state.engine.node.ended_receives();
+            let news = ended != std::mem::replace(&mut state.ended_seen, ended)
+                || state.engine.node.unmatched_messages() > 0;
             if let Some(fd) = &state.engine.poll_fd
-                && state.engine.node.unmatched_messages() > 0
+                && news
             {
                 fd.set_ready(true);
             }
@@ -182,7 +209,7 @@ impl Shared {
         if state.followers > 0 {
             self.arrived.notify_all();
         } else if std::mem::take(&mut state.helper_parked) {
-            self.helper.notify_one();
+            self.wake_helper();
         }
     }
 
@@ -237,7 +264,7 @@ impl Shared {
         state.stopping = true;
         self.waker.wake();
         self.arrived.notify_all();
-        self.helper.notify_all();
+        self.wake_helper();
     }
 }
 

@@ -14,7 +14,7 @@ mod tests;
 use crate::wire::Ack;
 pub use cost::datagram_cost;
 pub(crate) use mtu::MtuSearch;
-pub use mtu::{BASE_DATAGRAM, DEFAULT_DATAGRAM};
+pub use mtu::{BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
 pub(crate) use packet_set::{Arrival, PacketSet};
 pub(crate) use received::Received;
 pub(crate) use rtt::Rtt;
@@ -26,7 +26,7 @@ const MAX_WINDOW: u32 = 1 << 30;
 /// How soon an acknowledgement is owed for what a data packet carried (rows H5, U5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
-    /// When the sender asks, when a quarter of the window has come unasked, or for free on data
+    /// When the sender asks, when a third of the window has come unasked, or for free on data
     /// going back. The default: one acknowledgement serves hundreds of packets.
     WhenAsked,
     /// For every `n` packets, as the HIPPI protocol did with n = 20, and the user-level library
@@ -62,8 +62,10 @@ pub(crate) struct Channel<C> {
     peer_ack_delay_ns: u64,
     /// Cost sent since an answer was last asked for.
     unasked: u32,
-    /// POLLs sent since the peer was last heard to acknowledge something new.
+    /// POLLs sent since the peer last answered one, or acknowledged something new.
     pub polls_unanswered: u32,
+    /// Number of the newest request for an answer: the number of the packet that asked.
+    asked: u64,
     pub last_heard_ns: u64,
     last_sent_ns: u64,
 }
@@ -90,6 +92,7 @@ impl<C: Copy> Channel<C> {
             peer_ack_delay_ns: config.peer_ack_delay_ns,
             unasked: 0,
             polls_unanswered: 0,
+            asked: 0,
             last_heard_ns: now_ns,
             last_sent_ns: now_ns,
         }
@@ -119,6 +122,7 @@ impl<C: Copy> Channel<C> {
         if packet.eliciting {
             self.last_sent_ns = now_ns;
             self.unasked = if packet.ask {
+                self.asked = packet.number;
                 0
             } else {
                 self.unasked + datagram_cost(packet.bytes)
@@ -141,7 +145,7 @@ impl<C: Copy> Channel<C> {
             let delay = u64::from(ack.delay_ns);
             self.rtt.on_sample(now_ns.saturating_sub(sent_ns), delay);
         }
-        if settled.newly_acked > 0 {
+        if settled.newly_acked > 0 || ack.answers == self.asked as u32 {
             self.polls_unanswered = 0;
         }
         self.mtu

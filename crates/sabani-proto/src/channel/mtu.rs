@@ -3,6 +3,8 @@
 
 /// Every path must carry datagrams of this many bytes (RFC 8899's BASE_PLPMTU).
 pub const BASE_DATAGRAM: usize = 1_200;
+/// What a UDP datagram over IPv4 can carry.
+pub const MAX_DATAGRAM: usize = 65_507;
 /// What fits into an Ethernet frame of 1,500 bytes over IPv4.
 pub const DEFAULT_DATAGRAM: usize = 1_472;
 
@@ -52,6 +54,11 @@ impl MtuSearch {
     /// Largest datagram that both sides take, in bytes.
     pub fn max(&self) -> usize {
         usize::from(self.max)
+    }
+
+    /// Whether the size in use is the smallest there is.
+    pub fn is_base(&self) -> bool {
+        self.current() <= BASE_DATAGRAM
     }
 
     fn start(&mut self) {

@@ -37,9 +37,9 @@ impl Received {
         let arrival = self.packets.insert(prelude.packet_number);
         if arrival != Arrival::Late {
             self.largest_at_ns = now_ns;
-        }
-        if prelude.flags & Prelude::ASK != 0 {
-            self.answers = prelude.packet_number as u32;
+            if prelude.flags & Prelude::ASK != 0 {
+                self.answers = prelude.packet_number as u32;
+            }
         }
         arrival
     }

@@ -21,6 +21,11 @@ impl Budget {
         fits
     }
 
+    /// Charges `bytes` that are in use already, whether or not they were free.
+    pub fn charge_kept(&mut self, bytes: u64) {
+        self.used += bytes;
+    }
+
     /// Gives `bytes` back.
     pub fn release(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.used);

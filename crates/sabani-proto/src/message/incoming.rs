@@ -73,10 +73,16 @@ impl LogCredit {
         self.announced
     }
 
-    /// Whether the limit has moved far enough to be worth telling.
+    /// Whether the limit has moved far enough to be worth telling with something else.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.taken + self.window >= self.announced + self.window / 4
+    }
+
+    /// Whether it has moved far enough to be worth a packet of its own.
+    #[inline]
+    pub fn is_pressing(&self) -> bool {
+        self.taken + self.window >= self.announced + self.window / 2
     }
 
     /// Whether the sender may soon have to wait for the limit.

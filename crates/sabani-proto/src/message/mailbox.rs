@@ -199,6 +199,8 @@ pub(crate) struct Mailbox {
     pub unmatched: Budget,
     /// Memory for bodies that a receive without a buffer of its own waits for.
     pub posted: Budget,
+    /// Receives that have ended, one way or the other.
+    pub ended: u64,
     /// Some receive waits until others have given such memory back.
     pub starved: bool,
     /// Such memory has been given back since this was last looked at.
@@ -215,6 +217,7 @@ impl Mailbox {
             pool: Pool::default(),
             unmatched: Budget::new(memory_bytes),
             posted: Budget::new(memory_bytes),
+            ended: 0,
             starved: false,
             posted_freed: false,
         }
@@ -241,7 +244,10 @@ impl Mailbox {
             };
             match misfit(receive, envelope, self.posted.limit) {
                 None => return Some(ticket),
-                Some(error) => receive.progress = Progress::Done(Err(error)),
+                Some(error) => {
+                    self.ended += 1;
+                    receive.progress = Progress::Done(Err(error));
+                }
             }
         }
         None
@@ -296,6 +302,7 @@ impl Mailbox {
             }
             None => Body::copy_of(bytes),
         };
+        self.ended += 1;
         receive.progress = Progress::Done(Ok(Message { source, tag, body }));
     }
 
@@ -311,6 +318,7 @@ impl Mailbox {
             }
             None => filled,
         };
+        self.ended += 1;
         receive.progress = Progress::Done(Ok(Message {
             source,
             tag,
@@ -392,6 +400,7 @@ impl Mailbox {
             }
             None => body,
         };
+        self.ended += 1;
         receive.progress = Progress::Done(Ok(Message { source, tag, body }));
     }
 
@@ -593,7 +602,9 @@ impl Mailbox {
     pub fn on_link_lost(&mut self, source: PeerId, link: LinkRef) {
         self.read_all();
         let receives = &mut self.receives;
+        let ended = &mut self.ended;
         self.matcher.cancel_from(source, |ticket| {
+            *ended += 1;
             if let Some(receive) = receives.get_mut(ticket) {
                 let error = RecvError::PeerLost {
                     peer: source,
@@ -602,15 +613,30 @@ impl Mailbox {
                 receive.progress = Progress::Done(Err(error));
             }
         });
-        let whole = |arrived: &Arrived| !matches!(arrived, Arrived::Pending { link: of, .. } if *of == link);
-        self.matcher
-            .retain_arrived(source, |arrived| whole(arrived));
-        self.parked.retain(|parked| whole(&parked.arrived));
+        let mut kept = 0;
+        let mut keep = |arrived: &mut Arrived| match arrived {
+            Arrived::Pending { link: of, .. } => *of != link,
+            Arrived::Whole {
+                charge, link: of, ..
+            } => {
+                if *of == link {
+                    // The connection's reserve is gone: the message is charged itself from now on.
+                    let log = std::mem::take(&mut charge.log);
+                    charge.unmatched += log;
+                    kept += log;
+                }
+                true
+            }
+        };
+        self.matcher.retain_arrived(source, &mut keep);
+        self.parked.retain_mut(|parked| keep(&mut parked.arrived));
+        self.unmatched.charge_kept(kept);
     }
 
     /// The body that a receive waited for will never be complete.
     pub fn fail(&mut self, ticket: RecvTicket, peer: PeerId) {
         if let Some(receive) = self.receives.get_mut(ticket) {
+            self.ended += 1;
             let error = RecvError::PeerLost {
                 peer,
                 buffer: receive.buffer.take(),

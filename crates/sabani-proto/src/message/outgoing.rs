@@ -94,6 +94,8 @@ pub(crate) struct Outgoing {
     /// Bodies with bytes to send: those that nobody had to ask for, and those that were granted.
     eager: VecDeque<u64>,
     granted: VecDeque<u64>,
+    /// Where in `bodies` the one that was last sent from was.
+    sending: usize,
     resend: VecDeque<Content>,
     queued_bytes: usize,
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
@@ -433,14 +435,15 @@ impl Outgoing {
                 &mut self.granted
             };
             let &id = queue.front()?;
-            let at = match self.bodies.front() {
-                Some(front) if front.id == id => Some(0),
+            let at = match self.bodies.get(self.sending) {
+                Some(body) if body.id == id => Some(self.sending),
                 _ => self.bodies.binary_search_by_key(&id, |body| body.id).ok(),
             };
             let Some(at) = at.filter(|&at| self.bodies[at].sendable()) else {
                 queue.pop_front();
                 continue;
             };
+            self.sending = at;
             let body = &mut self.bodies[at];
             let offset = body.next;
             let len = (body.granted.min(body.total) - offset).min(max as u64);
@@ -555,6 +558,7 @@ impl Outgoing {
             return false;
         }
         let body = self.bodies.remove(at).expect("body is there");
+        self.sending -= usize::from(at < self.sending);
         self.queued_bytes -= body.data.bytes().len();
         if let Some(ticket) = body.ticket {
             self.tickets -= 1;

@@ -56,10 +56,6 @@ pub(crate) fn charge_if_inline(frame: &Entries<'_>) -> Option<u64> {
 }
 
 impl Unread {
-    pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
-    }
-
     /// How many messages there are.
     pub fn len(&self) -> usize {
         self.messages

@@ -10,7 +10,9 @@
 
 use super::peers::{Link, Target};
 use super::session::{Established, Path, Session};
-use super::{Node, PeerLost};
+use super::{HALF_OPEN_TIMER, Node, PeerLost};
+use std::cmp::Reverse;
+
 use crate::PeerId;
 use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM, datagram_cost};
 use crate::error::ConnectError;
@@ -351,10 +353,14 @@ impl Node {
             reply,
             expires_ns: now_ns + HALF_OPEN_NS,
         };
+        self.timers
+            .push(Reverse((half.expires_ns, HALF_OPEN_TIMER)));
         self.peers.set_half_open(local, half);
     }
 
-    fn expire_half_open(&mut self, now_ns: u64) {
+    /// Drops handshakes that others have begun and not finished in time, and the oldest if there
+    /// are too many.
+    pub(super) fn expire_half_open(&mut self, now_ns: u64) {
         if self.peers.half_open() == 0 {
             return;
         }
@@ -488,7 +494,7 @@ impl Node {
                 return self.follow(index, hello.log_limit);
             }
             let why = if session.incarnation == hello.incarnation {
-                PeerLost::Closed
+                PeerLost::Replaced
             } else {
                 PeerLost::Restarted
             };

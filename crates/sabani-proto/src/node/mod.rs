@@ -27,6 +27,8 @@ pub use transmit::Transmit;
 
 /// Missing a deadline by more than this means that this process was kept from running.
 const STALL_NS: u64 = 20_000_000;
+/// Stands in the timer heap for handshakes that others have begun, in place of a peer's index.
+const HALF_OPEN_TIMER: u32 = u32::MAX;
 /// How often the share of the socket's buffer that a peer gets is looked at again.
 const SHARE_EVERY_NS: u64 = 10_000_000;
 /// A peer that sent something this recently counts when the socket's buffer is shared out.
@@ -58,18 +60,22 @@ struct Clock {
     stalled_ns: u64,
     /// When the node asked to be called, in real time.
     promised_ns: Option<u64>,
+    /// When it was last called, for whatever reason.
+    called_ns: u64,
 }
 
 impl Clock {
     /// Lived time; a deadline missed by far counts as a stall.
     #[inline]
     fn lived(&mut self, now_ns: u64) -> u64 {
-        if let Some(promised) = self.promised_ns
-            && now_ns > promised + STALL_NS
-        {
-            self.stalled_ns += now_ns - promised;
-            self.promised_ns = None;
+        let now_ns = now_ns.max(self.called_ns);
+        if let Some(promised) = self.promised_ns {
+            let attended = promised.max(self.called_ns);
+            if now_ns > attended + STALL_NS {
+                self.stalled_ns += now_ns - attended;
+            }
         }
+        self.called_ns = now_ns;
         now_ns - self.stalled_ns
     }
 }
@@ -77,6 +83,7 @@ impl Clock {
 impl Node {
     /// A node without peers. `seed` must be fresh randomness: keys and identifiers come from it.
     pub fn new(config: Config, seed: [u8; 32], _now_ns: u64) -> Self {
+        let config = config.within_limits();
         let mut entropy = Entropy::from_seed(seed);
         let cookies = CookieJar::new(&mut entropy);
         Node {
@@ -321,6 +328,11 @@ impl Node {
         self.hub.mailbox.put_back(message);
     }
 
+    /// Receives that have ended so far: when it grows, a posted receive has something to say.
+    pub fn ended_receives(&self) -> u64 {
+        self.hub.mailbox.ended
+    }
+
     /// Messages that nobody has asked for yet.
     pub fn unmatched_messages(&self) -> usize {
         self.hub.mailbox.arrived_len()
@@ -395,12 +407,11 @@ impl Node {
     fn settle(&mut self, taken: Taken) {
         match taken {
             Taken::Credit { link, log } => {
-                let Some(session) = self.session(link) else {
-                    return;
-                };
-                session.incoming.on_taken(log);
-                if session.incoming.log.is_due() {
-                    self.enqueue(link.peer);
+                if let Some(session) = self.session(link) {
+                    session.incoming.on_taken(log);
+                    if session.incoming.log.is_pressing() {
+                        self.enqueue(link.peer);
+                    }
                 }
                 if self.hub.mailbox.may_feed() {
                     self.feed_starved();
@@ -467,7 +478,9 @@ impl Node {
                 break;
             }
             self.timers.pop();
-            if self.peers[index].timer_at_ns == at {
+            if index == HALF_OPEN_TIMER {
+                self.expire_half_open(now_ns);
+            } else if self.peers[index].timer_at_ns == at {
                 self.peers[index].timer_at_ns = u64::MAX;
                 self.on_timer(index, now_ns);
                 self.arm(index, now_ns);

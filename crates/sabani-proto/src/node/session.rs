@@ -16,6 +16,8 @@ use crate::{Config, PeerId};
 /// A sender that has been idle for this long goes back to the window of the handshake: others may
 /// have been given its share of the socket's buffer meanwhile.
 const IDLE_NS: u64 = 200_000_000;
+/// Hints that the peer can't be reached make it be asked at most this often.
+const HINT_EVERY_NS: u64 = 100_000_000;
 /// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
 const ACK_ROOM: usize = 64;
 
@@ -32,6 +34,7 @@ pub(crate) struct Session {
     pub counters: Counters,
     pub last_data_ns: u64,
     standing_window: u32,
+    next_hint_ns: u64,
     ping: bool,
     poll: bool,
     log_limit_due: bool,
@@ -80,6 +83,7 @@ impl Session {
             incarnation: made.hello.incarnation,
             counters: Counters::default(),
             last_data_ns: now_ns,
+            next_hint_ns: 0,
             ping: false,
             poll: false,
             log_limit_due: false,
@@ -91,6 +95,14 @@ impl Session {
     /// Gives the peer a reason to answer.
     pub fn ping(&mut self) {
         self.ping = true;
+    }
+
+    /// The network hints that the peer can't be reached: asks it, but not for every hint.
+    pub fn on_unreachable_hint(&mut self, now_ns: u64) {
+        if now_ns >= self.next_hint_ns {
+            self.next_hint_ns = now_ns + HINT_EVERY_NS;
+            self.ping = true;
+        }
     }
 
     /// Ends the connection from this side.
@@ -122,7 +134,7 @@ impl Session {
         self.ping
             || self.poll
             || self.log_limit_due
-            || self.incoming.log.is_due()
+            || self.incoming.log.is_pressing()
             || self.incoming.has_grants()
             || matches!(self.close, Closing::Due(_))
             || self.must_tell_blocked(outgoing)
@@ -569,6 +581,9 @@ impl Session {
     ) -> Result<(), PeerLost> {
         let silent = now_ns.saturating_sub(self.channel.last_heard_ns);
         if self.channel.sent.in_flight_packets() > 0 {
+            if self.channel.sent.next_number() > WORN_OUT {
+                return Err(PeerLost::WornOut);
+            }
             if silent >= hub.config.dead_after_ns {
                 return Err(PeerLost::Silent(std::time::Duration::from_nanos(silent)));
             }
@@ -607,6 +622,10 @@ impl Session {
             self.channel.mtu.on_probe_lost(bytes, true, now_ns);
             return;
         }
+        // Nothing smaller is left to try: the tail is asked for with ever longer pauses.
+        if self.channel.mtu.is_base() {
+            return;
+        }
         self.channel.mtu.on_black_hole(now_ns);
         let fates = &mut hub.fates;
         self.channel
@@ -636,6 +655,10 @@ impl From<Violation> for PeerLost {
         PeerLost::Violation(violation.0)
     }
 }
+
+/// A connection that has used this many packet numbers, half of all, is ended before any could be
+/// used twice; the next message makes a new one.
+const WORN_OUT: u64 = Prelude::MAX_PACKET_NUMBER / 2;
 
 /// Smaller pieces of a body than this are not worth a frame at the end of a packet.
 const MIN_FRAGMENT: usize = 128;

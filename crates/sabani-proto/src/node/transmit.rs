@@ -66,25 +66,31 @@ impl Node {
         let now_ns = self.clock.lived(now_ns);
         for index in self.peers.indices() {
             let peer = &mut self.peers[index];
-            if peer.addr == to
-                && let Some(link) = peer.link.as_mut()
-                && let Some(session) = link.session.as_mut()
-            {
+            if peer.addr != to {
+                continue;
+            }
+            let Some(link) = peer.link.as_mut() else {
+                continue;
+            };
+            if let Some(session) = link.session.as_mut() {
                 session.on_too_big(bytes, &mut link.outgoing, &mut self.hub, now_ns);
                 self.enqueue(index);
+            } else {
+                self.shrink_attempt(index, bytes, now_ns);
             }
         }
     }
 
     /// The network hints that this address can't be reached (ICMP). Never a verdict: a peer with a
     /// connection is asked at once for a sign of life.
-    pub fn handle_unreachable_hint(&mut self, to: SocketAddr) {
+    pub fn handle_unreachable_hint(&mut self, now_ns: u64, to: SocketAddr) {
+        let now_ns = self.clock.lived(now_ns);
         for index in self.peers.indices() {
             let peer = &mut self.peers[index];
             if peer.addr == to
                 && let Some(session) = peer.session_mut()
             {
-                session.ping();
+                session.on_unreachable_hint(now_ns);
                 self.enqueue(index);
             }
         }

@@ -113,6 +113,8 @@ pub enum Frame<'a> {
     Ping,
     /// The connection ends; nothing more is sent or accepted.
     Close(CloseReason),
+    /// A frame of a newer version: skipped, but it calls for an acknowledgement like others.
+    Unknown(u8),
     /// Packet numbers below this one are settled: missing ones never come (U5).
     Floor(u64),
 }
@@ -136,7 +138,7 @@ impl Frame<'_> {
                 Frame::Ack(ack) => 24 + 8 * ack.ranges.len(),
                 Frame::Grant(_) => 12,
                 Frame::LogLimit(_) | Frame::Blocked(_) | Frame::Floor(_) => 8,
-                Frame::Ping => 0,
+                Frame::Ping | Frame::Unknown(_) => 0,
                 Frame::Close(_) => 4,
             }
     }
@@ -181,6 +183,7 @@ impl Frame<'_> {
                 out.u64(*limit);
             }
             Frame::Ping => head(PING),
+            Frame::Unknown(kind) => head(*kind),
             Frame::Close(reason) => {
                 head(CLOSE);
                 out.u32(u32::from(reason.code()));
@@ -249,37 +252,35 @@ impl<'a> Frames<'a> {
 
     #[inline]
     fn read(&mut self) -> Result<Option<Frame<'a>>, Malformed> {
-        loop {
-            if self.0.is_empty() || self.0.0[0] == PADDING {
-                return Ok(None);
-            }
-            let head = self.0.u32()?;
-            let mut body = Reader(self.0.take((head >> 16) as usize)?);
-            let frame = match head as u8 {
-                ENTRIES => {
-                    let (first_id, count) = (body.u32()?, body.u32()? as u16);
-                    let log = body.0;
-                    Frame::Entries(Entries {
-                        first_id,
-                        count,
-                        log,
-                    })
-                }
-                FRAGMENT => Frame::Fragment(read_fragment(body)?),
-                ACK => Frame::Ack(read_ack(body)?),
-                GRANT => Frame::Grant(Grant {
-                    id: body.u32()?,
-                    upto: body.u64()?,
-                }),
-                LOG_LIMIT => Frame::LogLimit(body.u64()?),
-                BLOCKED => Frame::Blocked(body.u64()?),
-                PING => Frame::Ping,
-                CLOSE => Frame::Close(CloseReason::from_code(body.u32()? as u8)),
-                FLOOR => Frame::Floor(body.u64()?),
-                _ => continue,
-            };
-            return Ok(Some(frame));
+        if self.0.is_empty() || self.0.0[0] == PADDING {
+            return Ok(None);
         }
+        let head = self.0.u32()?;
+        let mut body = Reader(self.0.take((head >> 16) as usize)?);
+        let frame = match head as u8 {
+            ENTRIES => {
+                let (first_id, count) = (body.u32()?, body.u32()? as u16);
+                let log = body.0;
+                Frame::Entries(Entries {
+                    first_id,
+                    count,
+                    log,
+                })
+            }
+            FRAGMENT => Frame::Fragment(read_fragment(body)?),
+            ACK => Frame::Ack(read_ack(body)?),
+            GRANT => Frame::Grant(Grant {
+                id: body.u32()?,
+                upto: body.u64()?,
+            }),
+            LOG_LIMIT => Frame::LogLimit(body.u64()?),
+            BLOCKED => Frame::Blocked(body.u64()?),
+            PING => Frame::Ping,
+            CLOSE => Frame::Close(CloseReason::from_code(body.u32()?.min(255) as u8)),
+            FLOOR => Frame::Floor(body.u64()?),
+            kind => Frame::Unknown(kind),
+        };
+        Ok(Some(frame))
     }
 }
 

@@ -125,6 +125,8 @@ pub enum RejectReason {
     WrongPeer,
     /// Too many peers already.
     Full,
+    /// Both are plain, with different checksums.
+    Checksum,
     /// A reason that this version doesn't know.
     Other(u8),
 }
@@ -161,6 +163,7 @@ impl Reject {
             RejectReason::Key => 3,
             RejectReason::WrongPeer => 4,
             RejectReason::Full => 5,
+            RejectReason::Checksum => 6,
             RejectReason::Other(code) => code,
         };
         let (oldest, newest) = self.versions;
@@ -176,6 +179,7 @@ impl Reject {
             3 => RejectReason::Key,
             4 => RejectReason::WrongPeer,
             5 => RejectReason::Full,
+            6 => RejectReason::Checksum,
             code => RejectReason::Other(code),
         };
         Ok(Reject {
