@@ -84,6 +84,7 @@ pub fn again(parsed: &Frame<'_>, out: &mut Vec<u8>) {
             };
             (8, Fields::default().u32(code))
         }
+        Frame::Unknown(kind) => (*kind, Fields::default()),
         Frame::Floor(floor) => (9, Fields::default().u64(*floor)),
     };
     frame(kind, &body.0, out);

@@ -209,7 +209,9 @@ impl Scene {
                 let len = script.number(1_400) as usize;
                 self.victim.handle_too_big(self.now_ns, address(FOE), len);
             }
-            249 => self.victim.handle_unreachable_hint(address(FOE)),
+            249 => self
+                .victim
+                .handle_unreachable_hint(self.now_ns, address(FOE)),
             _ => drop((self.victim.stats(), self.victim.peer_stats(to))),
         }
         let mut out = Vec::new();

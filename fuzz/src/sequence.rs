@@ -105,7 +105,9 @@ impl Scene {
             }
             107 => {
                 let to = address(1 - side as u32);
-                self.sides[side].node.handle_unreachable_hint(to);
+                self.sides[side]
+                    .node
+                    .handle_unreachable_hint(self.now_ns, to);
             }
             108 if script.below(4) == 0 => self.restart(side),
             109 if script.below(8) == 0 => {

@@ -534,8 +534,9 @@ impl Node {
     #[cold]
     fn drop_stale_timers(&mut self) {
         let peers = &self.peers;
-        self.timers
-            .retain(|&Reverse((at, index))| peers[index].timer_at_ns == at);
+        self.timers.retain(|&Reverse((at, index))| {
+            index == HALF_OPEN_TIMER || peers[index].timer_at_ns == at
+        });
     }
 
     /// Shares the socket's buffer out over the peers that send (U9).
