@@ -24,10 +24,10 @@ fn run(shared: &Shared) {
     let mut calls_seen = None;
     loop {
         // A call since the last look: the program needs no help.
-        let calls = Some(shared.calls());
-        if std::mem::replace(&mut calls_seen, calls) != calls {
+        let calls = shared.calls();
+        if calls_seen.replace(calls) != Some(calls) {
             thread::park_timeout(AWAY);
-            if shared.calls() != calls.unwrap_or_default() {
+            if shared.calls() != calls {
                 continue;
             }
         }

@@ -224,14 +224,12 @@ impl Incoming {
         if first == self.next_id && self.deliver_unread(frame, inbox)? {
             return Ok(());
         }
-        let mut id = first;
-        for entry in frame.iter() {
+        for (id, entry) in (first..).zip(frame.iter()) {
             let entry = entry?;
             if id == self.next_id {
                 self.next_id += 1;
                 self.on_entry(id, &entry, inbox)?;
             }
-            id += 1;
         }
         if self.log.is_short() {
             self.log.grow(inbox.mailbox);

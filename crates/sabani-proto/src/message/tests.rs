@@ -105,8 +105,8 @@ impl Pipe {
             source: SOURCE,
             link: LINK,
         };
-        match frame {
-            &Carried::Entries(first_id, count, ref log) => {
+        match *frame {
+            Carried::Entries(first_id, count, ref log) => {
                 let frame = Entries {
                     first_id,
                     count,
@@ -114,7 +114,7 @@ impl Pipe {
                 };
                 self.incoming.on_entries(&frame, &mut inbox)
             }
-            &Carried::Fragment(id, total, offset, ref data) => {
+            Carried::Fragment(id, total, offset, ref data) => {
                 let fragment = Fragment {
                     id,
                     total,

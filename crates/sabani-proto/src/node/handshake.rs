@@ -255,14 +255,15 @@ impl Node {
             return Ok(());
         }
         let opened = Responder::open(&self.hub.config.mode, PROLOGUE, init.message);
-        let (hello, responder) = match opened {
-            Ok((payload, responder)) => match Hello::decode(&payload) {
-                Ok(hello) => (hello, responder),
-                Err(_) => return Ok(self.dropped.malformed += 1),
-            },
+        let decoded = match opened {
+            Ok((payload, responder)) => Hello::decode(&payload).ok().zip(Some(responder)),
             Err(HandshakeError::WrongKey) => return Err(RejectReason::Key),
             Err(HandshakeError::ChecksumMismatch { .. }) => return Err(RejectReason::Checksum),
-            Err(_) => return Ok(self.dropped.malformed += 1),
+            Err(_) => None,
+        };
+        let Some((hello, responder)) = decoded else {
+            self.dropped.malformed += 1;
+            return Ok(());
         };
         if hello.receiver != self.id() || hello.sender == self.id() {
             return Err(RejectReason::WrongPeer);
