@@ -2,10 +2,11 @@
 //!
 //! [`protocol`] says what the two tell each other. On the sending side, [`sender`] starts threads,
 //! [`walk`] finds files, [`upload`] sends one, [`link`] holds the connection. On the receiving
-//! side, [`receiver`] hands messages to threads, [`worker`] is such a thread, [`incoming`] takes one
-//! file, [`lease`] keeps two senders from the same one, and [`store`] is the folder, from which
+//! side, [`receiver`] is the program, [`desk`] gives each sender a thread that listens, and hands
+//! what it says to those that write, [`worker`] is one of these, [`incoming`] takes one file, [`lease`] keeps two senders from the same one, and [`store`] is the folder, from which
 //! nothing escapes.
 
+mod desk;
 mod incoming;
 mod interrupt;
 mod lease;

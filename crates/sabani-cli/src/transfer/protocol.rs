@@ -38,6 +38,8 @@ pub const VERSION: u16 = 1;
 pub const RECEIVER: PeerId = PeerId(0);
 /// Tag of a sender's messages that carry no bytes of a file.
 pub const TAG_REQUEST: u64 = 1;
+/// Tag of [`Ask::Hello`]: what a receiver takes from senders that it does not know.
+pub const TAG_HELLO: u64 = 4;
 /// Tag of a sender's messages that carry bytes of a file.
 pub const TAG_CONTENT: u64 = 2;
 /// Tag of a receiver's messages.
@@ -184,6 +186,8 @@ pub enum Reply {
     Mismatch,
     /// Somebody else is sending this file now.
     Busy,
+    /// The receiver knows nothing of the attempt: begin anew.
+    Forgotten,
     /// It can't be done; why.
     Refused(String),
 }
@@ -205,6 +209,7 @@ impl Request {
     pub fn tag(&self) -> u64 {
         match self.ask {
             Ask::Put { .. } | Ask::Data { .. } => TAG_CONTENT,
+            Ask::Hello { .. } => TAG_HELLO,
             _ => TAG_REQUEST,
         }
     }

@@ -1,31 +1,25 @@
-//! `sabani receive`: one thread takes messages and hands them to workers, each job always to the
-//! same one, so that waiting for the disk holds up nobody else.
+//! `sabani receive`: takes part in conversations until it is stopped.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::thread;
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use sabani::{Event, Match, Message, Node};
+use sabani::Node;
 
+use super::desk::Desk;
 use super::lease::Leases;
 use super::progress::Progress;
-use super::protocol::{RECEIVER, Request, Totals};
+use super::protocol::{RECEIVER, Totals};
 use super::store::Store;
-use super::worker::{Shared, Task, Worker};
+use super::worker::Shared;
 use super::{DEAD_AFTER, DEFAULT_PORT, interrupt};
 use crate::exit::Interrupted;
 use crate::key::SealArgs;
 
-/// Threads that write: several, because each waits for the disk at the end of each file.
-const WORKERS: usize = 8;
-/// Messages that wait for a worker before the others must wait as well.
-const QUEUE: usize = 64;
 /// How long the last answers may take to arrive.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -81,7 +75,7 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
 }
 
 fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()> {
-    let workers = start_workers(shared)?;
+    let desk = Desk::open(shared)?;
     loop {
         if interrupt::requested() {
             return Err(Interrupted(
@@ -91,12 +85,7 @@ fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()
             )
             .into());
         }
-        let message = shared.node.recv_timeout(Match::any(), interrupt::TICK)?;
-        // What ended before the message came must be told to the workers before it.
-        pass_events(shared, &workers)?;
-        if let Some(message) = message {
-            pass(message, &workers)?;
-        }
+        desk.welcome()?;
         for totals in ends.try_iter() {
             report(shared, &totals);
             match totals.failed {
@@ -106,55 +95,6 @@ fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()
             }
         }
     }
-}
-
-/// The threads end with the process: what they leave behind is good at any time.
-fn start_workers(shared: &Arc<Shared>) -> Result<Vec<SyncSender<Task>>> {
-    let start = |index| {
-        let (sender, tasks) = mpsc::sync_channel(QUEUE);
-        let shared = shared.clone();
-        thread::Builder::new()
-            .name(format!("writer {index}"))
-            .spawn(move || Worker::new(&shared).run(tasks))
-            .context("starting a thread")?;
-        Ok(sender)
-    };
-    (0..WORKERS).map(start).collect()
-}
-
-fn pass_events(shared: &Shared, workers: &[SyncSender<Task>]) -> Result<()> {
-    while let Some(event) = shared.node.next_event() {
-        let Event::Lost { peer, why, .. } = event else {
-            continue;
-        };
-        if why != sabani::PeerLost::Closed {
-            shared
-                .progress
-                .note(format_args!("a sender is gone: {why}"));
-        }
-        for worker in workers {
-            worker
-                .send(Task::Lost(peer))
-                .context("a writer has ended")?;
-        }
-    }
-    Ok(())
-}
-
-fn pass(message: Message, workers: &[SyncSender<Task>]) -> Result<()> {
-    let Ok((request, _)) = Request::decode(message.body()) else {
-        return Ok(());
-    };
-    let worker = &workers[place(&(message.source, request.job))];
-    worker
-        .send(Task::Request(message))
-        .context("a writer has ended")
-}
-
-fn place(job: &impl Hash) -> usize {
-    let mut hasher = DefaultHasher::new();
-    job.hash(&mut hasher);
-    (hasher.finish() % WORKERS as u64) as usize
 }
 
 fn report(shared: &Shared, totals: &Totals) {

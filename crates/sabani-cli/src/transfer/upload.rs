@@ -264,6 +264,7 @@ fn done(reply: Reply) -> Result<bool, Setback> {
 fn unexpected(reply: Reply) -> Setback {
     match reply {
         Reply::Busy => Setback::Busy,
+        Reply::Forgotten => Setback::Link(Trouble::Lost),
         Reply::Mismatch => Setback::Changed,
         Reply::Refused(why) => Setback::File(format!("the receiver: {why}")),
         _ => Setback::File("the receiver gave an answer that makes no sense".into()),

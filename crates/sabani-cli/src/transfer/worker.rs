@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use sabani::{Message, Node, PeerId};
 
 use super::incoming::{self, Incoming};
-use super::lease::Leases;
+use super::lease::{Leases, Owner};
 use super::path::{BadPath, RelativePath};
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, FileInfo, Hash, Reply, Request, TAG_ANSWER, Totals, VERSION};
@@ -38,7 +38,7 @@ pub enum Task {
 /// A worker and the files it works on.
 pub struct Worker<'a> {
     shared: &'a Shared,
-    jobs: HashMap<(PeerId, u32), Job>,
+    jobs: HashMap<Owner, Job>,
 }
 
 struct Job {
@@ -66,7 +66,7 @@ impl<'a> Worker<'a> {
     }
 
     fn forget(&mut self, peer: PeerId) {
-        let gone = |&(owner, _): &(PeerId, u32), _: &mut Job| owner == peer;
+        let gone = |&(owner, _): &Owner, _: &mut Job| owner == peer;
         for (_, job) in self.jobs.extract_if(gone) {
             self.shared.leases.release(job.file.path());
         }
@@ -99,7 +99,7 @@ impl<'a> Worker<'a> {
             Ask::Hello { version } => Ok(Some(greet(version))),
             Ask::Offer(info) => self.offer(owner, attempt, info).map(Some),
             Ask::Data { offset } => self.data(owner, attempt, offset, content),
-            Ask::Finish { hash } => self.finish(owner, attempt, &hash),
+            Ask::Finish { hash } => self.finish(owner, attempt, &hash).map(Some),
             Ask::Put { file, hash } => self.put(owner, &file, &hash, content).map(Some),
             Ask::Link { path, target } => self.link(&path, &target).map(Some),
             Ask::Folder { path, meta } => parse(&path)
@@ -113,13 +113,13 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn drop_job(&mut self, owner: (PeerId, u32)) {
+    fn drop_job(&mut self, owner: Owner) {
         if let Some(job) = self.jobs.remove(&owner) {
             self.shared.leases.release(job.file.path());
         }
     }
 
-    fn offer(&mut self, owner: (PeerId, u32), attempt: u64, info: FileInfo) -> io::Result<Reply> {
+    fn offer(&mut self, owner: Owner, attempt: u64, info: FileInfo) -> io::Result<Reply> {
         self.drop_job(owner);
         let path = parse(&info.path)?;
         if !self.shared.leases.take(&path, owner) {
@@ -138,8 +138,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// What belongs to no job is left over from an attempt that failed, and the sender knows.
-    fn job(&mut self, owner: (PeerId, u32), attempt: u64) -> Option<&mut Job> {
+    fn job(&mut self, owner: Owner, attempt: u64) -> Option<&mut Job> {
         self.jobs
             .get_mut(&owner)
             .filter(|job| job.attempt == attempt)
@@ -147,42 +146,35 @@ impl<'a> Worker<'a> {
 
     fn data(
         &mut self,
-        owner: (PeerId, u32),
+        owner: Owner,
         attempt: u64,
         offset: u64,
         content: &[u8],
     ) -> io::Result<Option<Reply>> {
         let shared = self.shared;
         let Some(job) = self.job(owner, attempt) else {
-            return Ok(None);
+            return Ok(Some(Reply::Forgotten));
         };
         let reply = job.file.write(&shared.store, offset, content)?;
         shared.progress.moved(content.len() as u64);
         Ok(reply)
     }
 
-    fn finish(
-        &mut self,
-        owner: (PeerId, u32),
-        attempt: u64,
-        hash: &Hash,
-    ) -> io::Result<Option<Reply>> {
-        if self.job(owner, attempt).is_none() {
-            return Ok(None);
-        }
-        let Some(job) = self.jobs.remove(&owner) else {
-            return Ok(None);
+    fn finish(&mut self, owner: Owner, attempt: u64, hash: &Hash) -> io::Result<Reply> {
+        let of_attempt = |(_, job): &(Owner, Job)| job.attempt == attempt;
+        let Some((_, job)) = self.jobs.remove_entry(&owner).filter(of_attempt) else {
+            return Ok(Reply::Forgotten);
         };
         let path = job.file.path().clone();
         let reply = job.file.finish(&self.shared.store, hash);
         self.shared.leases.release(&path);
         self.count(&reply);
-        reply.map(Some)
+        reply
     }
 
     fn put(
         &mut self,
-        owner: (PeerId, u32),
+        owner: Owner,
         info: &FileInfo,
         hash: &Hash,
         content: &[u8],

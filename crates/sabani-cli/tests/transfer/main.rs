@@ -1,0 +1,175 @@
+//! `sabani send` and `sabani receive` as their users run them: real processes, over loopback.
+
+mod forged;
+mod long;
+mod programs;
+mod resume;
+mod tree;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use programs::{Place, sabani};
+
+#[test]
+fn a_source_tree_arrives_as_it_was() {
+    let place = Place::new();
+    tree::of_sources(&place.source());
+    let receiver = place.receive();
+    let sent = place.send(&receiver, &[]);
+    sent.assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+    // Once more: everything is there, nothing moves.
+    let again = place.send(&receiver, &["--jobs", "3"]);
+    again.assert_success();
+    assert!(again.said.contains("0 B moved"), "{}", again.said);
+}
+
+#[test]
+fn odd_names_modes_links_and_empty_things_arrive() {
+    let place = Place::new();
+    tree::of_oddities(&place.source());
+    let receiver = place.receive();
+    place.send(&receiver, &[]).assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+}
+
+#[test]
+fn links_that_lead_out_and_pipes_are_skipped_with_a_note() {
+    let place = Place::new();
+    fs::create_dir_all(place.source().join("a")).unwrap();
+    symlink("/etc/passwd", place.source().join("a/absolute")).unwrap();
+    symlink("../../../up", place.source().join("a/up")).unwrap();
+    symlink("x/../../../up", place.source().join("a/around")).unwrap();
+    let pipe = place.source().join("pipe");
+    assert!(programs::run("mkfifo", &[pipe.as_os_str()]));
+    let receiver = place.receive();
+    let sent = place.send(&receiver, &[]);
+    sent.assert_success();
+    assert_eq!(sent.said.matches("skipped").count(), 4, "{}", sent.said);
+    assert_eq!(fs::read_dir(place.arrived().join("a")).unwrap().count(), 0);
+}
+
+#[test]
+fn one_file_that_cannot_be_written_does_not_hold_up_the_others() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    fs::write(place.source().join("good"), "good").unwrap();
+    fs::write(place.source().join("bad"), "bad").unwrap();
+    fs::create_dir_all(place.arrived().join("bad/in the way")).unwrap();
+    let receiver = place.receive();
+    let sent = place.send(&receiver, &[]);
+    assert_eq!(sent.code, Some(1), "{}", sent.said);
+    assert!(
+        sent.said.contains("source/bad: the receiver: "),
+        "{}",
+        sent.said
+    );
+    assert_eq!(fs::read(place.arrived().join("good")).unwrap(), b"good");
+}
+
+#[test]
+fn a_link_in_the_receivers_folder_is_not_followed() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    fs::write(place.source().join("file"), "content").unwrap();
+    let outside = place.path("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::create_dir(place.target()).unwrap();
+    symlink(&outside, place.arrived()).unwrap();
+    let receiver = place.receive();
+    let sent = place.send(&receiver, &[]);
+    assert_eq!(sent.code, Some(1), "{}", sent.said);
+    assert!(sent.said.contains("symbolic link"), "{}", sent.said);
+    assert_eq!(fs::read_dir(outside).unwrap().count(), 0);
+}
+
+#[test]
+fn a_newer_file_replaces_an_older_one() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    let receiver = place.receive();
+    for content in ["old", "newer", "new"] {
+        fs::write(place.source().join("file"), content).unwrap();
+        place.send(&receiver, &[]).assert_success();
+        let arrived = fs::read_to_string(place.arrived().join("file")).unwrap();
+        assert_eq!(arrived, content);
+    }
+}
+
+#[test]
+fn two_senders_of_the_same_file_both_succeed() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    tree::random_file(&place.source().join("big"), 24 << 20);
+    let receiver = place.receive();
+    let first = place.start_send(&receiver, &[]);
+    let second = place.start_send(&receiver, &[]);
+    first.end().assert_success();
+    second.end().assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+}
+
+#[test]
+fn without_a_key_the_way_to_one_is_told() {
+    let place = Place::new();
+    for arguments in [&["receive", "in"][..], &["send", ".", "--to", "127.0.0.1"]] {
+        let refused = sabani(arguments)
+            .env_remove("SABANI_JOB_KEY_FILE")
+            .output()
+            .unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("`sabani key job.key`"), "{said}");
+    }
+    let key = place.path("new.key");
+    let make = || sabani(&["key"]).arg(&key).output().unwrap().status.code();
+    assert_eq!(make(), Some(0));
+    assert_eq!(
+        fs::metadata(&key).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(make(), Some(1), "a key is never overwritten");
+}
+
+#[test]
+fn another_key_is_refused_and_said() {
+    let place = Place::new();
+    tree::of_oddities(&place.source());
+    let receiver = place.receive();
+    let other = place.path("other.key");
+    assert!(sabani(&["key"]).arg(&other).output().unwrap().status.success());
+    let sent = place.send(&receiver, &["--key", other.to_str().unwrap()]);
+    assert_eq!(sent.code, Some(1), "{}", sent.said);
+    assert!(
+        sent.said.contains("the peer has another job key"),
+        "{}",
+        sent.said
+    );
+    let plain = place.send(&receiver, &["--plain"]);
+    assert_eq!(plain.code, Some(1), "{}", plain.said);
+    assert!(
+        plain.said.contains("give this node the job key"),
+        "{}",
+        plain.said
+    );
+}
+
+#[test]
+fn nobody_there_is_said() {
+    let place = Place::new();
+    tree::of_oddities(&place.source());
+    let sent = place.send_to("127.0.0.1:9", &[]);
+    assert_eq!(sent.code, Some(1));
+    assert!(sent.said.contains("is the peer running"), "{}", sent.said);
+}
+
+#[test]
+fn once_ends_after_the_first_sender() {
+    let place = Place::new();
+    tree::of_oddities(&place.source());
+    let receiver = place.receive_with("127.0.0.1:0", &["--once", "--plain"]);
+    place.send(&receiver, &["--plain"]).assert_success();
+    receiver.end().assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+}

@@ -1,0 +1,133 @@
+//! Breaks of every kind: what has arrived is not sent again.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::programs::{Ended, Place, assert_never_half, until};
+use super::tree;
+
+const SIZE: u64 = 64 << 20;
+/// A break comes when this much has arrived.
+const BREAK_AT: u64 = 16 << 20;
+
+fn place_with_a_large_file() -> Place {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    tree::random_file(&place.source().join("large"), SIZE);
+    fs::write(place.source().join("small"), "small").unwrap();
+    place
+}
+
+/// The MiB that the summary of a sender says it moved.
+fn moved_mib(ended: &Ended) -> f64 {
+    let (before, _) = ended.said.split_once(" MiB moved").expect("a summary");
+    before.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn assert_went_on(ended: &Ended) {
+    ended.assert_success();
+    let limit = (SIZE - BREAK_AT) as f64 / (1 << 20) as f64 + 1.0;
+    assert!(moved_mib(ended) <= limit, "{}", ended.said);
+}
+
+#[test]
+fn a_receiver_that_is_killed_goes_on_when_it_is_back() {
+    let place = place_with_a_large_file();
+    let never_half = assert_never_half(&place.arrived().join("large"), SIZE);
+    let receiver = place.receive();
+    let addr = receiver.addr.clone();
+    let sender = place.start_send(&receiver, &[]);
+    until("some has arrived", || place.partial() > BREAK_AT);
+    receiver.signal(Signal::KILL);
+    assert_eq!(receiver.end().code, None);
+    assert!(place.partial() < SIZE);
+    let _receiver = place.receive_with(&addr, &[]);
+    sender.end().assert_success();
+    never_half();
+    tree::assert_same(&place.source(), &place.arrived());
+}
+
+#[test]
+fn a_receiver_that_is_interrupted_goes_on_when_it_is_back() {
+    let place = place_with_a_large_file();
+    let receiver = place.receive();
+    let addr = receiver.addr.clone();
+    let sender = place.start_send(&receiver, &[]);
+    until("some has arrived", || place.partial() > BREAK_AT);
+    receiver.signal(Signal::INT);
+    let ended = receiver.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.said);
+    assert!(ended.said.contains("start it again"), "{}", ended.said);
+    let _receiver = place.receive_with(&addr, &[]);
+    sender.end().assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+}
+
+#[test]
+fn a_sender_that_is_killed_goes_on_when_it_is_started_again() {
+    let place = place_with_a_large_file();
+    let receiver = place.receive();
+    let sender = place.start_send(&receiver, &[]);
+    until("some has arrived", || place.partial() > BREAK_AT);
+    sender.signal(Signal::KILL);
+    assert_eq!(sender.end().code, None);
+    assert_went_on(&place.send(&receiver, &[]));
+    tree::assert_same(&place.source(), &place.arrived());
+}
+
+#[test]
+fn a_sender_that_is_interrupted_goes_on_when_it_is_started_again() {
+    let place = place_with_a_large_file();
+    let receiver = place.receive();
+    let sender = place.start_send(&receiver, &[]);
+    until("some has arrived", || place.partial() > BREAK_AT);
+    sender.signal(Signal::INT);
+    let ended = sender.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.said);
+    assert!(
+        ended.said.contains("give the same command again"),
+        "{}",
+        ended.said
+    );
+    assert_went_on(&place.send(&receiver, &[]));
+    tree::assert_same(&place.source(), &place.arrived());
+}
+
+#[test]
+fn a_partial_file_with_other_content_begins_anew() {
+    let place = place_with_a_large_file();
+    let receiver = place.receive();
+    let sender = place.start_send(&receiver, &[]);
+    until("some has arrived", || place.partial() > BREAK_AT);
+    sender.signal(Signal::INT);
+    sender.end();
+    let partial = place
+        .target()
+        .join(".sabani-partial")
+        .read_dir()
+        .unwrap()
+        .next();
+    let partial = partial.unwrap().unwrap().path();
+    let mut content = fs::read(&partial).unwrap();
+    content[1_000_000] ^= 1;
+    fs::write(&partial, content).unwrap();
+    place.send(&receiver, &[]).assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+}
+
+#[test]
+fn a_sender_gives_up_after_its_patience_and_says_how_to_go_on() {
+    let place = place_with_a_large_file();
+    let receiver = place.receive();
+    let sender = place.start_send(&receiver, &["--patience", "1"]);
+    until("some has arrived", || place.partial() > BREAK_AT);
+    receiver.signal(Signal::KILL);
+    let ended = sender.end();
+    assert_eq!(ended.code, Some(1), "{}", ended.said);
+    assert!(
+        ended.said.contains("the same command goes on"),
+        "{}",
+        ended.said
+    );
+}
