@@ -354,14 +354,26 @@ impl Node {
             reply,
             expires_ns: now_ns + HALF_OPEN_NS,
         };
-        self.timers
-            .push(Reverse((half.expires_ns, HALF_OPEN_TIMER)));
+        if self.peers.half_open() == 0 {
+            self.timers
+                .push(Reverse((half.expires_ns, HALF_OPEN_TIMER)));
+        }
         self.peers.set_half_open(local, half);
+    }
+
+    /// One timer serves all handshakes that others have begun.
+    pub(super) fn on_half_open_timer(&mut self, now_ns: u64) {
+        self.expire_half_open(now_ns);
+        let next = self.peers.half_opens().map(|(_, half)| half.expires_ns);
+        if let Some(at) = next.min() {
+            self.timers
+                .push(Reverse((at.max(now_ns + 1), HALF_OPEN_TIMER)));
+        }
     }
 
     /// Drops handshakes that others have begun and not finished in time, and the oldest if there
     /// are too many.
-    pub(super) fn expire_half_open(&mut self, now_ns: u64) {
+    fn expire_half_open(&mut self, now_ns: u64) {
         if self.peers.half_open() == 0 {
             return;
         }

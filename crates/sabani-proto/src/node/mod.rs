@@ -479,7 +479,7 @@ impl Node {
             }
             self.timers.pop();
             if index == HALF_OPEN_TIMER {
-                self.expire_half_open(now_ns);
+                self.on_half_open_timer(now_ns);
             } else if self.peers[index].timer_at_ns == at {
                 self.peers[index].timer_at_ns = u64::MAX;
                 self.on_timer(index, now_ns);
