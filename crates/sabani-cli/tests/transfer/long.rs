@@ -16,7 +16,7 @@ const SIZE: u64 = 2 << 30;
 const NEAR: &str = "sabani-long-a";
 const FAR: &str = "sabani-long-b";
 const LOSS: &str = "table inet loss { chain in { type filter hook input priority 0; \
-                    ip protocol udp numgen random mod 100 < 1 drop; } }";
+                    ip protocol udp numgen random mod 100 < 1 counter drop; }; }";
 
 /// Two namespaces with a wire between them; removed at the end.
 struct Wire;
@@ -30,6 +30,9 @@ impl Wire {
             format!("ip link add sabani-a netns {NEAR} type veth peer name sabani-b netns {FAR}"),
             format!("ip -n {NEAR} addr add 10.77.0.1/24 dev sabani-a"),
             format!("ip -n {FAR} addr add 10.77.0.2/24 dev sabani-b"),
+            // Trains are cut before the wire, so that single packets get lost.
+            format!("ip -n {NEAR} link set sabani-a gso_max_segs 1"),
+            format!("ip -n {FAR} link set sabani-b gso_max_segs 1"),
             format!("ip -n {NEAR} link set sabani-a up"),
             format!("ip -n {FAR} link set sabani-b up"),
         ] {
@@ -104,4 +107,5 @@ fn a_tree_and_two_gib_over_a_lossy_wire_with_a_break() {
     tree::assert_same(&place.source(), &place.arrived());
     println!("cut off after {broken:?} with {kept} bytes kept; all after {seconds:?}");
     println!("{}", sent.said);
+    assert!(shell(&format!("ip netns exec {FAR} nft list ruleset")));
 }

@@ -138,7 +138,14 @@ fn another_key_is_refused_and_said() {
     tree::of_oddities(&place.source());
     let receiver = place.receive();
     let other = place.path("other.key");
-    assert!(sabani(&["key"]).arg(&other).output().unwrap().status.success());
+    assert!(
+        sabani(&["key"])
+            .arg(&other)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     let sent = place.send(&receiver, &["--key", other.to_str().unwrap()]);
     assert_eq!(sent.code, Some(1), "{}", sent.said);
     assert!(
