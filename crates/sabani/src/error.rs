@@ -144,9 +144,9 @@ impl From<SendError> for Error {
 impl From<RecvError> for Error {
     fn from(error: RecvError) -> Self {
         match error {
-            RecvError::TooSmall { envelope, buffer } => Error::TooSmall {
+            RecvError::TooSmall { envelope, room, .. } => Error::TooSmall {
                 envelope,
-                room: buffer.len(),
+                room: room as usize,
             },
             RecvError::TooLarge { envelope, limit } => Error::TooLarge { envelope, limit },
             RecvError::PeerLost { peer, .. } => Error::PeerLost { peer, why: None },

@@ -12,7 +12,7 @@ use sabani_proto::{Outbound, SendError};
 use sabani_udp::{Capabilities, Counters as SocketCounters};
 
 use crate::engine::{HOLD_NS, TRAIN_BYTES};
-use crate::pending::PostedInto;
+use crate::pending::{PostedInto, copy_out};
 use crate::poll_fd::PollFd;
 use crate::shared::{Shared, State};
 use crate::{
@@ -254,6 +254,15 @@ impl Node {
             return Ok(Some(message));
         }
         let ticket = self.0.shared.lock()?.engine.node.post(wanted, None);
+        self.wait_received(ticket, timeout)
+    }
+
+    /// Waits for a receive that is posted, and withdraws it when the time is over.
+    fn wait_received(
+        &self,
+        ticket: sabani_proto::RecvTicket,
+        timeout: Duration,
+    ) -> Result<Option<Message>, Error> {
         let shared = &self.0.shared;
         let result = shared.wait_until(Some(timeout), |state| {
             state.engine.node.take_received(ticket)
@@ -317,8 +326,14 @@ impl Node {
     /// [`Error::TooSmall`] if the message does not fit; it stays receivable. Those of
     /// [`Node::recv`].
     pub fn recv_into(&self, wanted: Match, buffer: &mut [u8]) -> Result<Envelope, Error> {
-        let message = self.recv(wanted)?;
-        self.0.copy_out(message, buffer)
+        let max = buffer.len() as u64;
+        loop {
+            let ticket = self.0.shared.lock()?.engine.node.post_within(wanted, max);
+            if let Some(message) = self.wait_received(ticket, BACKLOG_EVERY)? {
+                return Ok(copy_out(&message, buffer));
+            }
+            self.check_backlog(&wanted)?;
+        }
     }
 
     /// Posts a receive. With a buffer, the message goes straight into it, whatever its length up to
@@ -327,8 +342,15 @@ impl Node {
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].
     pub fn post(&self, wanted: Match, buffer: Option<Vec<u8>>) -> Result<Posted, Error> {
+        self.post_with(|node| node.post(wanted, buffer))
+    }
+
+    fn post_with(
+        &self,
+        post: impl FnOnce(&mut sabani_proto::Node) -> sabani_proto::RecvTicket,
+    ) -> Result<Posted, Error> {
         let mut state = self.0.shared.lock()?;
-        let ticket = state.engine.node.post(wanted, buffer);
+        let ticket = post(&mut state.engine.node);
         if state.engine.node.has_queued() {
             state.engine.clock();
             state.engine.transmit();
@@ -348,10 +370,9 @@ impl Node {
         wanted: Match,
         buffer: &'a mut [u8],
     ) -> Result<PostedInto<'a>, Error> {
-        Ok(PostedInto {
-            posted: self.post(wanted, None)?,
-            buffer,
-        })
+        let max = buffer.len() as u64;
+        let posted = self.post_with(|node| node.post_within(wanted, max))?;
+        Ok(PostedInto { posted, buffer })
     }
 
     /// Looks at the oldest message that matches without taking it (U8: `datagram_ready`); makes
@@ -489,27 +510,6 @@ impl Handle {
             helper: Mutex::new(Some(helper)),
             id,
             linger,
-        }
-    }
-
-    /// Copies a message into a borrowed buffer; one that does not fit can be received again.
-    pub fn copy_out(&self, message: Message, buffer: &mut [u8]) -> Result<Envelope, Error> {
-        let envelope = Envelope {
-            source: message.source,
-            tag: message.tag,
-            len: message.body().len() as u64,
-            complete: true,
-        };
-        match buffer.get_mut(..message.body().len()) {
-            Some(room) => {
-                room.copy_from_slice(message.body());
-                Ok(envelope)
-            }
-            None => {
-                let room = buffer.len();
-                self.shared.lock()?.engine.node.put_back(message);
-                Err(Error::TooSmall { envelope, room })
-            }
         }
     }
 

@@ -86,11 +86,8 @@ impl Drop for Posted {
         let Some(ticket) = self.ticket.take() else {
             return;
         };
-        if let Ok(mut state) = self.handle.shared.lock()
-            && let (Some(Ok(message)), _) = state.engine.node.cancel(ticket)
-        {
-            // It was never seen: the next receive gets it.
-            state.engine.node.put_back(message);
+        if let Ok(mut state) = self.handle.shared.lock() {
+            state.engine.node.abandon(ticket);
         }
     }
 }
@@ -112,8 +109,19 @@ impl PostedInto<'_> {
         let Some(message) = self.posted.wait(timeout)? else {
             return Ok(None);
         };
-        let handle = &self.posted.handle;
-        handle.copy_out(message, self.buffer).map(Some)
+        Ok(Some(copy_out(&message, self.buffer)))
+    }
+}
+
+/// Copies a message that is known to fit.
+pub(crate) fn copy_out(message: &Message, buffer: &mut [u8]) -> Envelope {
+    let len = message.body().len();
+    buffer[..len].copy_from_slice(message.body());
+    Envelope {
+        source: message.source,
+        tag: message.tag,
+        len: len as u64,
+        complete: true,
     }
 }
 

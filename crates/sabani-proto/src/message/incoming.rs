@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::mailbox::Charge;
+use super::mailbox::{Charge, Pending};
 use super::matching::ArrivedKey;
 use super::{
     Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, RecvTicket, Spans, charge_if_inline, expand_id,
@@ -334,11 +334,11 @@ impl Incoming {
         match inbox.mailbox.arrive(inbox.source, entry.tag, entry.len) {
             Some(ticket) => self.bind(id, ticket, inbox),
             None => {
-                let pending = Arrived::Pending {
+                let pending = Arrived::Pending(Pending {
                     len: entry.len,
                     link: inbox.link,
                     id,
-                };
+                });
                 let key = inbox.mailbox.keep(inbox.source, entry.tag, pending);
                 body.owner = Owner::Unmatched(key);
                 self.prefetch(at, inbox);
@@ -457,13 +457,16 @@ impl Incoming {
 
     /// The receive that waited for this body was withdrawn: the message stays, for another one.
     /// Gives back the buffer that the receive had brought, if that was being filled.
-    pub fn detach(&mut self, id: u64, inbox: &mut Inbox<'_>) -> Option<Vec<u8>> {
+    pub fn detach(&mut self, id: u64, stamp: u64, inbox: &mut Inbox<'_>) -> Option<Vec<u8>> {
         let at = self.body_at(id)?;
         let body = &mut self.bodies[at];
         body.owner = Owner::Parked;
-        inbox
-            .mailbox
-            .park(inbox.source, body.tag, inbox.link, id, body.total);
+        let pending = Pending {
+            link: inbox.link,
+            id,
+            len: body.total,
+        };
+        inbox.mailbox.park(stamp, inbox.source, body.tag, pending);
         if !body.has_room || body.buffer.is_pooled() {
             return None;
         }

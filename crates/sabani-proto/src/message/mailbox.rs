@@ -55,8 +55,10 @@ pub enum RecvError {
     TooSmall {
         /// What waits.
         envelope: Envelope,
-        /// The buffer, given back.
-        buffer: Vec<u8>,
+        /// Bytes that there was room for.
+        room: u64,
+        /// The buffer, given back, if one was handed over.
+        buffer: Option<Vec<u8>>,
     },
     /// The matching message is longer than the node may allocate for one. It stays where it is:
     /// hand over a buffer for it, or raise the limit.
@@ -78,14 +80,11 @@ pub enum RecvError {
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RecvError::TooSmall { envelope, buffer } => write!(
+            RecvError::TooSmall { envelope, room, .. } => write!(
                 f,
-                "the message from peer {} with tag {} has {} bytes, the buffer has room for {}: \
-                 receive it into a larger one",
-                envelope.source,
-                envelope.tag,
-                envelope.len,
-                buffer.len()
+                "the message from peer {} with tag {} has {} bytes, the buffer has room for \
+                 {room}: receive it into a larger one",
+                envelope.source, envelope.tag, envelope.len
             ),
             RecvError::TooLarge { envelope, limit } => write!(
                 f,
@@ -131,7 +130,15 @@ pub(crate) enum Arrived {
         charge: Charge,
     },
     /// Its body is still coming, or has not been granted.
-    Pending { len: u64, link: LinkRef, id: u64 },
+    Pending(Pending),
+}
+
+/// A message whose body is not here yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub link: LinkRef,
+    pub id: u64,
+    pub len: u64,
 }
 
 /// What a message holds until the program has it.
@@ -172,16 +179,21 @@ enum Progress {
 
 #[derive(Debug)]
 struct Receive {
+    /// Longest message that fits.
+    max: u64,
+    /// Age of the message that it was given.
+    stamp: u64,
     buffer: Option<Vec<u8>>,
     progress: Progress,
 }
 
-/// A message that a withdrawn receive had already been given: older than all that match it.
+/// A message that a withdrawn receive had already been given.
 #[derive(Debug)]
 struct Parked {
+    /// Its age among the messages in the matcher.
+    stamp: u64,
     source: PeerId,
     tag: u64,
-    id: u64,
     arrived: Arrived,
 }
 
@@ -190,7 +202,7 @@ struct Parked {
 pub(crate) struct Mailbox {
     matcher: Matcher<Arrived, RecvTicket>,
     receives: Tickets<Receive>,
-    /// In order of message id for each source; empty nearly always.
+    /// By stamp; empty nearly always.
     parked: Vec<Parked>,
     /// Small messages, all younger than those in the matcher; empty while receives wait.
     unread: Unread,
@@ -243,7 +255,10 @@ impl Mailbox {
                 complete: false,
             };
             match misfit(receive, envelope, self.posted.limit) {
-                None => return Some(ticket),
+                None => {
+                    receive.stamp = self.matcher.pass();
+                    return Some(ticket);
+                }
                 Some(error) => {
                     self.ended += 1;
                     receive.progress = Progress::Done(Err(error));
@@ -343,7 +358,7 @@ impl Mailbox {
     /// A body that nobody has asked for yet is now complete.
     pub fn complete_arrived(&mut self, key: ArrivedKey, filled: Buffer, charge: Charge) {
         if let Some(arrived) = self.matcher.get_mut(key)
-            && let Arrived::Pending { link, .. } = *arrived
+            && let Arrived::Pending(Pending { link, .. }) = *arrived
         {
             *arrived = Arrived::Whole {
                 body: filled.into(),
@@ -354,9 +369,17 @@ impl Mailbox {
     }
 
     /// Posts a receive. The second value is what the message's connection must be told.
-    pub fn post(&mut self, wanted: Match, buffer: Option<Vec<u8>>) -> (RecvTicket, Option<Taken>) {
+    /// Longer messages than `max` don't fit; with a buffer, that is its length.
+    pub fn post(
+        &mut self,
+        wanted: Match,
+        buffer: Option<Vec<u8>>,
+        max: u64,
+    ) -> (RecvTicket, Option<Taken>) {
         let mut receive = Receive {
+            max: buffer.as_ref().map_or(max, |buffer| buffer.len() as u64),
             buffer,
+            stamp: 0,
             progress: Progress::New,
         };
         let Some(envelope) = self.peek(&wanted) else {
@@ -369,14 +392,15 @@ impl Mailbox {
             receive.progress = Progress::Done(Err(error));
             return (self.receives.insert(receive), None);
         }
-        let (source, tag, arrived) = self.take_first(&wanted).expect("just seen");
+        let (stamp, source, tag, arrived) = self.take_first(&wanted).expect("just seen");
+        receive.stamp = stamp;
         let ticket = self.receives.insert(receive);
         match arrived {
             Arrived::Whole { body, link, charge } => {
                 self.complete_whole(ticket, source, tag, body);
                 (ticket, Some(self.settle(link, charge)))
             }
-            Arrived::Pending { link, id, .. } => {
+            Arrived::Pending(Pending { link, id, .. }) => {
                 self.progress(ticket, Progress::Filling { link, id });
                 (ticket, Some(Taken::Bind { link, id, ticket }))
             }
@@ -421,10 +445,15 @@ impl Mailbox {
         std::mem::take(&mut self.posted_freed) && self.starved
     }
 
-    fn parked_at(&self, wanted: &Match) -> Option<usize> {
-        self.parked
+    /// The oldest parked message that matches, unless one in the matcher is older.
+    fn parked_at(&mut self, wanted: &Match) -> Option<usize> {
+        let at = self
+            .parked
             .iter()
-            .position(|parked| wanted.matches(parked.source, parked.tag))
+            .position(|parked| wanted.matches(parked.source, parked.tag))?;
+        let stamp = self.parked[at].stamp;
+        let older = self.matcher.stamp_of(wanted).is_some_and(|s| s < stamp);
+        (!older).then_some(at)
     }
 
     #[inline]
@@ -441,55 +470,53 @@ impl Mailbox {
         self.matcher.peek(wanted)
     }
 
+    /// The message that [`Mailbox::first`] shows, and its stamp.
     #[inline]
-    fn take_first(&mut self, wanted: &Match) -> Option<(PeerId, u64, Arrived)> {
+    fn take_first(&mut self, wanted: &Match) -> Option<(u64, PeerId, u64, Arrived)> {
         if !self.parked.is_empty()
             && let Some(at) = self.parked_at(wanted)
         {
             let parked = self.parked.remove(at);
-            return Some((parked.source, parked.tag, parked.arrived));
+            return Some((parked.stamp, parked.source, parked.tag, parked.arrived));
         }
-        self.matcher.take(wanted)
+        let stamp = self.matcher.stamp_of(wanted)?;
+        let (source, tag, arrived) = self.matcher.take(wanted)?;
+        Some((stamp, source, tag, arrived))
     }
 
-    /// Puts back a message whose receive was withdrawn while it was being filled.
-    pub fn park(&mut self, source: PeerId, tag: u64, link: LinkRef, id: u64, len: u64) {
-        let later = |parked: &Parked| parked.source == source && parked.id > id;
-        let at = self.parked.iter().position(later);
-        let at = at.unwrap_or(self.parked.len());
-        let arrived = Arrived::Pending { len, link, id };
+    /// Puts back a message whose receive was withdrawn, in the place that its stamp gives it.
+    fn park_at(&mut self, stamp: u64, source: PeerId, tag: u64, arrived: Arrived) {
+        let at = self.parked.partition_point(|parked| parked.stamp < stamp);
         self.parked.insert(
             at,
             Parked {
+                stamp,
                 source,
                 tag,
-                id,
                 arrived,
             },
         );
     }
 
-    /// Puts back a message that the program has taken.
-    pub fn put_back(&mut self, message: Message) {
+    /// Puts back a message whose receive was withdrawn while it was being filled.
+    pub fn park(&mut self, stamp: u64, source: PeerId, tag: u64, pending: Pending) {
+        self.park_at(stamp, source, tag, Arrived::Pending(pending));
+    }
+
+    /// Forgets a receive that nobody will look at again: a message that had come to it can be
+    /// received again.
+    pub fn abandon(&mut self, stamp: u64, message: Message) {
         let arrived = Arrived::Whole {
             body: message.body,
             link: LinkRef::SELF,
             charge: Charge::default(),
         };
-        self.parked.insert(
-            0,
-            Parked {
-                source: message.source,
-                tag: message.tag,
-                id: 0,
-                arrived,
-            },
-        );
+        self.park_at(stamp, message.source, message.tag, arrived);
     }
 
     /// A parked message's body is complete.
     pub fn complete_parked(&mut self, link: LinkRef, id: u64, filled: Buffer, charge: Charge) {
-        let pending = |parked: &&mut Parked| matches!(parked.arrived, Arrived::Pending { link: of, id: its, .. } if of == link && its == id);
+        let pending = |parked: &&mut Parked| matches!(parked.arrived, Arrived::Pending(pending) if pending.link == link && pending.id == id);
         if let Some(parked) = self.parked.iter_mut().find(pending) {
             parked.arrived = Arrived::Whole {
                 body: filled.into(),
@@ -518,10 +545,10 @@ impl Mailbox {
             return Some((message, taken));
         }
         let (_, _, arrived) = self.first(wanted)?;
-        if matches!(arrived, Arrived::Pending { .. }) {
+        if matches!(arrived, Arrived::Pending(_)) {
             return None;
         }
-        let (source, tag, arrived) = self.take_first(wanted)?;
+        let (_, source, tag, arrived) = self.take_first(wanted)?;
         let Arrived::Whole { body, link, charge } = arrived else {
             return None;
         };
@@ -532,7 +559,7 @@ impl Mailbox {
     /// The body that the oldest matching message still waits for, if it is not here yet.
     pub fn pending(&mut self, wanted: &Match) -> Option<(LinkRef, u64)> {
         match self.first(wanted)? {
-            (_, _, &Arrived::Pending { link, id, .. }) => Some((link, id)),
+            (_, _, Arrived::Pending(pending)) => Some((pending.link, pending.id)),
             _ => None,
         }
     }
@@ -542,7 +569,7 @@ impl Mailbox {
         let (source, tag, arrived) = self.first(wanted)?;
         let (len, complete) = match arrived {
             Arrived::Whole { body, .. } => (body.len() as u64, true),
-            Arrived::Pending { len, .. } => (*len, false),
+            Arrived::Pending(pending) => (pending.len, false),
         };
         Some(Envelope {
             source,
@@ -592,8 +619,12 @@ impl Mailbox {
                 link,
                 id,
                 buffer: receive.buffer,
+                stamp: receive.stamp,
             },
-            Progress::Done(result) => Cancelled::Done(result),
+            Progress::Done(result) => Cancelled::Done {
+                result,
+                stamp: receive.stamp,
+            },
         }
     }
 
@@ -615,7 +646,7 @@ impl Mailbox {
         });
         let mut kept = 0;
         let mut keep = |arrived: &mut Arrived| match arrived {
-            Arrived::Pending { link: of, .. } => *of != link,
+            Arrived::Pending(pending) => pending.link != link,
             Arrived::Whole {
                 charge, link: of, ..
             } => {
@@ -654,18 +685,23 @@ pub(crate) enum Cancelled {
         link: LinkRef,
         id: u64,
         buffer: Option<Vec<u8>>,
+        stamp: u64,
     },
-    Done(Result<Message, RecvError>),
+    Done {
+        result: Result<Message, RecvError>,
+        stamp: u64,
+    },
 }
 
 /// The error with which a receive must end, if the message does not fit into it.
 fn misfit(receive: &mut Receive, envelope: Envelope, limit: u64) -> Option<RecvError> {
-    match &receive.buffer {
-        Some(buffer) if envelope.len > buffer.len() as u64 => Some(RecvError::TooSmall {
+    if envelope.len > receive.max {
+        return Some(RecvError::TooSmall {
             envelope,
-            buffer: receive.buffer.take().unwrap_or_default(),
-        }),
-        None if envelope.len > limit => Some(RecvError::TooLarge { envelope, limit }),
-        _ => None,
+            room: receive.max,
+            buffer: receive.buffer.take(),
+        });
     }
+    let allocates = receive.buffer.is_none();
+    (allocates && envelope.len > limit).then_some(RecvError::TooLarge { envelope, limit })
 }

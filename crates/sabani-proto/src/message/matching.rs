@@ -240,6 +240,19 @@ impl<A, R> Matcher<A, R> {
         Some((message.source, message.tag, &message.payload))
     }
 
+    /// The age of the message that [`Matcher::peek`] shows: lower stamps are older.
+    #[inline]
+    pub fn stamp_of(&mut self, pattern: &Match) -> Option<u64> {
+        let slot = self.find_arrived(pattern)?;
+        Some(self.arrived.stamp(slot))
+    }
+
+    /// The stamp of a message that arrives now and is not kept.
+    #[inline]
+    pub fn pass(&mut self) -> u64 {
+        self.arrived.pass()
+    }
+
     /// The payload of a waiting message; `None` if it waits no more.
     #[inline]
     pub fn get_mut(&mut self, key: ArrivedKey) -> Option<&mut A> {

@@ -428,7 +428,9 @@ fn a_withdrawn_receive_leaves_its_message_to_another() {
     let mut pipe = Pipe::new(1 << 20);
     pipe.push(0, 10_000);
     pipe.push(1, 10);
-    let (ticket, _) = pipe.mailbox.post(Match::any(), Some(vec![9; 20_000]));
+    let (ticket, _) = pipe
+        .mailbox
+        .post(Match::any(), Some(vec![9; 20_000]), u64::MAX);
     for _ in 0..3 {
         pipe.send(1_400);
     }
@@ -436,7 +438,10 @@ fn a_withdrawn_receive_leaves_its_message_to_another() {
         pipe.deliver(&frame).unwrap();
         pipe.arrived(content);
     }
-    let Cancelled::Filling { link, id, .. } = pipe.mailbox.cancel(ticket) else {
+    let Cancelled::Filling {
+        link, id, stamp, ..
+    } = pipe.mailbox.cancel(ticket)
+    else {
         panic!("the message has begun to fill it");
     };
     let mut inbox = Inbox {
@@ -444,7 +449,7 @@ fn a_withdrawn_receive_leaves_its_message_to_another() {
         source: SOURCE,
         link,
     };
-    let buffer = pipe.incoming.detach(id, &mut inbox);
+    let buffer = pipe.incoming.detach(id, stamp, &mut inbox);
     assert_eq!(buffer.map(|buffer| buffer.len()), Some(20_000));
     assert!(pipe.mailbox.result(ticket).is_none(), "its ticket is stale");
     let messages = pipe.finish();
@@ -464,7 +469,7 @@ fn a_budget_gives_what_it_has() {
 #[test]
 fn receives_starved_of_memory_get_it_in_turn() {
     let mut pipe = Pipe::new(200_000);
-    let post = |pipe: &mut Pipe| pipe.mailbox.post(Match::any(), None).0;
+    let post = |pipe: &mut Pipe| pipe.mailbox.post(Match::any(), None, u64::MAX).0;
     let tickets = [post(&mut pipe), post(&mut pipe), post(&mut pipe)];
     for (id, len) in [(0, 150_000), (1, 150_000), (2, 40_000)] {
         pipe.deliver(&entry(id, EntryMode::Granted, len)).unwrap();

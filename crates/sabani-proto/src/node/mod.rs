@@ -323,11 +323,6 @@ impl Node {
         self.peers[index].unreported.take().map(|why| *why)
     }
 
-    /// Puts a message back, in front of all others, as if it had not been taken.
-    pub fn put_back(&mut self, message: Message) {
-        self.hub.mailbox.put_back(message);
-    }
-
     /// Receives that have ended so far: when it grows, a posted receive has something to say.
     pub fn ended_receives(&self) -> u64 {
         self.hub.mailbox.ended
@@ -354,7 +349,17 @@ impl Node {
     /// it, into `buffer` if one is handed over.
     #[inline]
     pub fn post(&mut self, wanted: Match, buffer: Option<Vec<u8>>) -> RecvTicket {
-        let (ticket, taken) = self.hub.mailbox.post(wanted, buffer);
+        self.post_receive(wanted, buffer, u64::MAX)
+    }
+
+    /// Posts a receive into memory of the node's, for a message of at most `max` bytes.
+    pub fn post_within(&mut self, wanted: Match, max: u64) -> RecvTicket {
+        self.post_receive(wanted, None, max)
+    }
+
+    #[inline]
+    fn post_receive(&mut self, wanted: Match, buffer: Option<Vec<u8>>, max: u64) -> RecvTicket {
+        let (ticket, taken) = self.hub.mailbox.post(wanted, buffer, max);
         if let Some(taken) = taken {
             self.settle(taken);
         }
@@ -376,11 +381,34 @@ impl Node {
     ) -> (Option<Result<Message, RecvError>>, Option<Vec<u8>>) {
         match self.hub.mailbox.cancel(ticket) {
             Cancelled::Withdrawn(buffer) => (None, buffer),
-            Cancelled::Done(result) => (Some(result), None),
-            Cancelled::Filling { link, id, buffer } => {
-                let inner = self.with_incoming(link, |incoming, inbox| incoming.detach(id, inbox));
+            Cancelled::Done { result, .. } => (Some(result), None),
+            Cancelled::Filling {
+                link,
+                id,
+                buffer,
+                stamp,
+            } => {
+                let inner =
+                    self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
                 (None, inner.flatten().or(buffer))
             }
+        }
+    }
+
+    /// Withdraws a receive that nobody will look at again: a message that had come to it, or was
+    /// coming, stays receivable in its place.
+    pub fn abandon(&mut self, ticket: RecvTicket) {
+        match self.hub.mailbox.cancel(ticket) {
+            Cancelled::Done {
+                result: Ok(message),
+                stamp,
+            } => self.hub.mailbox.abandon(stamp, message),
+            Cancelled::Filling {
+                link, id, stamp, ..
+            } => {
+                self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
+            }
+            _ => {}
         }
     }
 

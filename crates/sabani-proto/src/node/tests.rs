@@ -146,3 +146,22 @@ fn closing_tells_the_other_side() {
         b"last"
     );
 }
+
+#[test]
+fn a_withdrawn_receive_leaves_its_message_in_its_place() {
+    let mut pair = Pair::new(modes()[0].clone());
+    for tag in [3, 9, 9] {
+        let body = vec![tag as u8; 300_000];
+        let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), tag, body.into(), false);
+        sent.unwrap();
+    }
+    let early = pair.nodes[1].post(Match::any().tag(9), None);
+    pair.carry();
+    pair.nodes[1].abandon(early);
+    let late = pair.nodes[1].post(Match::any().tag(9), None);
+    pair.nodes[1].abandon(late);
+    let order: Vec<_> = std::iter::from_fn(|| pair.nodes[1].try_take(&Match::any()))
+        .map(|message| message.tag)
+        .collect();
+    assert_eq!(order, [3, 9, 9]);
+}

@@ -170,6 +170,13 @@ impl<T> Queue<T> {
         self.slots[slot as usize].stamp
     }
 
+    /// Uses up a stamp, for something that passes without being queued.
+    #[inline]
+    pub fn pass(&mut self) -> u64 {
+        self.next_stamp += 1;
+        self.next_stamp - 1
+    }
+
     #[inline]
     pub fn oldest(&self) -> Option<Slot> {
         some(self.oldest)
