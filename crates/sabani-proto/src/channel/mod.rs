@@ -68,6 +68,8 @@ pub(crate) struct Channel<C> {
     asked: u64,
     pub last_heard_ns: u64,
     last_sent_ns: u64,
+    /// When an acknowledgement last settled something, or something was first sent after that.
+    progress_ns: u64,
 }
 
 /// What the caller must know to fill in a packet it is about to send.
@@ -95,7 +97,16 @@ impl<C: Copy> Channel<C> {
             asked: 0,
             last_heard_ns: now_ns,
             last_sent_ns: now_ns,
+            progress_ns: now_ns,
         }
+    }
+
+    /// How long something has been in flight without anything being acknowledged.
+    pub fn stuck_ns(&self, now_ns: u64) -> u64 {
+        if self.sent.in_flight_packets() == 0 {
+            return 0;
+        }
+        now_ns.saturating_sub(self.progress_ns)
     }
 
     /// When something that must arrive was last sent.
@@ -120,6 +131,9 @@ impl<C: Copy> Channel<C> {
     #[inline]
     pub fn on_sent(&mut self, packet: Packet, contents: &[C], now_ns: u64) {
         if packet.eliciting {
+            if self.sent.in_flight_packets() == 0 {
+                self.progress_ns = now_ns;
+            }
             self.last_sent_ns = now_ns;
             self.unasked = if packet.ask {
                 self.asked = packet.number;
@@ -144,6 +158,9 @@ impl<C: Copy> Channel<C> {
         if let Some(sent_ns) = settled.sample_from {
             let delay = u64::from(ack.delay_ns);
             self.rtt.on_sample(now_ns.saturating_sub(sent_ns), delay);
+        }
+        if settled.newly_acked > 0 {
+            self.progress_ns = now_ns;
         }
         if settled.newly_acked > 0 || ack.answers == self.asked as u32 {
             self.polls_unanswered = 0;

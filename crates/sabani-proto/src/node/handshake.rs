@@ -53,7 +53,7 @@ pub(crate) struct Letter {
 pub(crate) struct Attempt {
     initiator: Initiator,
     pub local: ConnectionId,
-    /// Random number that answers must echo.
+    /// What answers must echo: the table slot of `local`, and random bits.
     nonce: u64,
     message: Vec<u8>,
     cookie: [u8; Init::COOKIE_LEN],
@@ -101,7 +101,8 @@ impl Node {
         let attempt = Attempt {
             initiator,
             local,
-            nonce: self.entropy.next_u64() & Prelude::MAX_PACKET_NUMBER,
+            nonce: ConnectionId::new(local.slot() as u32, self.entropy.next_u64()).0
+                & Prelude::MAX_PACKET_NUMBER,
             message,
             cookie: [0; Init::COOKIE_LEN],
             log_credit,
@@ -565,14 +566,14 @@ impl Node {
         self.arm(index, now_ns);
     }
 
+    /// The attempt whose first message had this nonce: one table look-up, for anybody can send
+    /// such answers.
     fn attempt_with_nonce(&mut self, path: Path, nonce: u64) -> Option<(u32, &mut Attempt)> {
-        let index = self.peers.indices().find(|&index| {
-            let peer = &self.peers[index];
-            let attempt = peer.link.as_ref().and_then(|link| link.attempt.as_ref());
-            peer.addr == path.peer && attempt.is_some_and(|attempt| attempt.nonce == nonce)
-        })?;
-        let attempt = self.peers[index].link.as_mut()?.attempt.as_mut()?;
-        Some((index, attempt))
+        let index = self.peers.attempt_at(ConnectionId(nonce).slot())?;
+        let peer = &mut self.peers[index];
+        let expected = peer.addr == path.peer;
+        let attempt = peer.link.as_mut()?.attempt.as_mut()?;
+        (expected && attempt.nonce == nonce).then_some((index, attempt))
     }
 
     /// The peer is busy and wants proof of this side's address.

@@ -120,7 +120,8 @@ pub(crate) struct Peers {
     by_id: HashMap<PeerId, u32, BuildHasherDefault<IdHasher>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    half_open: usize,
+    /// Identifiers of handshakes that others have begun and not finished; a bounded number.
+    half_open: Vec<ConnectionId>,
 }
 
 impl Peers {
@@ -187,7 +188,7 @@ impl Peers {
     pub fn set_half_open(&mut self, id: ConnectionId, half: HalfOpen) {
         if let Some(target) = self.target(id) {
             *target = Target::HalfOpen(Box::new(half));
-            self.half_open += 1;
+            self.half_open.push(id);
         }
     }
 
@@ -199,7 +200,7 @@ impl Peers {
         let target = std::mem::replace(&mut slot.target, Target::Free);
         match target {
             Target::Free => return Target::Free,
-            Target::HalfOpen(_) => self.half_open -= 1,
+            Target::HalfOpen(_) => self.half_open.retain(|half| *half != id),
             _ => {}
         }
         self.free.push(id.slot() as u32);
@@ -213,24 +214,34 @@ impl Peers {
         (slot.id == id).then_some(&mut slot.target)
     }
 
+    /// The peer to which the handshake with this slot goes.
+    pub fn attempt_at(&self, slot: usize) -> Option<u32> {
+        match self.slots.get(slot)?.target {
+            Target::Attempt(index) => Some(index),
+            _ => None,
+        }
+    }
+
     /// Turns a half-open connection's identifier into an open one's; returns what it held.
     pub fn open_slot(&mut self, id: ConnectionId, index: u32) -> Option<Target> {
         let target = std::mem::replace(self.target(id)?, Target::Open(index));
-        self.half_open -= usize::from(matches!(target, Target::HalfOpen(_)));
+        self.half_open.retain(|half| *half != id);
         Some(target)
     }
 
     /// Handshakes that others have begun and not finished.
     pub fn half_open(&self) -> usize {
-        self.half_open
+        self.half_open.len()
     }
 
     /// Those handshakes.
     pub fn half_opens(&self) -> impl Iterator<Item = (ConnectionId, &HalfOpen)> {
-        self.slots.iter().filter_map(|slot| match &slot.target {
-            Target::HalfOpen(half) => Some((slot.id, &**half)),
-            _ => None,
-        })
+        self.half_open
+            .iter()
+            .filter_map(|&id| match &self.slots[id.slot()].target {
+                Target::HalfOpen(half) => Some((id, &**half)),
+                _ => None,
+            })
     }
 }
 

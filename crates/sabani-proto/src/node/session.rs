@@ -584,6 +584,8 @@ impl Session {
             if self.channel.sent.next_number() > WORN_OUT {
                 return Err(PeerLost::WornOut);
             }
+            // A peer that talks but never acknowledges is as good as silent.
+            let silent = silent.max(self.channel.stuck_ns(now_ns) / 2);
             if silent >= hub.config.dead_after_ns {
                 return Err(PeerLost::Silent(std::time::Duration::from_nanos(silent)));
             }
