@@ -20,7 +20,7 @@ use super::worker::{Shared, Task, Worker};
 /// Threads that write: several, because each waits for the disk at the end of each file.
 const WORKERS: usize = 8;
 /// Messages that wait for a worker before those behind them must wait as well.
-const QUEUE: usize = 64;
+const QUEUE: usize = 32;
 
 /// The senders and the workers. All threads end with the process: what they leave behind is good
 /// at any time.

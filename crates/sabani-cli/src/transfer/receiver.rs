@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::protocol::{RECEIVER, Totals};
 use super::store::Store;
 use super::worker::Shared;
-use super::{DEAD_AFTER, DEFAULT_PORT, interrupt};
+use super::{DEAD_AFTER, DEFAULT_PORT, SPIN, interrupt};
 use crate::exit::Interrupted;
 use crate::key::SealArgs;
 
@@ -56,7 +56,11 @@ pub struct ReceiveArgs {
 pub fn run(args: &ReceiveArgs) -> Result<()> {
     let builder = args.seal.apply(Node::builder(RECEIVER).bind(args.bind))?;
     let store = Store::open(&args.dir)?;
-    let node = builder.dead_after(DEAD_AFTER).linger(LINGER).open()?;
+    let node = builder
+        .dead_after(DEAD_AFTER)
+        .linger(LINGER)
+        .spin(SPIN)
+        .open()?;
     interrupt::install()?;
     println!("receiving on {}", node.local_addr());
     let (finished, ends) = mpsc::channel();

@@ -18,7 +18,7 @@ use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
 use super::upload::{Failure, Uploader};
 use super::walk::{Entry, Folder, Root, Visitor};
-use super::{DEAD_AFTER, DEFAULT_PORT, interrupt};
+use super::{DEAD_AFTER, DEFAULT_PORT, SPIN, interrupt};
 use crate::exit::{Interrupted, Usage};
 use crate::key::SealArgs;
 
@@ -116,7 +116,11 @@ fn open(args: &SendArgs, addr: SocketAddr) -> Result<Node> {
     // Senders need not know of each other: a random id, but not the receiver's.
     let id = PeerId(getrandom::u32().map_err(|error| anyhow!("no randomness: {error}"))? | 1);
     let builder = args.seal.apply(Node::builder(id).bind(any))?;
-    let node = builder.dead_after(DEAD_AFTER).linger(LINGER).open()?;
+    let node = builder
+        .dead_after(DEAD_AFTER)
+        .linger(LINGER)
+        .spin(SPIN)
+        .open()?;
     node.add_peer(RECEIVER, addr)?;
     Ok(node)
 }
