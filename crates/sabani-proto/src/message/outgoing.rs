@@ -456,6 +456,29 @@ impl Outgoing {
         }
     }
 
+    /// Bytes from the middle of a body never sent, `len` of them, if nothing else comes first and
+    /// more of the body is left behind them.
+    #[inline]
+    pub fn next_bulk(&mut self, len: usize) -> Option<(Content, Fragment<'_>)> {
+        if !self.resend.is_empty() || (self.unsent > 0 && !self.is_blocked()) {
+            return None;
+        }
+        let queue = if self.may_send_eager() {
+            &self.eager
+        } else {
+            &self.granted
+        };
+        let body = self.bodies.get_mut(self.sending)?;
+        let left = body.granted.min(body.total) - body.next;
+        if queue.front() != Some(&body.id) || left <= len as u64 {
+            return None;
+        }
+        let offset = body.next;
+        body.next += len as u64;
+        self.unsent_bytes -= len;
+        Some(self.bodies[self.sending].fragment(offset, len as u64))
+    }
+
     /// Bytes of a body that went before, at most `max` of them; the rest goes again behind.
     pub fn fragment_again(
         &mut self,

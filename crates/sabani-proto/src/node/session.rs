@@ -10,7 +10,9 @@ use crate::message::{
 };
 use crate::seal::{SealRx, SealTx};
 use crate::stats::{Counters, Limit, LinkState, PeerStats};
-use crate::wire::{CloseReason, ConnectionId, Entry, Frame, Frames, Grant, Hello, Prelude, Writer};
+use crate::wire::{
+    CloseReason, ConnectionId, Entry, Fragment, Frame, Frames, Grant, Hello, Prelude, Writer,
+};
 use crate::{Config, PeerId};
 
 /// A sender that has been idle for this long goes back to the window of the handshake: others may
@@ -198,13 +200,52 @@ impl Session {
         let segment = self.channel.mtu.current();
         let mut len = 0;
         for packet in out.chunks_exact_mut(segment).take(hub.train_packets) {
-            let bytes = self.build_packet(outgoing, packet, hub, now_ns);
+            // The first packet takes care of everything else that there may be to say.
+            let bytes = if len > 0 && self.build_bulk(outgoing, packet, hub, now_ns) {
+                segment
+            } else {
+                self.build_packet(outgoing, packet, hub, now_ns)
+            };
             len += bytes;
             if bytes < segment {
                 break;
             }
         }
         (len, segment)
+    }
+
+    /// Builds a full packet from the middle of a long body, if that is what comes next. There is
+    /// more behind it, and window for it, so it need not ask for an answer unless one is due.
+    #[inline]
+    fn build_bulk(
+        &mut self,
+        outgoing: &mut Outgoing,
+        packet: &mut [u8],
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> bool {
+        let bytes = packet.len();
+        let window =
+            self.channel.sent.in_flight() + 2 * datagram_cost(bytes) <= self.channel.window;
+        let end = bytes - self.tx.overhead();
+        let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
+        let room = body.room() - Frame::FRAGMENT_HEADER;
+        if self.poll || !window {
+            return false;
+        }
+        let Some((content, fragment)) = outgoing.next_bulk(room) else {
+            return false;
+        };
+        fragment.write(&mut body);
+        hub.contents.clear();
+        hub.contents.push(content);
+        let flags = if self.channel.wants_ask(bytes) {
+            Prelude::ASK | Prelude::URGENT
+        } else {
+            0
+        };
+        self.finish_packet(packet, flags, hub, now_ns);
+        true
     }
 
     fn forget_idle_window(&mut self, now_ns: u64) {
@@ -436,6 +477,19 @@ impl Session {
         self.channel.last_heard_ns = now_ns;
         self.counters.packets_received += 1;
         self.counters.bytes_received += bytes as u64;
+        if let Some(fragment) = Fragment::alone(payload) {
+            let mut inbox = Inbox {
+                mailbox: &mut hub.mailbox,
+                source: peer,
+                link,
+            };
+            self.incoming.on_fragment(&fragment, &mut inbox)?;
+            self.last_data_ns = now_ns;
+            let window = hub.window;
+            let received = &mut self.channel.received;
+            received.owe(prelude, order, bytes, window, now_ns);
+            return Ok(false);
+        }
         let mut eliciting = false;
         let mut closed = false;
         for frame in Frames::new(payload) {

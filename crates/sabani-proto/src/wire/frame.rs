@@ -158,13 +158,7 @@ impl Frame<'_> {
                 out.u16(0);
                 out.put(entries.log);
             }
-            Frame::Fragment(fragment) => {
-                head(FRAGMENT);
-                out.u32(fragment.id);
-                out.u64(fragment.total);
-                out.u64(fragment.offset);
-                out.put(fragment.data);
-            }
+            Frame::Fragment(fragment) => fragment.write(out),
             Frame::Ack(ack) => {
                 head(ACK);
                 write_ack(ack, out);
@@ -295,6 +289,32 @@ fn read_fragment(mut body: Reader<'_>) -> Result<Fragment<'_>, Malformed> {
     match fragment.offset.checked_add(fragment.data.len() as u64) {
         Some(end) if end <= fragment.total => Ok(fragment),
         _ => Err(Malformed("fragment beyond its message")),
+    }
+}
+
+impl<'a> Fragment<'a> {
+    /// The fragment, if it is all that the payload holds: what nearly every packet of a long
+    /// message is. A payload that is anything else, malformed or not, is left to [`Frames`].
+    #[inline]
+    pub(crate) fn alone(payload: &'a [u8]) -> Option<Self> {
+        let (head, body) = payload.split_first_chunk::<{ Frame::HEADER }>()?;
+        let head = u32::from_le_bytes(*head);
+        let is_alone = head as u8 == FRAGMENT && (head >> 16) as usize == body.len();
+        if !is_alone {
+            return None;
+        }
+        read_fragment(Reader(body)).ok()
+    }
+
+    /// Writes the frame; the caller has made sure of the room.
+    #[inline]
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+        let len = (Frame::FRAGMENT_HEADER - Frame::HEADER + self.data.len()) as u32;
+        out.u32(u32::from(FRAGMENT) | len << 16);
+        out.u32(self.id);
+        out.u64(self.total);
+        out.u64(self.offset);
+        out.put(self.data);
     }
 }
 
