@@ -50,9 +50,10 @@ pub use job_key::JobKey;
 pub use node::Node;
 pub use pending::{Posted, PostedInto, Sent};
 pub use sabani_proto::seal::Checksum;
+pub use sabani_proto::wire::RejectReason;
 pub use sabani_proto::{
-    AckPolicy, Counters, Dropped, Envelope, Event, Limit, LinkState, Match, Message, NodeStats,
-    Outbound, PeerId, PeerLost, PeerStats,
+    AckPolicy, ConnectError, Counters, Dropped, Envelope, Event, Limit, LinkState, Match, Message,
+    NodeStats, Outbound, PeerId, PeerLost, PeerStats,
 };
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
 

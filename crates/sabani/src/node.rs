@@ -232,6 +232,11 @@ impl Node {
 
     /// Waits for the oldest message that matches, and takes it.
     ///
+    /// A long message counts from the moment it is announced: a receive that takes messages of any
+    /// source is given the oldest one even while its body is still coming, and waits for that. Give
+    /// each source, or each kind of message, a receive of its own where one slow sender must not
+    /// hold up others.
+    ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::PeerLost`], [`Error::Backlog`], [`Error::Closed`].
     #[inline]
