@@ -1,5 +1,7 @@
 //! Networks that lose, shrink, complain and vanish.
 
+use std::time::Duration;
+
 use sabani_tests::{Actor, Command, Pair, Path, Reply, Setup};
 
 use crate::{actor, couple};
@@ -94,6 +96,23 @@ fn the_path_shrinks_while_nothing_is_sent() {
     left.track(1, 4, &[1_024, 10, 100_000, 1 << 20]);
     right.expect(0, 4, &[1_024, 10, 100_000, 1 << 20]);
     left.lost_nobody();
+}
+
+#[test]
+fn a_device_that_refuses_large_packets_for_ever_blocks_nobody() {
+    let Some(pair) = Pair::new(1_500) else { return };
+    // Towards a smaller far end, veth has "no buffers" rather than "message too long".
+    pair.right.shell("ip link set eth0 mtu 1280");
+    let (mut left, mut right) = on(&pair, ends());
+    left.track(1, 0, &[10, 1_024, 100_000, 1 << 20]);
+    right.expect(0, 0, &[10, 1_024, 100_000, 1 << 20]);
+    left.track(1, 4, &[10; 100]);
+    right.expect(0, 4, &[10; 100]);
+    left.lost_nobody();
+    let before = left.cpu();
+    left.run(&Command::Sleep { ms: 1_000 });
+    let used = left.cpu() - before;
+    assert!(used < Duration::from_millis(100), "{used:?}");
 }
 
 #[test]

@@ -25,6 +25,19 @@ pub(crate) const HOLD_NS: u64 = 20_000;
 /// Bytes that are worth a system call of their own.
 pub(crate) const TRAIN_BYTES: usize = 62 << 10;
 
+/// After the system had no buffers, it is asked again so much later: the socket does not tell when.
+const PAUSE_NS: u64 = 250_000;
+/// A train that the system has no buffers for so long is lost. It is more than a full device queue:
+/// some virtual devices refuse for ever, with this very error, what the far end does not take.
+const REFUSED_NS: u64 = 20_000_000;
+
+/// The system has no buffers.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    since_ns: u64,
+    retry_ns: u64,
+}
+
 /// Everything behind the lock.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -37,6 +50,7 @@ pub(crate) struct Engine {
     /// Trains that the socket did not take, and where in `blocked_bytes` they begin.
     blocked: Vec<(usize, Transmit)>,
     blocked_bytes: Vec<u8>,
+    refusal: Option<Refusal>,
     start: Instant,
     pub now_ns: u64,
     /// When something last left.
@@ -59,6 +73,7 @@ impl Engine {
             trains: Vec::with_capacity(SEND_TRAINS),
             blocked: Vec::new(),
             blocked_bytes: Vec::new(),
+            refusal: None,
             start,
             now_ns: 0,
             sent_ns: 0,
@@ -81,9 +96,15 @@ impl Engine {
         !self.blocked.is_empty()
     }
 
-    /// When the transport has something to do, whatever happens.
+    /// Whether to go on as soon as the socket is writable.
+    pub fn wants_room(&self) -> bool {
+        self.is_blocked() && self.refusal.is_none()
+    }
+
+    /// When there is something to do, whatever happens.
     pub fn deadline_ns(&mut self) -> Option<u64> {
-        self.node.next_deadline()
+        let retry = self.refusal.map(|refusal| refusal.retry_ns);
+        self.node.next_deadline().into_iter().chain(retry).min()
     }
 
     /// Receives, does what is due, sends. Returns whether anything was received.
@@ -191,6 +212,7 @@ impl Engine {
         if taken < self.trains.len() {
             self.keep_blocked(taken);
         }
+        self.note_refusal(true);
         self.settle_trouble(true);
     }
 
@@ -235,6 +257,11 @@ impl Engine {
         if self.blocked.is_empty() {
             return true;
         }
+        if let Some(refusal) = self.refusal
+            && self.now_ns < refusal.retry_ns
+        {
+            return false;
+        }
         let Engine {
             socket,
             blocked,
@@ -244,13 +271,39 @@ impl Engine {
         } = self;
         let taken = offer(socket, blocked, blocked_bytes, trouble);
         let skip = taken_bytes(&self.trouble, taken);
+        self.note_refusal(taken + skip > 0);
         self.settle_trouble(false);
         self.blocked.drain(..taken);
         if let Some((at, transmit)) = self.blocked.first_mut() {
             *at += skip;
             transmit.bytes -= skip;
         }
+        self.give_up_refused();
         self.blocked.is_empty()
+    }
+
+    /// Notes whether the system had no buffers, and since when nothing has left.
+    fn note_refusal(&mut self, left: bool) {
+        let refused = matches!(
+            self.trouble.last(),
+            Some((_, SendOutcome::NoBuffers { .. }))
+        );
+        let before = self.refusal.filter(|_| !left);
+        self.refusal = refused.then(|| Refusal {
+            since_ns: before.map_or(self.now_ns, |refusal| refusal.since_ns),
+            retry_ns: self.now_ns + PAUSE_NS,
+        });
+    }
+
+    /// Counts a train as lost on the way that the system has refused for too long: it would hold up
+    /// everybody else's.
+    fn give_up_refused(&mut self) {
+        if let Some(refusal) = self.refusal
+            && self.now_ns >= refusal.since_ns + REFUSED_NS
+        {
+            self.refusal = None;
+            self.blocked.remove(0);
+        }
     }
 
     fn note_failed(&self, to: SocketAddr, errno: i32) {

@@ -240,7 +240,7 @@ impl Shared {
             .min()
             .unwrap_or(u64::MAX);
         let now_ns = state.engine.clock();
-        let room_to_send = state.engine.is_blocked();
+        let room_to_send = state.engine.wants_room();
         state.sleeper = Some(Sleeper {
             until_ns,
             is_helper,
