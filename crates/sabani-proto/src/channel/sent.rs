@@ -134,7 +134,9 @@ impl<C: Copy> SentLog<C> {
             self.base += 1;
             return;
         }
-        self.contents.extend(contents);
+        for &content in contents {
+            self.contents.push_back(content);
+        }
         self.packets.push_back(SentPacket {
             sent_ns: now_ns,
             cost,
@@ -172,8 +174,13 @@ impl<C: Copy> SentLog<C> {
         self.mark_acked(&runs, ack.largest, fate, &mut settled);
         self.notice_spurious(&runs, ack.largest, &mut settled);
         self.largest_acked = self.largest_acked.max(Some(ack.largest));
-        self.find_losses(runs.known_from(), now_ns, rtt, fate, &mut settled);
         self.drop_settled();
+        if self.base < ack.largest {
+            self.find_losses(runs.known_from(), now_ns, rtt, fate, &mut settled);
+            self.drop_settled();
+        } else {
+            self.loss_deadline = None;
+        }
         Some(settled)
     }
 

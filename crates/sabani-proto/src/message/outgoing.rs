@@ -407,9 +407,18 @@ impl Outgoing {
         Some((chunk.first_id, chunk.frame()))
     }
 
+    /// Where a body is. It is nearly always the oldest, or the one that is being sent.
+    #[inline]
     fn body_at(&self, id: u64) -> Option<usize> {
         if self.bodies.front()?.id == id {
             return Some(0);
+        }
+        if self
+            .bodies
+            .get(self.sending)
+            .is_some_and(|body| body.id == id)
+        {
+            return Some(self.sending);
         }
         self.bodies.binary_search_by_key(&id, |body| body.id).ok()
     }

@@ -544,7 +544,7 @@ impl Session {
     ) -> Result<(), PeerLost> {
         let fates = &mut hub.fates;
         let effect = self.channel.on_ack(ack, now_ns, &mut |fate, content| {
-            fates.push((fate, content))
+            note_fate(fates, fate, content)
         });
         match effect {
             AckEffect::Absurd => {
@@ -762,6 +762,27 @@ fn fill_again(
         _ => {}
     }
     true
+}
+
+/// Notes what became of something; pieces of one body that arrive in a row count as one.
+#[inline]
+fn note_fate(fates: &mut Vec<(Fate, Content)>, fate: Fate, content: Content) {
+    if let Some((Fate::Arrived, Content::Body { id, len, .. })) = fates.last_mut()
+        && let (
+            Fate::Arrived,
+            Content::Body {
+                id: same,
+                len: more,
+                ..
+            },
+        ) = (fate, content)
+        && *id == same
+        && let Some(sum) = len.checked_add(more)
+    {
+        *len = sum;
+        return;
+    }
+    fates.push((fate, content));
 }
 
 /// Marks sends as arrived.
