@@ -26,11 +26,12 @@
 //! # Progress
 //!
 //! The protocol runs in the thread that calls in. A call that waits spins briefly and then sleeps
-//! in the kernel. When the program has stayed away for about a millisecond, a helper thread takes
-//! over, so that acknowledgements, resends and keep-alives still go out while the program computes;
-//! it sleeps otherwise. Small messages to a busy peer share packets: they leave when 64 KiB wait,
-//! when 20 µs have passed, or at the next receive, wait, [`Node::flush`] or [`Node::progress`];
-//! if the program stays away, within about a millisecond.
+//! in the kernel. When the program has stayed away for about a millisecond (up to four after it was
+//! busy for long), a helper thread takes over, so that acknowledgements, resends and keep-alives
+//! still go out while the program computes; it sleeps otherwise. Small messages to a busy peer
+//! share packets: they leave when 64 KiB wait, when 20 µs have passed, or at the next receive,
+//! wait, [`Node::flush`] or [`Node::progress`]; if the program stays away, when the helper takes
+//! over.
 
 mod address_book;
 mod builder;
