@@ -112,6 +112,9 @@ impl Engine {
         let mut received = self.receive();
         if !received {
             self.clock();
+            if self.is_quiet() {
+                return false;
+            }
         }
         // What waits in the socket may be what a deadline is about.
         if self.deadline_ns().is_some_and(|at| at <= self.now_ns) {
@@ -154,6 +157,14 @@ impl Engine {
             self.take_hints();
         }
         any
+    }
+
+    /// Whether there is nothing to do: what a call that spins finds nearly always.
+    #[inline]
+    fn is_quiet(&mut self) -> bool {
+        self.blocked.is_empty()
+            && !self.node.has_queued()
+            && self.deadline_ns().is_none_or(|at| at > self.now_ns)
     }
 
     /// Empties the socket, as far as that can be done in bounded time.

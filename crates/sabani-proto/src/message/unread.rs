@@ -79,8 +79,9 @@ impl Unread {
         });
     }
 
-    /// Takes the first message if it matches.
-    #[inline]
+    /// Takes the first message if it matches. Always inlined: a tenth of the work of receiving a
+    /// small message was moving it from here to its place.
+    #[inline(always)]
     pub fn take_if(&mut self, wanted: &Match) -> Option<Small> {
         let frame = self.frames.front_mut()?;
         let mut reader = Reader(&frame.log[frame.at..]);

@@ -31,6 +31,9 @@ pub struct Entry<'a> {
     pub body: &'a [u8],
 }
 
+/// First byte of an entry with its body inside, whose tag and length take one byte each.
+const SHORT: u8 = 0;
+
 /// Bytes that hold `value`, as a code 0…3 for 1, 2, 4 or 8 bytes.
 #[inline]
 fn width_code(value: u64) -> u8 {
@@ -70,6 +73,12 @@ impl<'a> Entry<'a> {
     /// Appends the entry to a log.
     #[inline]
     pub fn append(&self, out: &mut Vec<u8>) {
+        if self.tag <= 0xff && self.len <= 0xff && self.mode == EntryMode::Inline {
+            // The short form, which most small messages take, in one go.
+            out.extend_from_slice(&[SHORT, self.tag as u8, self.len as u8]);
+            out.extend_from_slice(self.body);
+            return;
+        }
         let (tag, len) = (width_code(self.tag), width_code(self.len));
         out.push(tag | len << 2 | (self.mode as u8) << 4);
         push_int(out, self.tag, tag);
@@ -80,6 +89,21 @@ impl<'a> Entry<'a> {
     /// Reads one entry off the front of a log.
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        if let &[SHORT, tag, len, ref rest @ ..] = reader.0
+            && let Some((body, rest)) = rest.split_at_checked(usize::from(len))
+        {
+            reader.0 = rest;
+            return Ok(Entry {
+                tag: u64::from(tag),
+                len: u64::from(len),
+                mode: EntryMode::Inline,
+                body,
+            });
+        }
+        Self::read_any(reader)
+    }
+
+    fn read_any(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let head = reader.u8()?;
         let tag = read_int(reader, head & 3)?;
         let len = read_int(reader, head >> 2 & 3)?;
