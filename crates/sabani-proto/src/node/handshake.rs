@@ -413,7 +413,9 @@ impl Node {
         let hello = Hello::decode(&payload)
             .ok()
             .filter(|hello| hello.sender == peer.id && hello.receiver == config.id)?;
-        let log_credit = link.attempt.take()?.log_credit;
+        let attempt = link.attempt.take()?;
+        let log_credit = attempt.log_credit;
+        let round_trip_ns = (attempt.tries == 1).then(|| now_ns - attempt.began_ns);
         let made = Established {
             tx,
             rx,
@@ -421,6 +423,7 @@ impl Node {
             hello,
             log_credit,
             datagram: datagram.len(),
+            round_trip_ns,
         };
         peer.addr = path.peer;
         peer.local = path.local;
@@ -475,6 +478,7 @@ impl Node {
             local: prelude.connection,
             datagram: half.reply.len(),
             log_credit: half.log_credit,
+            round_trip_ns: None,
             hello: half.hello,
         };
         self.establish(index, made, now_ns);

@@ -61,6 +61,8 @@ pub(crate) struct Established {
     pub hello: Hello,
     pub log_credit: LogCredit,
     pub datagram: usize,
+    /// What the handshake says of the round-trip time, if it went through at the first try.
+    pub round_trip_ns: Option<u64>,
 }
 
 impl Session {
@@ -73,7 +75,10 @@ impl Session {
             max_datagram: config.max_datagram.min(made.hello.max_datagram as usize),
             proven_datagram: made.datagram,
         };
-        let channel = Channel::new(&channel, now_ns);
+        let mut channel = Channel::new(&channel, now_ns);
+        if let Some(round_trip_ns) = made.round_trip_ns {
+            channel.rtt.on_sample(round_trip_ns, 0);
+        }
         Session {
             standing_window: channel.window,
             channel,
