@@ -53,6 +53,20 @@ fn a_lost_small_message_is_asked_for() {
 }
 
 #[test]
+fn a_lost_first_flight_is_asked_for_as_soon_as_the_handshake_allows() {
+    for mode in [sealed(), plain()] {
+        let mut net = Network::pair(1, &mode);
+        net.link(A, B).drop_first(1, |packet| packet.is_data());
+        net.send(A, B, 100);
+        let took = time_to_deliver(&mut net, 1, SEC);
+        assert!(took <= 10 * MS, "{took} ns");
+        assert_eq!(net.link(A, B).counters.lost, 1);
+        sound(net.settle(SEC));
+        assert_eq!(counters(&mut net, A).timeouts, 0);
+    }
+}
+
+#[test]
 fn a_lost_acknowledgement_costs_one_poll() {
     for mode in [sealed(), plain()] {
         let mut net = warm_pair(1, &mode);
