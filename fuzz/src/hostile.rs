@@ -63,7 +63,7 @@ struct Foe {
 impl Scene {
     fn new() -> Self {
         let mut nodes = [VICTIM, FRIEND].map(|id| {
-            let mut node = Node::new(config(id, MODE), [id as u8; 32], 0);
+            let mut node = Node::new(config(id, MODE), [id as u8; 32]);
             node.add_peer(PeerId(VICTIM + FRIEND - id), address(VICTIM + FRIEND - id));
             node
         });

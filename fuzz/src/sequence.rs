@@ -352,7 +352,7 @@ impl Scene {
 }
 
 fn fresh(id: u32, mode: &Mode, lives: u8) -> Node {
-    let mut node = Node::new(config(id, mode.clone()), [id as u8 + 2 * lives; 32], 0);
+    let mut node = Node::new(config(id, mode.clone()), [id as u8 + 2 * lives; 32]);
     node.add_peer(PeerId(1 - id), address(1 - id));
     node
 }

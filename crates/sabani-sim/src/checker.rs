@@ -325,7 +325,7 @@ mod tests {
         }
         (
             checker,
-            Node::new(Config::new(PeerId(0), sealed()), [1; 32], 0),
+            Node::new(Config::new(PeerId(0), sealed()), [1; 32]),
         )
     }
 

@@ -124,10 +124,10 @@ pub struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(addr: SocketAddr, config: Config, now_ns: u64, rng: &mut Rng) -> Self {
+    pub(crate) fn new(addr: SocketAddr, config: Config, rng: &mut Rng) -> Self {
         Host {
             addr,
-            node: Some(Node::new(config.clone(), rng.seed(), now_ns)),
+            node: Some(Node::new(config.clone(), rng.seed())),
             config,
             program: Program::default(),
             socket: Socket::default(),

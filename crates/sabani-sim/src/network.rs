@@ -162,7 +162,7 @@ impl Network {
         let id = HostId(self.hosts.len() as u32);
         let [_, high, middle, low] = (id.0 + 1).to_be_bytes();
         let addr = SocketAddr::from((Ipv4Addr::new(10, high, middle, low), 7_000));
-        let host = Host::new(addr, config, self.now_ns, &mut self.rng);
+        let host = Host::new(addr, config, &mut self.rng);
         self.hosts.push(host);
         self.by_addr.insert(addr, id);
         id
@@ -303,7 +303,7 @@ impl Network {
             self.hosts[id.index()].addr,
             self.hosts[id.index()].config.clone(),
         );
-        let fresh = Host::new(addr, config, self.now_ns, &mut self.rng);
+        let fresh = Host::new(addr, config, &mut self.rng);
         self.hosts[id.index()].node = fresh.node;
         if knows_peers {
             self.introduce_to(id);

@@ -201,7 +201,7 @@ impl Builder {
         let mut seed = [0; 32];
         fill_random(&mut seed)?;
         let start = Instant::now();
-        let mut node = sabani_proto::Node::new(self.config, seed, 0);
+        let mut node = sabani_proto::Node::new(self.config, seed);
         for (peer, addr) in self.addresses.iter().filter(|&(peer, _)| peer != self.id) {
             node.add_peer(peer, addr);
         }

@@ -9,8 +9,8 @@
 //!    reachable where it says: only now does the new connection take the place of an old one.
 
 use super::peers::{Link, Target};
-use super::session::{Established, Path, Session};
-use super::{HALF_OPEN_TIMER, Node, PeerLost};
+use super::session::{Established, Session};
+use super::{HALF_OPEN_TIMER, Node, Path, PeerLost};
 use std::cmp::Reverse;
 
 use crate::PeerId;

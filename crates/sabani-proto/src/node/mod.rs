@@ -9,7 +9,7 @@ mod transmit;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::error::{PeerLost, SendError};
 use crate::event::Event;
@@ -54,6 +54,13 @@ pub struct Node {
     closing: bool,
 }
 
+/// Which way datagrams go: the peer's address, and the local one that it talks to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub peer: SocketAddr,
+    pub local: Option<IpAddr>,
+}
+
 /// Time as this process has lived it: stalls of its own are left out.
 #[derive(Debug, Default)]
 struct Clock {
@@ -82,7 +89,7 @@ impl Clock {
 
 impl Node {
     /// A node without peers. `seed` must be fresh randomness: keys and identifiers come from it.
-    pub fn new(config: Config, seed: [u8; 32], _now_ns: u64) -> Self {
+    pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let config = config.within_limits();
         let mut entropy = Entropy::from_seed(seed);
         let cookies = CookieJar::new(&mut entropy);

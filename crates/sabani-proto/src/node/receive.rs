@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Node;
 use super::peers::Target;
-use super::session::{Opened, Path};
+use super::session::Opened;
+use super::{Node, Path};
 use crate::error::PeerLost;
 use crate::wire::{Kind, Prelude};
 

@@ -1,7 +1,5 @@
 //! An open connection: fills packets, takes packets in.
 
-use std::net::SocketAddr;
-
 use super::hub::Hub;
 use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Packet, datagram_cost};
 use crate::error::PeerLost;
@@ -799,11 +797,4 @@ fn hub_sends(
             *state = super::hub::SendState::Arrived;
         }
     }
-}
-
-/// Where an address stands in a datagram's way: the peer's, and the local one it talked to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Path {
-    pub peer: SocketAddr,
-    pub local: Option<std::net::IpAddr>,
 }

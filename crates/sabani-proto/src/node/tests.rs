@@ -16,7 +16,6 @@ impl Pair {
             let mut node = Node::new(
                 Config::new(PeerId(index), mode.clone()),
                 [index as u8 + 1; 32],
-                0,
             );
             let other = 1 - index;
             node.add_peer(PeerId(other), ADDRS[other as usize].parse().unwrap());

@@ -47,7 +47,7 @@ fn first_messages(mode: &sabani_proto::seal::Mode, count: u32, target: SocketAdd
             let mut seed = [0x5a; 32];
             seed[..4].copy_from_slice(&index.to_le_bytes());
             let config = Config::new(PeerId(1_000 + index), mode.clone());
-            let mut node = sabani_proto::Node::new(config, seed, 0);
+            let mut node = sabani_proto::Node::new(config, seed);
             node.add_peer(PeerId(1), target);
             node.connect(0, PeerId(1)).expect("the peer is known");
             let train = node.poll_transmit(0, &mut buffer).expect("a first message");
