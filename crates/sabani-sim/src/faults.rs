@@ -49,8 +49,11 @@ pub struct Faults {
     pub loss: f64,
     /// Probability that a burst of losses begins.
     pub burst: f64,
-    /// Mean number of datagrams that such a burst swallows.
+    /// Mean number of datagrams that such a burst lasts for.
     pub burst_len: u64,
+    /// Probability that a datagram within a burst passes all the same: with `loss`, `burst` and
+    /// `burst_len` this is the Gilbert-Elliott model.
+    pub burst_spares: f64,
     /// Probability of a second copy, up to `late_ns` after the first.
     pub duplicate: f64,
     /// Probability that a datagram is late by up to `late_ns`, so that others overtake it.
@@ -76,6 +79,7 @@ impl Faults {
             loss: 0.05 * level,
             burst: 0.002 * level,
             burst_len: 10,
+            burst_spares: 0.0,
             duplicate: 0.05 * level,
             reorder: 0.05 * level,
             late_ns: 500_000,
@@ -138,7 +142,8 @@ impl FaultMemory {
         } else {
             self.in_burst = rng.chance(faults.burst);
         }
-        faults.cut || self.in_burst || rng.chance(faults.loss)
+        let swallowed = self.in_burst && !rng.chance(faults.burst_spares);
+        faults.cut || swallowed || rng.chance(faults.loss)
     }
 
     /// A datagram of the past that comes again, and how late it is. Remembers this one.

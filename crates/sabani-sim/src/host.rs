@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 
-use sabani_proto::{Config, Node, datagram_cost};
+use sabani_proto::{Config, Node, Transmit, datagram_cost};
 
+use crate::datagram::{DatagramId, Datagrams};
 use crate::traffic::Program;
-use crate::{Rng, US};
+use crate::{Clock, Rng, US};
 
 /// Names a host of a network; its node's [`sabani_proto::PeerId`] is the same number, unless its
 /// configuration says otherwise.
@@ -28,62 +29,86 @@ impl fmt::Display for HostId {
     }
 }
 
+/// A datagram that the process has not read.
+#[derive(Debug)]
+struct Unread {
+    from: SocketAddr,
+    marked: bool,
+    bytes: Vec<u8>,
+}
+
+/// Datagrams that the kernel hands over as one.
+#[derive(Clone, Copy, Debug)]
+struct Train {
+    from: SocketAddr,
+    /// Length of each; the last may be shorter.
+    segment: usize,
+    count: u64,
+    /// Switches marked them (ECN).
+    marked: bool,
+}
+
 /// What the kernel holds for a process: datagrams that it has not read.
 #[derive(Debug, Default)]
 pub struct Socket {
-    waiting: VecDeque<(SocketAddr, Vec<u8>)>,
+    waiting: VecDeque<Unread>,
     /// What the kernel charges for them, in bytes.
     pub charged: u64,
     /// The most that was ever charged.
     pub charged_max: u64,
     /// Datagrams that found it full.
     pub overflows: u64,
+    /// Datagrams that the process has read.
+    pub read: u64,
+    /// Those of them that a switch had marked (ECN).
+    pub read_marked: u64,
+    /// Bytes read since the recording last looked.
+    pub(crate) recently_read_bytes: u64,
 }
 
 impl Socket {
-    /// Queues a datagram, if there is room.
-    fn push(&mut self, from: SocketAddr, bytes: Vec<u8>, limit: u64) -> bool {
-        let cost = u64::from(datagram_cost(bytes.len()));
-        if self.charged + cost > limit {
-            self.overflows += 1;
-            return false;
-        }
-        self.charged += cost;
+    /// Whether there is room for a datagram of this length; counts what finds none.
+    fn has_room(&mut self, len: usize, limit: u64) -> bool {
+        let fits = self.charged + u64::from(datagram_cost(len)) <= limit;
+        self.overflows += u64::from(!fits);
+        fits
+    }
+
+    /// Queues a datagram.
+    fn push(&mut self, unread: Unread) {
+        self.charged += u64::from(datagram_cost(unread.bytes.len()));
         self.charged_max = self.charged_max.max(self.charged);
-        self.waiting.push_back((from, bytes));
-        true
+        self.waiting.push_back(unread);
     }
 
     /// The next datagrams that the kernel would hand over as one: equally long, from one address,
-    /// the last one perhaps shorter.
-    fn pop_train(&mut self, into: &mut Vec<u8>) -> Option<(SocketAddr, usize, u64)> {
+    /// marked alike, the last one perhaps shorter.
+    fn pop_train(&mut self, into: &mut Vec<u8>, datagrams: &mut Datagrams) -> Option<Train> {
         const MOST: u64 = 64;
-        let (from, first) = self.pop()?;
-        let segment = first.len();
+        let first = self.waiting.front()?;
+        let mut train = Train {
+            from: first.from,
+            segment: first.bytes.len(),
+            count: 0,
+            marked: first.marked,
+        };
         into.clear();
-        into.extend_from_slice(&first);
-        let mut count = 1;
-        while count < MOST && self.front_len(from).is_some_and(|len| len <= segment) {
-            let (_, next) = self.pop()?;
-            into.extend_from_slice(&next);
-            count += 1;
-            if next.len() < segment {
+        while self.waiting.front().is_some_and(|next| train.takes(next))
+            && let Some(next) = self.waiting.pop_front()
+        {
+            let len = next.bytes.len();
+            self.charged -= u64::from(datagram_cost(len));
+            into.extend_from_slice(&next.bytes);
+            datagrams.give_back(next.bytes);
+            train.count += 1;
+            if len < train.segment || len == 0 || train.count == MOST {
                 break;
             }
         }
-        Some((from, segment, count))
-    }
-
-    fn pop(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
-        let (from, bytes) = self.waiting.pop_front()?;
-        self.charged -= u64::from(datagram_cost(bytes.len()));
-        Some((from, bytes))
-    }
-
-    /// Length of the next datagram, if it comes from this address and is not empty.
-    fn front_len(&self, from: SocketAddr) -> Option<usize> {
-        let (next, bytes) = self.waiting.front()?;
-        (*next == from && !bytes.is_empty()).then_some(bytes.len())
+        self.read += train.count;
+        self.read_marked += train.count * u64::from(train.marked);
+        self.recently_read_bytes += into.len() as u64;
+        Some(train)
     }
 
     /// Datagrams waiting.
@@ -96,6 +121,36 @@ impl Socket {
         self.waiting.is_empty()
     }
 }
+
+impl Train {
+    /// Whether this datagram may be the next one in it.
+    fn takes(&self, next: &Unread) -> bool {
+        let alike = next.from == self.from && next.marked == self.marked;
+        let len = next.bytes.len();
+        alike && len <= self.segment && (len > 0 || self.count == 0)
+    }
+}
+
+/// CPU time of a process for what it reads or sends. A turn of the process happens at one instant;
+/// the time that it costs is paid after it, in slices of 20 µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// For each datagram, in nanoseconds.
+    pub packet_ns: u64,
+    /// For each byte of it, in picoseconds.
+    pub byte_ps: u64,
+}
+
+impl Cost {
+    /// So many datagrams with so many bytes.
+    fn of(&self, packets: u64, bytes: usize) -> u64 {
+        packets * self.packet_ns + bytes as u64 * self.byte_ps / 1_000
+    }
+}
+
+/// Most CPU time that a turn spends on reading, and again on sending, before the process looks at
+/// the time once more.
+const SLICE_NS: u64 = 20 * US;
 
 /// A process of the job.
 #[derive(Debug)]
@@ -110,12 +165,21 @@ pub struct Host {
     pub program: Program,
     /// Unread datagrams.
     pub socket: Socket,
-    /// Time to handle one datagram, in nanoseconds. Default 200.
-    pub packet_ns: u64,
+    /// Time to read and handle datagrams. Default 200 ns for each.
+    pub reading: Cost,
+    /// Time to build and send datagrams. Default: none.
+    pub sending: Cost,
     /// Time from an arrival, or a deadline, until the process runs, in nanoseconds. Default 2 µs.
     pub wake_ns: u64,
+    /// Bytes that may wait for its cable, if it has one; the process sends more when half of them
+    /// are gone. Default 4 MiB: what a node asks of its socket.
+    pub send_buffer_bytes: u64,
+    /// Its clock, which may run fast or slow.
+    pub clock: Clock,
     /// It does not run before this time.
     pub busy_until_ns: u64,
+    /// Its cable has enough to do; it is woken when half of that is done.
+    pub(crate) is_blocked: bool,
     /// When it is to run next.
     pub(crate) wake_at_ns: u64,
     /// Times in a row that it ran without doing anything.
@@ -131,9 +195,16 @@ impl Host {
             config,
             program: Program::default(),
             socket: Socket::default(),
-            packet_ns: 200,
+            reading: Cost {
+                packet_ns: 200,
+                byte_ps: 0,
+            },
+            sending: Cost::default(),
             wake_ns: 2 * US,
+            send_buffer_bytes: 4 << 20,
+            clock: Clock::default(),
             busy_until_ns: 0,
+            is_blocked: false,
             wake_at_ns: u64::MAX,
             idle_turns: 0,
             turns: 0,
@@ -149,25 +220,83 @@ impl Host {
     }
 
     /// A datagram arrives; returns whether somebody may read it.
-    pub(crate) fn receive(&mut self, from: SocketAddr, bytes: Vec<u8>) -> bool {
+    pub(crate) fn receive(&mut self, id: DatagramId, datagrams: &mut Datagrams) -> bool {
         let limit = self.config.socket_buffer_bytes;
-        self.node.is_some() && self.socket.push(from, bytes, limit)
+        let len = datagrams[id].bytes.len();
+        if self.node.is_none() || !self.socket.has_room(len, limit) {
+            datagrams.remove(id);
+            return false;
+        }
+        let (from, bytes, marked) = datagrams.take(id);
+        self.socket.push(Unread {
+            from,
+            marked,
+            bytes,
+        });
+        true
     }
 
-    /// Steps 2 and 3 of the driving contract. Returns how many datagrams were handled.
-    pub(crate) fn drive(&mut self, now_ns: u64, buffer: &mut Vec<u8>) -> u64 {
+    /// Steps 2 and 3 of the driving contract, for one slice of time. Returns how many datagrams
+    /// were handled.
+    pub(crate) fn drive(
+        &mut self,
+        now_ns: u64,
+        buffer: &mut Vec<u8>,
+        datagrams: &mut Datagrams,
+    ) -> u64 {
         let Some(node) = &mut self.node else {
             return 0;
         };
-        let mut handled = 0;
-        while let Some((from, segment, count)) = self.socket.pop_train(buffer) {
-            node.handle_datagrams(now_ns, from, None, segment, buffer);
-            handled += count;
+        let clock_ns = self.clock.read(now_ns);
+        let (mut handled, mut spent_ns) = (0, 0);
+        while spent_ns < SLICE_NS
+            && let Some(train) = self.socket.pop_train(buffer, datagrams)
+        {
+            node.handle_datagrams(clock_ns, train.from, None, train.segment, buffer);
+            handled += train.count;
+            spent_ns += self.reading.of(train.count, buffer.len());
         }
-        if node.next_deadline().is_some_and(|at| at <= now_ns) {
-            node.handle_deadline(now_ns);
+        if self.socket.is_empty() && node.next_deadline().is_some_and(|at| at <= clock_ns) {
+            node.handle_deadline(clock_ns);
         }
-        self.busy_until_ns = self.busy_until_ns.max(now_ns) + handled * self.packet_ns;
+        self.pay(now_ns, spent_ns);
         handled
+    }
+
+    /// Step 4 of the driving contract: the next train to send, until a slice of time is spent.
+    pub(crate) fn next_train(
+        &mut self,
+        now_ns: u64,
+        spent_ns: &mut u64,
+        train: &mut [u8],
+    ) -> Option<Transmit> {
+        if *spent_ns >= SLICE_NS {
+            return None;
+        }
+        let clock_ns = self.clock.read(now_ns);
+        let transmit = self.node.as_mut()?.poll_transmit(clock_ns, train)?;
+        let packets = transmit.bytes.div_ceil(transmit.segment.max(1)) as u64;
+        let cost_ns = self.sending.of(packets, transmit.bytes);
+        *spent_ns += cost_ns;
+        self.pay(now_ns, cost_ns);
+        Some(transmit)
+    }
+
+    fn pay(&mut self, now_ns: u64, cost_ns: u64) {
+        self.busy_until_ns = self.busy_until_ns.max(now_ns) + cost_ns;
+    }
+
+    /// Whether it has work that does not wait for anything but time to do it.
+    pub(crate) fn is_behind(&self) -> bool {
+        let Some(node) = &self.node else {
+            return false;
+        };
+        !self.socket.is_empty() || (node.has_queued() && !self.is_blocked)
+    }
+
+    /// When the process must run although nothing comes.
+    pub(crate) fn deadline_ns(&mut self) -> Option<u64> {
+        let clock_ns = self.node.as_mut()?.next_deadline()?;
+        Some(self.clock.when(clock_ns))
     }
 }

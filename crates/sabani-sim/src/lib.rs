@@ -8,12 +8,22 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`network`] | hosts, links and the queue of events in order of (time, sequence) |
+//! | [`network`] | hosts, what joins them, and what happens to them in order of time |
+//! | [`topology`] | common shapes of networks: star, dumbbell, tree |
+//! | [`fabric`] | cables, switches and their output queues |
 //! | [`link`] | one direction of a path: delay, rate, queue, MTU |
 //! | [`faults`] | what a link does to datagrams |
-//! | [`host`] | a process: its node, its socket's buffer, its stalls |
+//! | [`host`] | a process: its node, its socket's buffer, what its CPU costs, its stalls |
+//! | [`clock`] | a host's clock, fast or slow |
+//! | `script` | [`Network::at`]: what happens at a time of its own |
+//! | [`recording`] | queue lengths and rates over time |
+//! | `engine`, `agenda`, `datagram` | virtual time, what is to happen, what is under way |
 //! | [`traffic`] | what programs send and how they receive |
 //! | [`checker`] | what must hold whatever the network does |
+//!
+//! Hosts are joined by links of their own, one for each pair and direction, unless they are given
+//! cables to switches. A train of datagrams that a node hands over for segmentation is cut before
+//! any queue.
 //!
 //! Scenarios build a network, make it misbehave, call [`Network::settle`], and look at the
 //! counters; that every message arrived once, whole and in order is checked by the [`checker`] all
@@ -21,19 +31,30 @@
 
 #![forbid(unsafe_code)]
 
+mod agenda;
 pub mod checker;
+pub mod clock;
+mod datagram;
+mod engine;
+pub mod fabric;
 pub mod faults;
 pub mod host;
 pub mod link;
 pub mod network;
+pub mod recording;
 mod rng;
+mod script;
+pub mod topology;
 pub mod traffic;
 
 pub use checker::{Checker, Violation};
+pub use clock::Clock;
+pub use fabric::{Cable, Pause, Place, Port, PortId, Switch, SwitchId};
 pub use faults::{Faults, Packet};
-pub use host::{Host, HostId};
+pub use host::{Cost, Host, HostId};
 pub use link::Link;
 pub use network::{Failure, Network, sealed};
+pub use recording::Recording;
 pub use rng::Rng;
 pub use traffic::Reading;
 

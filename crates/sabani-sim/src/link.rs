@@ -1,12 +1,11 @@
-//! One direction of a path between two hosts.
+//! One direction of a path: a wire with a queue in front of it.
 
 use std::fmt;
 
+use crate::datagram::DatagramId;
+use crate::engine::Engine;
 use crate::faults::{FaultMemory, Rule};
-use crate::{Faults, Packet, Rng, US};
-
-/// Ethernet, IPv4 and UDP headers, in bytes: what a datagram takes on the wire beside itself.
-const HEADERS: u64 = 42;
+use crate::{Faults, Packet, US};
 
 /// Delay, rate, queue and MTU of one direction of a path, and its faults.
 pub struct Link {
@@ -16,14 +15,14 @@ pub struct Link {
     pub bits_per_second: u64,
     /// Largest datagram that passes, in bytes of UDP payload. Default 1,472.
     pub mtu: usize,
-    /// Bytes that may wait for the wire; more are dropped. Default: no limit.
+    /// Bytes that may wait for the wire, headers included; more are dropped. Default: no limit.
     pub queue_bytes: u64,
     /// What goes wrong. Default: nothing.
     pub faults: Faults,
     /// What has happened on it.
     pub counters: LinkCounters,
     /// When the wire is free again.
-    busy_until_ns: u64,
+    pub(crate) busy_until_ns: u64,
     rule: Option<Rule>,
     memory: FaultMemory,
 }
@@ -31,7 +30,7 @@ pub struct Link {
 /// What has happened on a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Datagrams that entered it.
+    /// Datagrams that came to it.
     pub entered: u64,
     /// Bytes of those.
     pub entered_bytes: u64,
@@ -41,6 +40,8 @@ pub struct LinkCounters {
     pub too_large: u64,
     /// Datagrams that found the queue full.
     pub queue_full: u64,
+    /// Datagrams marked because the queue was long.
+    pub marked: u64,
 }
 
 impl Default for Link {
@@ -65,6 +66,7 @@ impl fmt::Debug for Link {
             .field("delay_ns", &self.delay_ns)
             .field("bits_per_second", &self.bits_per_second)
             .field("mtu", &self.mtu)
+            .field("queue_bytes", &self.queue_bytes)
             .field("faults", &self.faults)
             .field("counters", &self.counters)
             .finish_non_exhaustive()
@@ -72,6 +74,16 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
+    /// A link that changes nothing: no delay, no limit.
+    pub fn transparent() -> Self {
+        Link {
+            delay_ns: 0,
+            bits_per_second: 0,
+            mtu: usize::MAX,
+            ..Link::default()
+        }
+    }
+
     /// Loses datagrams that `rule` says yes to, beside what the faults take.
     pub fn drop_if(&mut self, rule: impl FnMut(&Packet<'_>) -> bool + 'static) {
         self.rule = Some(Box::new(rule));
@@ -86,53 +98,91 @@ impl Link {
         });
     }
 
-    /// Takes in a datagram; passes what comes out at the other end, and when, to `arrive`.
-    pub(crate) fn carry(
-        &mut self,
-        packet: &Packet<'_>,
-        rng: &mut Rng,
-        arrive: &mut impl FnMut(u64, Vec<u8>),
-    ) {
-        let size = packet.bytes.len();
-        self.counters.entered += 1;
-        self.counters.entered_bytes += size as u64;
-        if size > self.mtu {
-            self.counters.too_large += 1;
-            return;
-        }
-        let Some(sent_ns) = self.through_queue(size as u64, packet.at_ns) else {
-            self.counters.queue_full += 1;
-            return;
-        };
-        let at_ns = sent_ns + self.delay_ns;
-        if let Some((old, late_ns)) = self.memory.echo(&self.faults, packet.bytes, rng) {
-            arrive(at_ns + late_ns, old);
-        }
-        let chosen = self.rule.as_mut().is_some_and(|rule| rule(packet));
-        if self.memory.swallows(&self.faults, rng) || chosen {
-            self.counters.lost += 1;
-            return;
-        }
-        if let Some(late_ns) = self.faults.copy(rng) {
-            arrive(at_ns + late_ns, packet.bytes.to_vec());
-        }
-        let mut bytes = packet.bytes.to_vec();
-        self.faults.damage(&mut bytes, rng);
-        arrive(at_ns + self.faults.lateness(rng), bytes);
+    /// When the wire was last busy, or will be free of what it has accepted, in nanoseconds.
+    pub fn idle_since_ns(&self) -> u64 {
+        self.busy_until_ns
     }
 
-    /// When the last bit has left, unless the queue is full.
-    fn through_queue(&mut self, size: u64, now_ns: u64) -> Option<u64> {
+    /// Takes in a datagram, and lets what comes out at the other end arrive.
+    pub(crate) fn carry(&mut self, id: DatagramId, engine: &mut Engine) {
+        if !self.accept(id, engine) {
+            return;
+        }
+        let size = engine.datagrams[id].wire_bytes();
+        if self.waiting_bytes(engine.now_ns) > self.queue_bytes {
+            self.counters.queue_full += 1;
+            engine.datagrams.remove(id);
+            return;
+        }
+        self.busy_until_ns = self.busy_until_ns.max(engine.now_ns) + self.wire_ns(size);
+        let sent_ns = self.busy_until_ns;
+        self.cross(id, sent_ns, engine);
+    }
+
+    /// Counts a datagram; forgets it, and says no, if it is too large for the path.
+    pub(crate) fn accept(&mut self, id: DatagramId, engine: &mut Engine) -> bool {
+        let datagram = &mut engine.datagrams[id];
+        datagram.nth = self.counters.entered;
+        let size = datagram.bytes.len();
+        self.counters.entered += 1;
+        self.counters.entered_bytes += size as u64;
+        let fits = size <= self.mtu;
+        if !fits {
+            self.counters.too_large += 1;
+            engine.datagrams.remove(id);
+        }
+        fits
+    }
+
+    /// How long the wire is busy with so many bytes.
+    pub(crate) fn wire_ns(&self, bytes: u64) -> u64 {
         if self.bits_per_second == 0 {
-            return Some(now_ns);
+            return 0;
         }
-        let starts_ns = self.busy_until_ns.max(now_ns);
-        let waiting = u128::from(starts_ns - now_ns) * u128::from(self.bits_per_second);
-        let waiting_bytes = (waiting / 8_000_000_000) as u64;
-        if waiting_bytes > self.queue_bytes {
-            return None;
+        bytes * 8_000_000_000 / self.bits_per_second
+    }
+
+    /// What the wire has still to send of what it has accepted.
+    fn waiting_bytes(&self, now_ns: u64) -> u64 {
+        let waiting_ns = self.busy_until_ns.saturating_sub(now_ns);
+        let bits = u128::from(waiting_ns) * u128::from(self.bits_per_second) / 1_000_000_000;
+        (bits / 8) as u64
+    }
+
+    /// What becomes of a datagram on the wire, whose last bit leaves at `sent_ns`.
+    pub(crate) fn cross(&mut self, id: DatagramId, sent_ns: u64, engine: &mut Engine) {
+        let at_ns = sent_ns + self.delay_ns;
+        if self.faults == Faults::default() && self.rule.is_none() {
+            return engine.arrive(at_ns, id);
         }
-        self.busy_until_ns = starts_ns + (size + HEADERS) * 8_000_000_000 / self.bits_per_second;
-        Some(self.busy_until_ns)
+        let rng = &mut engine.rng;
+        let datagram = &engine.datagrams[id];
+        let echo = self.memory.echo(&self.faults, &datagram.bytes, rng);
+        let packet = Packet {
+            from: datagram.from,
+            to: datagram.to,
+            nth: datagram.nth,
+            at_ns: engine.now_ns,
+            bytes: &datagram.bytes,
+        };
+        let chosen = self.rule.as_mut().is_some_and(|rule| rule(&packet));
+        let lost = self.memory.swallows(&self.faults, rng) || chosen;
+        if let Some((old, late_ns)) = echo {
+            let old = engine.datagrams.insert_like(id, old);
+            engine.arrive(at_ns + late_ns, old);
+        }
+        if lost {
+            self.counters.lost += 1;
+            return engine.datagrams.remove(id);
+        }
+        if let Some(late_ns) = self.faults.copy(&mut engine.rng) {
+            let bytes = engine.datagrams[id].bytes.clone();
+            let copy = engine.datagrams.insert_like(id, bytes);
+            engine.arrive(at_ns + late_ns, copy);
+        }
+        let bytes = &mut engine.datagrams[id].bytes;
+        self.faults.damage(bytes, &mut engine.rng);
+        let late_ns = self.faults.lateness(&mut engine.rng);
+        engine.arrive(at_ns + late_ns, id);
     }
 }

@@ -1,14 +1,17 @@
-//! Hosts, links, and the queue of events in order of (time, sequence).
+//! Hosts, what joins them, and what happens to them in order of time.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use sabani_proto::seal::{JobKey, JobKeys, Mode};
 use sabani_proto::{Config, Event, Message, PeerId, PeerLost};
 
-use crate::{Checker, Host, HostId, Link, MS, Packet, Rng, SEC, Violation};
+use crate::datagram::{Datagram, DatagramId, Stop};
+use crate::engine::{Action, Engine};
+use crate::fabric::{Cable, Fabric, Place, Port, PortId, Switch, SwitchId};
+use crate::script::Script;
+use crate::{Checker, Host, HostId, Link, MS, Recording, Rng, SEC, Violation};
 
 /// A sealed mode under a fixed job key.
 pub fn sealed() -> Mode {
@@ -22,43 +25,6 @@ pub fn sealed() -> Mode {
 const CHECK_EVERY: u64 = 256;
 /// A host that runs this often in a row without doing anything spins.
 const SPIN: u32 = 10_000;
-
-#[derive(Debug)]
-enum Action {
-    Arrive {
-        from: SocketAddr,
-        to: HostId,
-        bytes: Vec<u8>,
-    },
-    Wake(HostId),
-}
-
-#[derive(Debug)]
-struct Scheduled {
-    at_ns: u64,
-    sequence: u64,
-    action: Action,
-}
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at_ns, self.sequence).cmp(&(other.at_ns, other.sequence))
-    }
-}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Scheduled {}
 
 /// Why a run did not end as it should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,17 +67,18 @@ pub struct Stranger {
 #[derive(Debug)]
 pub struct Network {
     seed: u64,
-    now_ns: u64,
-    rng: Rng,
-    sequence: u64,
-    queue: BinaryHeap<Reverse<Scheduled>>,
-    hosts: Vec<Host>,
+    pub(crate) engine: Engine,
+    pub(crate) hosts: Vec<Host>,
     by_addr: HashMap<SocketAddr, HostId>,
-    links: BTreeMap<(HostId, HostId), Link>,
+    links: HashMap<(HostId, HostId), Link>,
+    pub(crate) fabric: Fabric,
+    pub(crate) script: Script,
+    pub(crate) recording: Option<Box<Recording>>,
     strangers: BTreeMap<SocketAddr, Stranger>,
     largest: usize,
     trace: u64,
     events: u64,
+    arrivals: u64,
     train: Vec<u8>,
     batch: Vec<u8>,
     /// Follows every message.
@@ -123,17 +90,18 @@ impl Network {
     pub fn new(seed: u64) -> Self {
         Network {
             seed,
-            now_ns: MS,
-            rng: Rng::new(seed),
-            sequence: 0,
-            queue: BinaryHeap::new(),
+            engine: Engine::new(seed),
             hosts: Vec::new(),
             by_addr: HashMap::new(),
-            links: BTreeMap::new(),
+            links: HashMap::new(),
+            fabric: Fabric::default(),
+            script: Script::default(),
+            recording: None,
             strangers: BTreeMap::new(),
             largest: 0,
             trace: 0xcbf2_9ce4_8422_2325,
             events: 0,
+            arrivals: 0,
             train: vec![0; 65_536],
             batch: Vec::new(),
             checker: Checker::default(),
@@ -162,7 +130,7 @@ impl Network {
         let id = HostId(self.hosts.len() as u32);
         let [_, high, middle, low] = (id.0 + 1).to_be_bytes();
         let addr = SocketAddr::from((Ipv4Addr::new(10, high, middle, low), 7_000));
-        let host = Host::new(addr, config, &mut self.rng);
+        let host = Host::new(addr, config, &mut self.engine.rng);
         self.hosts.push(host);
         self.by_addr.insert(addr, id);
         id
@@ -195,12 +163,17 @@ impl Network {
 
     /// Virtual time in nanoseconds; starts at one millisecond.
     pub fn now_ns(&self) -> u64 {
-        self.now_ns
+        self.engine.now_ns
     }
 
     /// Events handled so far.
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    /// Those of them that were a datagram's arrival at a switch, a port or a host.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
     }
 
     /// A digest of everything that crossed the network, and when.
@@ -210,7 +183,7 @@ impl Network {
 
     /// Random numbers for the scenario, from the same seed.
     pub fn rng(&mut self) -> &mut Rng {
-        &mut self.rng
+        &mut self.engine.rng
     }
 
     /// All hosts.
@@ -223,9 +196,62 @@ impl Network {
         &mut self.hosts[id.index()]
     }
 
-    /// One direction of a path; made with the defaults when it is first used.
+    /// One direction of a path between two hosts; made when it is first used. Between hosts that
+    /// have no cables it is all there is, with the defaults of [`Link`]. If both have one, it comes
+    /// before the sender's cable, and changes nothing unless it is told to.
     pub fn link(&mut self, from: HostId, to: HostId) -> &mut Link {
-        self.links.entry((from, to)).or_default()
+        let cabled = self.is_cabled(from, to);
+        let fresh = || {
+            if cabled {
+                Link::transparent()
+            } else {
+                Link::default()
+            }
+        };
+        self.links.entry((from, to)).or_insert_with(fresh)
+    }
+
+    /// Whether what passes between two hosts goes over cables.
+    fn is_cabled(&self, from: HostId, to: HostId) -> bool {
+        self.nic(from).is_some() && self.nic(to).is_some()
+    }
+
+    /// Adds a switch without cables.
+    pub fn add_switch(&mut self, switch: Switch) -> SwitchId {
+        self.fabric.add_switch(switch)
+    }
+
+    /// Lays a cable; returns the output ports at its two ends. Datagrams take a shortest way.
+    ///
+    /// # Panics
+    /// If a host has a cable already.
+    pub fn connect(
+        &mut self,
+        one: impl Into<Place>,
+        other: impl Into<Place>,
+        cable: &Cable,
+    ) -> (PortId, PortId) {
+        self.fabric.connect(one.into(), other.into(), cable)
+    }
+
+    /// One switch.
+    pub fn switch(&mut self, id: SwitchId) -> &mut Switch {
+        &mut self.fabric.switches[id.0 as usize]
+    }
+
+    /// One output port.
+    pub fn port(&mut self, id: PortId) -> &mut Port {
+        &mut self.fabric.ports[id.0 as usize]
+    }
+
+    /// The output port of a host that has a cable.
+    pub fn nic(&self, host: HostId) -> Option<PortId> {
+        self.fabric.nic(host)
+    }
+
+    /// The output port at the other end of a host's cable: where what it receives may wait.
+    pub fn port_to(&self, host: HostId) -> Option<PortId> {
+        self.nic(host).map(|nic| self.fabric.back(nic))
     }
 
     /// Adjusts every path between the hosts that are there now.
@@ -257,12 +283,12 @@ impl Network {
     pub fn send_as(&mut self, from: HostId, to: HostId, class: u8, len: usize, tracked: bool) {
         self.largest = self.largest.max(len);
         self.host(from).program.plan(to, class, len, tracked);
-        self.wake(from, self.now_ns);
+        self.wake(from, self.engine.now_ns);
     }
 
     /// Makes the process at `id` run soon, because the scenario did something with its node.
     pub fn kick(&mut self, id: HostId) {
-        self.wake(id, self.now_ns);
+        self.wake(id, self.now_ns());
     }
 
     /// Records a message that the scenario itself received.
@@ -270,12 +296,12 @@ impl Network {
         let host = &mut self.hosts[id.index()];
         let node = host.node.as_ref().expect("the host has crashed");
         host.program
-            .note(self.now_ns, id, node, &mut self.checker, message);
+            .note(self.engine.now_ns, id, node, &mut self.checker, message);
     }
 
     /// The process at `id` does not run for this long (SIGSTOP, a long computation).
     pub fn stall(&mut self, id: HostId, duration_ns: u64) {
-        let until = self.now_ns + duration_ns;
+        let until = self.engine.now_ns + duration_ns;
         let host = self.host(id);
         host.busy_until_ns = host.busy_until_ns.max(until);
     }
@@ -284,11 +310,13 @@ impl Network {
     pub fn crash(&mut self, id: HostId) {
         let host = &mut self.hosts[id.index()];
         if let Some(node) = &mut host.node {
-            host.program.hear(self.now_ns, id, node, &mut self.checker);
+            host.program
+                .hear(self.engine.now_ns, id, node, &mut self.checker);
         }
         host.node = None;
         host.socket = Default::default();
-        host.busy_until_ns = self.now_ns;
+        host.is_blocked = false;
+        host.busy_until_ns = self.engine.now_ns;
         host.program.die();
         self.checker.on_death(id);
     }
@@ -303,12 +331,12 @@ impl Network {
             self.hosts[id.index()].addr,
             self.hosts[id.index()].config.clone(),
         );
-        let fresh = Host::new(addr, config, &mut self.rng);
+        let fresh = Host::new(addr, config, &mut self.engine.rng);
         self.hosts[id.index()].node = fresh.node;
         if knows_peers {
             self.introduce_to(id);
         }
-        self.wake(id, self.now_ns);
+        self.wake(id, self.now_ns());
     }
 
     /// Delivers a datagram of an outsider's making, from any address, at once.
@@ -316,75 +344,113 @@ impl Network {
         if !self.by_addr.contains_key(&from) {
             self.strangers.entry(from).or_default().sent_bytes += bytes.len() as u64;
         }
-        self.schedule(self.now_ns, Action::Arrive { from, to, bytes });
+        let id = self.engine.datagrams.insert(Datagram {
+            source: from,
+            from: to,
+            to,
+            next: Stop::Host(to),
+            marked: false,
+            came_by: PortId(0),
+            nth: 0,
+            bytes,
+        });
+        self.engine.arrive(self.engine.now_ns, id);
     }
 
-    fn schedule(&mut self, at_ns: u64, action: Action) {
-        self.sequence += 1;
-        self.queue.push(Reverse(Scheduled {
-            at_ns,
-            sequence: self.sequence,
-            action,
-        }));
+    /// Sends a datagram of the scenario's making from a host to another, past its node.
+    pub fn emit(&mut self, from: HostId, to: HostId, bytes: &[u8]) {
+        let to = self.host(to).addr;
+        self.carry(from, to, bytes, bytes.len());
     }
 
     fn wake(&mut self, id: HostId, at_ns: u64) {
         let host = &mut self.hosts[id.index()];
-        let at_ns = at_ns.max(host.busy_until_ns).max(self.now_ns);
+        let at_ns = at_ns.max(host.busy_until_ns).max(self.engine.now_ns);
         if at_ns < host.wake_at_ns {
             host.wake_at_ns = at_ns;
-            self.schedule(at_ns, Action::Wake(id));
+            self.engine.agenda.push(at_ns, Action::Wake(id));
         }
     }
 
     /// Runs until this time.
     pub fn run_until(&mut self, until_ns: u64) {
-        while let Some(Reverse(next)) = self.queue.peek()
-            && next.at_ns <= until_ns
-        {
-            let Some(Reverse(next)) = self.queue.pop() else {
-                break;
-            };
-            self.now_ns = next.at_ns;
+        while let Some((at_ns, action)) = self.engine.agenda.pop_until(until_ns) {
+            self.engine.now_ns = at_ns;
             self.events += 1;
-            match next.action {
-                Action::Arrive { from, to, bytes } => self.arrive(from, to, bytes),
-                Action::Wake(id) => self.turn(id),
-            }
+            self.happen(action);
         }
-        self.now_ns = self.now_ns.max(until_ns);
+        self.engine.now_ns = self.engine.now_ns.max(until_ns);
+    }
+
+    fn happen(&mut self, action: Action) {
+        let engine = &mut self.engine;
+        match action {
+            Action::Arrive(id) => self.arrive(id),
+            Action::Free(port) => {
+                if let Some(host) = self.fabric.free(port, engine) {
+                    self.unblock(host, port);
+                }
+            }
+            Action::Pause(port, silent) => self.fabric.pause(port, silent, engine),
+            Action::Wake(id) => self.turn(id),
+            Action::Script(number) => self.follow_script(number),
+            Action::Sample => self.sample(),
+        }
     }
 
     /// Runs for this long.
     pub fn run_for(&mut self, duration_ns: u64) {
-        self.run_until(self.now_ns + duration_ns);
+        self.run_until(self.engine.now_ns + duration_ns);
     }
 
-    fn arrive(&mut self, from: SocketAddr, to: HostId, bytes: Vec<u8>) {
-        let host = &mut self.hosts[to.index()];
-        if host.receive(from, bytes) {
-            let wake_ns = host.wake_ns;
-            self.wake(to, self.now_ns + wake_ns);
+    /// A datagram comes to its next stop.
+    fn arrive(&mut self, id: DatagramId) {
+        self.arrivals += 1;
+        let engine = &mut self.engine;
+        match engine.datagrams[id].next {
+            Stop::Port(port) => self.fabric.enter(port, id, engine),
+            Stop::Switch(switch) => self.fabric.forward(switch, id, engine),
+            Stop::Host(to) => {
+                let host = &mut self.hosts[to.index()];
+                if host.receive(id, &mut engine.datagrams) {
+                    let wake_ns = host.wake_ns;
+                    self.wake(to, self.engine.now_ns + wake_ns);
+                }
+            }
+        }
+    }
+
+    /// A host's cable has sent something: the process goes on if it waits for that and half of its
+    /// buffer is free.
+    fn unblock(&mut self, id: HostId, nic: PortId) {
+        let queued_bytes = self.port(nic).queued_bytes();
+        let host = &mut self.hosts[id.index()];
+        if host.is_blocked && queued_bytes <= host.send_buffer_bytes / 2 {
+            host.is_blocked = false;
+            self.wake(id, self.now_ns());
         }
     }
 
     /// The process runs: the driving contract, and its program, until neither has more to do.
     fn turn(&mut self, id: HostId) {
         let host = &mut self.hosts[id.index()];
-        if host.wake_at_ns != self.now_ns {
+        if host.wake_at_ns != self.engine.now_ns {
             return;
         }
         host.wake_at_ns = u64::MAX;
-        if host.busy_until_ns > self.now_ns {
-            return self.wake(id, self.now_ns);
+        if host.busy_until_ns > self.engine.now_ns {
+            return self.wake(id, self.now_ns());
         }
-        let mut did = host.drive(self.now_ns, &mut self.batch) > 0;
-        did |= self.transmit(id);
+        let engine = &mut self.engine;
+        let handled = host.drive(engine.now_ns, &mut self.batch, &mut engine.datagrams);
+        let mut spent_ns = 0;
+        let mut did = handled > 0;
+        did |= self.transmit(id, &mut spent_ns);
         while self.step_program(id) {
             did = true;
-            self.transmit(id);
+            self.transmit(id, &mut spent_ns);
         }
-        did |= self.transmit(id);
+        did |= self.transmit(id, &mut spent_ns);
         self.rest(id, did);
     }
 
@@ -393,12 +459,13 @@ impl Network {
         let Some(node) = &mut host.node else {
             return false;
         };
-        host.program.step(self.now_ns, id, node, &mut self.checker)
+        let clock_ns = host.clock.read(self.engine.now_ns);
+        host.program.step(clock_ns, id, node, &mut self.checker)
     }
 
     /// Step 6 of the driving contract: sleep until the next deadline.
     fn rest(&mut self, id: HostId, did: bool) {
-        let (now_ns, largest) = (self.now_ns, self.largest);
+        let (now_ns, largest) = (self.engine.now_ns, self.largest);
         let host = &mut self.hosts[id.index()];
         let Some(node) = &mut host.node else {
             return;
@@ -412,66 +479,79 @@ impl Network {
         if host.turns.is_multiple_of(CHECK_EVERY) {
             self.checker.check_bounds(now_ns, id, node, largest);
         }
-        if let Some(at_ns) = node.next_deadline() {
+        if host.is_behind() {
+            return self.wake(id, now_ns);
+        }
+        if let Some(at_ns) = host.deadline_ns() {
             let wake_ns = host.wake_ns;
             self.wake(id, at_ns.max(now_ns) + wake_ns);
         }
     }
 
-    /// Step 4 of the driving contract.
-    fn transmit(&mut self, id: HostId) -> bool {
+    /// Step 4 of the driving contract, as far as time and the host's cable allow.
+    fn transmit(&mut self, id: HostId, spent_ns: &mut u64) -> bool {
         const ENDLESS: u32 = 100_000;
+        let now_ns = self.engine.now_ns;
         let mut train = std::mem::take(&mut self.train);
         let mut count = 0;
-        while let Some(node) = &mut self.hosts[id.index()].node
-            && let Some(transmit) = node.poll_transmit(self.now_ns, &mut train)
+        while self.may_send(id)
+            && let Some(transmit) = self.hosts[id.index()].next_train(now_ns, spent_ns, &mut train)
         {
             count += 1;
             if count == ENDLESS {
                 self.checker
-                    .violated(self.now_ns, format!("{id} never stops sending"));
+                    .violated(now_ns, format!("{id} never stops sending"));
                 break;
             }
-            for datagram in train[..transmit.bytes].chunks(transmit.segment) {
-                self.carry(id, transmit.to, datagram);
-            }
+            self.carry(id, transmit.to, &train[..transmit.bytes], transmit.segment);
         }
         self.train = train;
         count > 0
     }
 
-    /// Puts a datagram on its way.
-    fn carry(&mut self, from: HostId, to: SocketAddr, bytes: &[u8]) {
-        let Some(&to) = self.by_addr.get(&to) else {
-            self.strangers.entry(to).or_default().received_bytes += bytes.len() as u64;
-            return;
+    /// Whether a host's cable takes more.
+    fn may_send(&mut self, id: HostId) -> bool {
+        let Some(nic) = self.nic(id) else {
+            return true;
         };
-        self.digest(&[self.now_ns, u64::from(from.0) << 32 | u64::from(to.0)]);
-        self.digest(&[bytes.len() as u64, head(bytes)]);
-        let link = self.links.entry((from, to)).or_default();
-        let packet = Packet {
-            from,
-            to,
-            nth: link.counters.entered,
-            at_ns: self.now_ns,
-            bytes,
-        };
-        let from = self.hosts[from.index()].addr;
-        let (queue, sequence) = (&mut self.queue, &mut self.sequence);
-        link.carry(&packet, &mut self.rng, &mut |at_ns, bytes| {
-            *sequence += 1;
-            queue.push(Reverse(Scheduled {
-                at_ns,
-                sequence: *sequence,
-                action: Action::Arrive { from, to, bytes },
-            }));
-        });
+        let queued_bytes = self.port(nic).queued_bytes();
+        let host = &mut self.hosts[id.index()];
+        host.is_blocked = queued_bytes >= host.send_buffer_bytes;
+        !host.is_blocked
     }
 
-    /// FNV-1a over words.
-    fn digest(&mut self, words: &[u64]) {
-        for &word in words {
-            self.trace = (self.trace ^ word).wrapping_mul(0x100_0000_01b3);
+    /// Puts datagrams of `segment` bytes on their way; the last may be shorter.
+    fn carry(&mut self, from: HostId, to: SocketAddr, train: &[u8], segment: usize) {
+        let Some(&to) = self.by_addr.get(&to) else {
+            self.strangers.entry(to).or_default().received_bytes += train.len() as u64;
+            return;
+        };
+        let cable = self.nic(from).filter(|_| self.is_cabled(from, to));
+        let mut link = match cable {
+            Some(_) => self.links.get_mut(&(from, to)),
+            None => Some(self.links.entry((from, to)).or_default()),
+        };
+        let engine = &mut self.engine;
+        for bytes in train.chunks(segment) {
+            let words = [engine.now_ns, u64::from(from.0) << 32 | u64::from(to.0)];
+            digest(&mut self.trace, &words);
+            digest(&mut self.trace, &[bytes.len() as u64, head(bytes)]);
+            let bytes = engine.datagrams.buffer(bytes);
+            let id = engine.datagrams.insert(Datagram {
+                source: self.hosts[from.index()].addr,
+                from,
+                to,
+                next: cable.map_or(Stop::Host(to), Stop::Port),
+                marked: false,
+                came_by: PortId(0),
+                nth: 0,
+                bytes,
+            });
+            if let Some(link) = &mut link {
+                link.carry(id, engine);
+            } else if let Some(nic) = cable {
+                self.fabric.enter(nic, id, engine);
+            }
         }
     }
 
@@ -497,9 +577,9 @@ impl Network {
     /// If that takes longer than `within_ns`, or a rule was broken on the way.
     pub fn settle(&mut self, within_ns: u64) -> Result<(), Failure> {
         let step_ns = MS / 4;
-        let deadline_ns = self.now_ns + within_ns;
+        let deadline_ns = self.engine.now_ns + within_ns;
         while !self.is_settled() && self.checker.violations().is_empty() {
-            if self.now_ns >= deadline_ns {
+            if self.engine.now_ns >= deadline_ns {
                 let seconds = within_ns as f64 / SEC as f64;
                 let missing = match self.checker.missing() {
                     Some((count, first)) => {
@@ -509,7 +589,7 @@ impl Network {
                 };
                 let what =
                     format!("expected everything to be settled within {seconds} s; {missing}");
-                self.checker.violated(self.now_ns, what);
+                self.checker.violated(self.engine.now_ns, what);
                 break;
             }
             self.run_for(step_ns);
@@ -522,7 +602,7 @@ impl Network {
     /// # Errors
     /// If not.
     pub fn verdict(&mut self) -> Result<(), Failure> {
-        let (now_ns, largest) = (self.now_ns, self.largest);
+        let (now_ns, largest) = (self.engine.now_ns, self.largest);
         for (index, host) in self.hosts.iter().enumerate() {
             if let Some(node) = &host.node {
                 self.checker
@@ -571,6 +651,13 @@ impl Network {
         }
         lines.truncate(SHOWN);
         lines.join("\n")
+    }
+}
+
+/// FNV-1a over words.
+fn digest(trace: &mut u64, words: &[u64]) {
+    for &word in words {
+        *trace = (*trace ^ word).wrapping_mul(0x100_0000_01b3);
     }
 }
 

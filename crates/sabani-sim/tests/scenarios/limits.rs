@@ -13,7 +13,7 @@ fn one_sender_never_overruns_the_receivers_socket() {
                 config.socket_buffer_bytes = buffer;
             });
             // Slower than the wire, so that the socket's buffer is what fills.
-            net.host(B).packet_ns = 3 * US;
+            net.host(B).reading.packet_ns = 3 * US;
             let count = 4_000_000 / (len + 200);
             for _ in 0..count.min(8_000) {
                 net.send(A, B, len);
@@ -34,7 +34,7 @@ fn many_senders_may_overrun_it_and_everything_arrives() {
     let mut net = Network::mesh(1, 41, &sealed(), |config: &mut Config| {
         config.socket_buffer_bytes = 256 << 10;
     });
-    net.host(A).packet_ns = 2 * US;
+    net.host(A).reading.packet_ns = 2 * US;
     for from in 1..41 {
         for len in [100, 60_000, 3_000] {
             net.send(HostId(from), A, len);

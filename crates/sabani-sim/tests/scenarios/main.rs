@@ -7,8 +7,10 @@ mod handshake;
 mod hostile;
 mod limits;
 mod lives;
+mod machines;
 mod mtu;
 mod swarm;
+mod switches;
 mod tail;
 
 use sabani_proto::seal::{Checksum, Mode};

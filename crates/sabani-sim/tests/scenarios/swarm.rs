@@ -12,6 +12,7 @@ fn trouble(net: &mut Network) -> Faults {
         loss: some(0.05),
         burst: some(0.003),
         burst_len: 20,
+        burst_spares: 0.0,
         duplicate: some(0.05),
         reorder: some(0.1),
         corrupt: some(0.02),
