@@ -18,7 +18,7 @@ pub use mtu::{BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
 pub(crate) use packet_set::{Arrival, PacketSet};
 pub(crate) use received::Received;
 pub(crate) use rtt::Rtt;
-pub(crate) use sent::{Fate, SentLog};
+pub(crate) use sent::{Cargo, Fate, SentLog};
 
 /// No path is filled better by more; far below what 32 bits can count.
 const MAX_WINDOW: u32 = 1 << 30;
@@ -72,17 +72,21 @@ pub(crate) struct Channel<C> {
     progress_ns: u64,
 }
 
-/// What the caller must know to fill in a packet it is about to send.
+/// Packets that leave now, of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Packet {
-    pub number: u64,
+pub(crate) struct Sent {
+    /// Number of the first.
+    pub first: u64,
+    pub packets: u32,
+    /// Bytes of each.
     pub bytes: usize,
-    /// The packet carries something that must arrive.
+    /// They carry something that must arrive.
     pub eliciting: bool,
+    /// The last of them asks for an answer.
     pub ask: bool,
 }
 
-impl<C: Copy> Channel<C> {
+impl<C: Cargo> Channel<C> {
     pub fn new(config: &ChannelConfig, now_ns: u64) -> Self {
         let mtu = MtuSearch::new(config.proven_datagram, config.max_datagram);
         Channel {
@@ -120,30 +124,42 @@ impl<C: Copy> Channel<C> {
         self.sent.in_flight() + datagram_cost(bytes) <= self.window
     }
 
-    /// Whether the packet being built should ask for an answer although more follow: a few times
-    /// per window, so that the window never closes for want of one.
+    /// Whether the last of the packets being built should ask for an answer although more follow:
+    /// a few times per window, so that the window never closes for want of one.
     #[inline]
-    pub fn wants_ask(&self, bytes: usize) -> bool {
-        self.unasked + datagram_cost(bytes) >= self.window / 4
+    pub fn wants_ask(&self, bytes: usize, packets: u32) -> bool {
+        self.unasked + datagram_cost(bytes) * packets >= self.window / 4
     }
 
-    /// Records a packet that leaves now. `contents` is what it carries.
+    /// How many packets of `bytes` may leave in a row with no answer asked for before the last of
+    /// them, such that there is window for one more.
     #[inline]
-    pub fn on_sent(&mut self, packet: Packet, contents: &[C], now_ns: u64) {
-        if packet.eliciting {
+    pub fn run_room(&self, bytes: usize) -> usize {
+        let cost = datagram_cost(bytes);
+        let window = self.window.saturating_sub(self.sent.in_flight()) / cost;
+        let unasked = (self.window / 4)
+            .saturating_sub(self.unasked)
+            .div_ceil(cost);
+        window.saturating_sub(1).min(unasked.max(1)) as usize
+    }
+
+    /// Records packets that leave now. `contents` is what they carry.
+    #[inline]
+    pub fn on_sent(&mut self, sent: Sent, contents: &[C], now_ns: u64) {
+        if sent.eliciting {
             if self.sent.in_flight_packets() == 0 {
                 self.progress_ns = now_ns;
             }
             self.last_sent_ns = now_ns;
-            self.unasked = if packet.ask {
-                self.asked = packet.number;
+            self.unasked = if sent.ask {
+                self.asked = sent.first + u64::from(sent.packets) - 1;
                 0
             } else {
-                self.unasked + datagram_cost(packet.bytes)
+                self.unasked + datagram_cost(sent.bytes) * sent.packets
             };
         }
-        let full = packet.bytes >= self.mtu.current();
-        self.sent.push(packet, full, contents, now_ns);
+        let full = sent.bytes >= self.mtu.current();
+        self.sent.push(sent, full, contents, now_ns);
     }
 
     /// Takes in an acknowledgement; tells the fate of what it settles.

@@ -1,8 +1,9 @@
 //! The sending half: packets on their way, what they carry, and which of them were lost.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use super::{Packet, Rtt, datagram_cost};
+use super::{Rtt, Sent, datagram_cost};
 use crate::wire::{Ack, AckRange, Frame};
 
 /// What became of something a packet carried.
@@ -23,10 +24,20 @@ enum State {
     Settled,
 }
 
+/// What packets carry: nothing that the channel looks into.
+pub(crate) trait Cargo: Copy {
+    /// What the packets `part` carry, where `of` equal packets carry `self` among them.
+    fn part(self, part: Range<u32>, of: u32) -> Self;
+}
+
+/// Packets of one size, sent one after the other at the same time.
 #[derive(Clone, Copy, Debug)]
-struct SentPacket {
+struct Run {
     sent_ns: u64,
+    packets: u32,
+    /// Cost of each.
     cost: u32,
+    /// Things carried: by several packets, one thing among them.
     contents: u16,
     full: bool,
     state: State,
@@ -42,8 +53,10 @@ const MAX_REORDER: u64 = 256;
 pub(crate) struct SentLog<C> {
     /// Number of the front packet.
     base: u64,
-    packets: VecDeque<SentPacket>,
-    /// What the packets carry, in the same order.
+    /// Number of the next packet.
+    next: u64,
+    runs: VecDeque<Run>,
+    /// What the runs carry, in the same order.
     contents: VecDeque<C>,
     in_flight: u32,
     in_flight_packets: u32,
@@ -54,6 +67,14 @@ pub(crate) struct SentLog<C> {
     recently_lost: VecDeque<u64>,
     loss_deadline: Option<u64>,
     window_told_by: u64,
+}
+
+/// A place in the log, on the walk from the front.
+#[derive(Clone, Copy)]
+struct Place {
+    run: usize,
+    content: usize,
+    number: u64,
 }
 
 /// What an acknowledgement settled.
@@ -68,11 +89,12 @@ pub(crate) struct Settled {
     pub sample_from: Option<u64>,
 }
 
-impl<C: Copy> SentLog<C> {
+impl<C: Cargo> SentLog<C> {
     pub fn new() -> Self {
         SentLog {
             base: 0,
-            packets: VecDeque::new(),
+            next: 0,
+            runs: VecDeque::new(),
             contents: VecDeque::new(),
             in_flight: 0,
             in_flight_packets: 0,
@@ -87,7 +109,7 @@ impl<C: Copy> SentLog<C> {
     /// The number that the next packet gets.
     #[inline]
     pub fn next_number(&self) -> u64 {
-        self.base + self.packets.len() as u64
+        self.next
     }
 
     /// Every packet below this number is settled.
@@ -119,26 +141,28 @@ impl<C: Copy> SentLog<C> {
         self.window_told_by = largest;
     }
 
+    /// Records packets as sent. Several ones carry one thing among them.
     #[inline]
-    pub fn push(&mut self, packet: Packet, full: bool, contents: &[C], now_ns: u64) {
-        debug_assert_eq!(packet.number, self.next_number());
-        let cost = datagram_cost(packet.bytes);
-        let state = if packet.eliciting {
-            self.in_flight += cost;
-            self.in_flight_packets += 1;
+    pub fn push(&mut self, sent: Sent, full: bool, contents: &[C], now_ns: u64) {
+        debug_assert_eq!(sent.first, self.next);
+        debug_assert!(sent.packets == 1 || contents.len() == 1);
+        self.next += u64::from(sent.packets);
+        let cost = datagram_cost(sent.bytes);
+        let state = if sent.eliciting {
+            self.in_flight += cost * sent.packets;
+            self.in_flight_packets += sent.packets;
             State::InFlight
         } else {
             State::Settled
         };
-        if state == State::Settled && self.packets.is_empty() {
-            self.base += 1;
+        if state == State::Settled && self.runs.is_empty() {
+            self.base = self.next;
             return;
         }
-        for &content in contents {
-            self.contents.push_back(content);
-        }
-        self.packets.push_back(SentPacket {
+        self.contents.extend(contents);
+        self.runs.push_back(Run {
             sent_ns: now_ns,
+            packets: sent.packets,
             cost,
             contents: contents.len() as u16,
             full,
@@ -146,16 +170,68 @@ impl<C: Copy> SentLog<C> {
         });
     }
 
-    /// Settles one packet; returns whether it was in flight.
-    #[inline]
-    fn settle(packet: &mut SentPacket, in_flight: &mut u32, in_flight_packets: &mut u32) -> bool {
-        if packet.state == State::Settled {
-            return false;
+    fn front(&self) -> Place {
+        Place {
+            run: 0,
+            content: 0,
+            number: self.base,
         }
-        packet.state = State::Settled;
-        *in_flight -= packet.cost;
-        *in_flight_packets -= 1;
-        true
+    }
+
+    /// The place behind a run.
+    #[inline]
+    fn behind(&self, place: Place) -> Place {
+        let run = &self.runs[place.run];
+        Place {
+            run: place.run + 1,
+            content: place.content + usize::from(run.contents),
+            number: place.number + u64::from(run.packets),
+        }
+    }
+
+    /// Cuts the run at `place`, so that `[start, end)` is a run of its own; returns its place.
+    /// The numbers are the run's own.
+    #[inline]
+    fn isolate(&mut self, place: Place, start: u64, end: u64) -> Place {
+        if end < self.behind(place).number {
+            self.cut(place, end);
+        }
+        if start > place.number {
+            self.cut(place, start);
+            return self.behind(place);
+        }
+        place
+    }
+
+    /// Cuts the run at `place` in two; the second begins with packet `number`.
+    fn cut(&mut self, place: Place, number: u64) {
+        let run = &mut self.runs[place.run];
+        let (kept, of) = ((number - place.number) as u32, run.packets);
+        let rest = Run {
+            packets: of - kept,
+            ..*run
+        };
+        run.packets = kept;
+        self.runs.insert(place.run + 1, rest);
+        if rest.contents > 0 {
+            let carried = self.contents[place.content];
+            self.contents[place.content] = carried.part(0..kept, of);
+            self.contents
+                .insert(place.content + 1, carried.part(kept..of, of));
+        }
+    }
+
+    /// Settles the run at `place`, if it is in flight, and tells what it carried.
+    #[inline]
+    fn settle(&mut self, place: Place, fate: Fate, tell: &mut impl FnMut(Fate, C)) {
+        let run = &mut self.runs[place.run];
+        run.state = State::Settled;
+        self.in_flight -= run.cost * run.packets;
+        self.in_flight_packets -= run.packets;
+        let carried = place.content..place.content + usize::from(run.contents);
+        for &content in self.contents.range(carried) {
+            tell(fate, content);
+        }
     }
 
     /// Takes in an acknowledgement. `None` if it names packets that were never sent.
@@ -186,34 +262,33 @@ impl<C: Copy> SentLog<C> {
 
     fn mark_acked(
         &mut self,
-        runs: &AckedRuns<'_>,
+        acked: &AckedRuns<'_>,
         largest: u64,
         fate: &mut impl FnMut(Fate, C),
         settled: &mut Settled,
     ) {
-        let mut content = 0;
-        let mut runs = runs.ascending().peekable();
-        for (index, packet) in self.packets.iter_mut().enumerate() {
-            let number = self.base + index as u64;
-            while runs.next_if(|&(_, end)| end <= number).is_some() {}
-            let Some(&(start, _)) = runs.peek() else {
+        let mut place = self.front();
+        let mut acked = acked.ascending().peekable();
+        while place.run < self.runs.len() {
+            let next = self.behind(place);
+            while acked.next_if(|&(_, end)| end <= place.number).is_some() {}
+            let Some(&(start, end)) = acked.peek() else {
                 break;
             };
-            let carried = content..content + usize::from(packet.contents);
-            content = carried.end;
-            if number < start
-                || !Self::settle(packet, &mut self.in_flight, &mut self.in_flight_packets)
-            {
+            let run = &self.runs[place.run];
+            if start >= next.number || run.state == State::Settled {
+                place = next;
                 continue;
             }
-            settled.newly_acked += 1;
-            settled.full_acked += u32::from(packet.full);
-            if number == largest {
-                settled.sample_from = Some(packet.sent_ns);
+            let at = self.isolate(place, start.max(place.number), end.min(next.number));
+            let run = self.runs[at.run];
+            settled.newly_acked += run.packets;
+            settled.full_acked += if run.full { run.packets } else { 0 };
+            place = self.behind(at);
+            if place.number > largest {
+                settled.sample_from = Some(run.sent_ns);
             }
-            for at in carried {
-                fate(Fate::Arrived, self.contents[at]);
-            }
+            self.settle(at, Fate::Arrived, fate);
         }
     }
 
@@ -254,66 +329,74 @@ impl<C: Copy> SentLog<C> {
         let Some(largest) = self.largest_acked else {
             return;
         };
-        let mut content = 0;
-        for (index, packet) in self.packets.iter_mut().enumerate() {
-            let number = self.base + index as u64;
-            if number >= largest {
-                break;
-            }
-            let carried = content..content + usize::from(packet.contents);
-            content = carried.end;
-            if packet.state == State::Settled {
+        let far_behind = (largest + 1).saturating_sub(self.reorder);
+        let mut place = self.front();
+        while place.run < self.runs.len() && place.number < largest {
+            let next = self.behind(place);
+            let run = self.runs[place.run];
+            if run.state == State::Settled {
+                place = next;
                 continue;
             }
-            let give_up_at = packet.sent_ns + rtt.reorder_ns();
-            let far_behind = number >= known_from && largest - number >= self.reorder;
-            if !far_behind && now_ns < give_up_at {
-                let earliest = self
-                    .loss_deadline
-                    .map_or(give_up_at, |at| at.min(give_up_at));
-                self.loss_deadline = Some(earliest);
+            let end = next.number.min(largest);
+            let give_up_at = run.sent_ns + rtt.reorder_ns();
+            let lost = if now_ns >= give_up_at {
+                place.number..end
+            } else {
+                place.number.max(known_from)..end.min(far_behind)
+            };
+            if lost.is_empty() || lost.start > place.number {
+                let earliest = self.loss_deadline.unwrap_or(give_up_at);
+                self.loss_deadline = Some(earliest.min(give_up_at));
+            }
+            if lost.is_empty() {
+                place = next;
                 continue;
             }
-            Self::settle(packet, &mut self.in_flight, &mut self.in_flight_packets);
-            settled.lost += 1;
-            settled.full_lost += u32::from(packet.full);
-            if self.recently_lost.len() == LOST_REMEMBERED {
-                self.recently_lost.pop_front();
-            }
-            self.recently_lost.push_back(number);
-            for at in carried {
-                fate(Fate::Lost, self.contents[at]);
-            }
+            let at = self.isolate(place, lost.start, lost.end);
+            self.give_up(at, fate, settled);
+            place = self.behind(at);
         }
+    }
+
+    /// Gives up a run for lost.
+    fn give_up(&mut self, at: Place, fate: &mut impl FnMut(Fate, C), settled: &mut Settled) {
+        let run = self.runs[at.run];
+        settled.lost += run.packets;
+        settled.full_lost += if run.full { run.packets } else { 0 };
+        self.recently_lost
+            .extend(at.number..at.number + u64::from(run.packets));
+        let excess = self.recently_lost.len().saturating_sub(LOST_REMEMBERED);
+        self.recently_lost.drain(..excess);
+        self.settle(at, Fate::Lost, fate);
     }
 
     /// Hands back what the last packet in flight carries, to go again as a POLL.
     pub fn give_back_last(&mut self, fate: &mut impl FnMut(Fate, C)) {
-        let mut end = self.contents.len();
-        for packet in self.packets.iter_mut().rev() {
-            let start = end - usize::from(packet.contents);
-            if Self::settle(packet, &mut self.in_flight, &mut self.in_flight_packets) {
-                for at in start..end {
-                    fate(Fate::Again, self.contents[at]);
-                }
-                break;
+        let mut last = None;
+        let mut place = self.front();
+        while place.run < self.runs.len() {
+            if self.runs[place.run].state == State::InFlight {
+                last = Some(place);
             }
-            end = start;
+            place = self.behind(place);
+        }
+        if let Some(place) = last {
+            let end = self.behind(place).number;
+            let at = self.isolate(place, end - 1, end);
+            self.settle(at, Fate::Again, fate);
         }
         self.drop_settled();
     }
 
     /// Hands back everything in flight: the path has changed under it.
     pub fn give_back_all(&mut self, fate: &mut impl FnMut(Fate, C)) {
-        let mut content = 0;
-        for packet in self.packets.iter_mut() {
-            let carried = content..content + usize::from(packet.contents);
-            content = carried.end;
-            if Self::settle(packet, &mut self.in_flight, &mut self.in_flight_packets) {
-                for at in carried {
-                    fate(Fate::Again, self.contents[at]);
-                }
+        let mut place = self.front();
+        while place.run < self.runs.len() {
+            if self.runs[place.run].state == State::InFlight {
+                self.settle(place, Fate::Again, fate);
             }
+            place = self.behind(place);
         }
         self.drop_settled();
     }
@@ -321,20 +404,20 @@ impl<C: Copy> SentLog<C> {
     #[inline]
     fn drop_settled(&mut self) {
         let mut contents = 0;
-        while let Some(packet) = self.packets.front() {
-            if packet.state == State::InFlight {
+        while let Some(run) = self.runs.front() {
+            if run.state == State::InFlight {
                 break;
             }
-            contents += usize::from(packet.contents);
-            self.packets.pop_front();
-            self.base += 1;
+            contents += usize::from(run.contents);
+            self.base += u64::from(run.packets);
+            self.runs.pop_front();
         }
         self.contents.drain(..contents);
     }
 
     /// Gives memory back while the connection is idle.
     pub fn shrink(&mut self) {
-        self.packets.shrink_to_fit();
+        self.runs.shrink_to_fit();
         self.contents.shrink_to_fit();
         self.recently_lost = VecDeque::new();
     }

@@ -5,6 +5,7 @@ use super::*;
 use crate::wire::{AckRange, Frame, Prelude};
 use proptest::prelude::*;
 use std::collections::HashSet;
+use std::ops::Range;
 
 const MS: u64 = 1_000_000;
 
@@ -76,12 +77,35 @@ fn what_is_forgotten_is_never_acknowledged() {
     assert!(late.iter().all(|odd| told(&set).contains(odd)));
 }
 
-fn packet(number: u64) -> Packet {
-    Packet {
-        number,
+fn packet(number: u64) -> Sent {
+    run(number, 1)
+}
+
+fn run(first: u64, packets: u32) -> Sent {
+    Sent {
+        first,
+        packets,
         bytes: 1_200,
         eliciting: true,
         ask: false,
+    }
+}
+
+/// The number of the packet that carries it.
+impl Cargo for u64 {
+    fn part(self, _: Range<u32>, _: u32) -> u64 {
+        unreachable!("one packet carries it")
+    }
+}
+
+/// The numbers of the packets that carry it among them.
+#[derive(Clone, Copy, Debug)]
+struct Numbers(u64, u64);
+
+impl Cargo for Numbers {
+    fn part(self, part: Range<u32>, of: u32) -> Self {
+        assert_eq!(self.1 - self.0, u64::from(of));
+        Numbers(self.0 + u64::from(part.start), self.0 + u64::from(part.end))
     }
 }
 
@@ -106,6 +130,7 @@ fn ack_of(numbers: &HashSet<u64>) -> Option<Ack> {
 #[derive(Clone, Debug)]
 enum Step {
     Send(u8),
+    SendRun(u8),
     Arrive(u8),
     Ack,
     Wait(u64),
@@ -115,7 +140,8 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        4 => (1..6_u8).prop_map(Step::Send),
+        2 => (1..6_u8).prop_map(Step::Send),
+        3 => (1..12_u8).prop_map(Step::SendRun),
         6 => any::<u8>().prop_map(Step::Arrive),
         3 => Just(Step::Ack),
         2 => (0..200 * MS).prop_map(Step::Wait),
@@ -136,12 +162,19 @@ proptest! {
         let mut received: HashSet<u64> = HashSet::new();
         let mut fates: Vec<(Fate, u64)> = Vec::new();
         for step in steps {
-            let fate = &mut |fate, content: u64| fates.push((fate, content));
+            let fate = &mut |fate, Numbers(start, end)| {
+                fates.extend((start..end).map(|number| (fate, number)));
+            };
             match step {
                 Step::Send(count) => for _ in 0..count {
                     let number = log.next_number();
-                    log.push(packet(number), false, &[number], now);
+                    log.push(packet(number), false, &[Numbers(number, number + 1)], now);
                 },
+                Step::SendRun(count) => {
+                    let first = log.next_number();
+                    let carried = Numbers(first, first + u64::from(count));
+                    log.push(run(first, u32::from(count)), false, &[carried], now);
+                }
                 Step::Arrive(which) if log.next_number() > 0 => {
                     received.insert(u64::from(which) % log.next_number());
                 }

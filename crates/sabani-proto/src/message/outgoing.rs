@@ -6,8 +6,10 @@
 //! again, or acknowledged; so counting bytes is enough to know when a body has arrived.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::{ENTRY_CHARGE, Outbound, Ticket, entry_charge, expand_id};
+use crate::channel::Cargo;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, INLINE_MAX, Reader};
 
 /// What a packet carries, by name: enough to send it again, cut differently if need be.
@@ -29,6 +31,22 @@ pub(crate) enum Content {
     Probe { bytes: u32 },
     /// The end of the connection.
     Close,
+}
+
+impl Cargo for Content {
+    /// Only pieces of a body travel in several packets, of one length each.
+    #[inline]
+    fn part(self, part: Range<u32>, of: u32) -> Self {
+        let Content::Body { id, offset, len } = self else {
+            return self;
+        };
+        let piece = len / of;
+        Content::Body {
+            id,
+            offset: offset + u64::from(part.start * piece),
+            len: (part.end - part.start) * piece,
+        }
+    }
 }
 
 /// A run of entries that goes into one packet.
@@ -465,10 +483,10 @@ impl Outgoing {
         }
     }
 
-    /// Bytes from the middle of a body never sent, `len` of them, if nothing else comes first and
-    /// more of the body is left behind them.
+    /// Up to `most` pieces of `len` bytes each from the middle of a body never sent, if nothing
+    /// else comes first; more of the body is left behind them.
     #[inline]
-    pub fn next_bulk(&mut self, len: usize) -> Option<(Content, Fragment<'_>)> {
+    pub fn next_bulk(&mut self, len: usize, most: usize) -> Option<(Content, Fragment<'_>)> {
         if !self.resend.is_empty() || (self.unsent > 0 && !self.is_blocked()) {
             return None;
         }
@@ -478,14 +496,15 @@ impl Outgoing {
             &self.granted
         };
         let body = self.bodies.get_mut(self.sending)?;
-        let left = body.granted.min(body.total) - body.next;
-        if queue.front() != Some(&body.id) || left <= len as u64 {
+        let left = (body.granted.min(body.total) - body.next) as usize;
+        let bytes = (left.saturating_sub(1) / len).min(most) * len;
+        if queue.front() != Some(&body.id) || bytes == 0 {
             return None;
         }
         let offset = body.next;
-        body.next += len as u64;
-        self.unsent_bytes -= len;
-        Some(self.bodies[self.sending].fragment(offset, len as u64))
+        body.next += bytes as u64;
+        self.unsent_bytes -= bytes;
+        Some(self.bodies[self.sending].fragment(offset, bytes as u64))
     }
 
     /// Bytes of a body that went before, at most `max` of them; the rest goes again behind.

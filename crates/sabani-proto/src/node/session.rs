@@ -1,7 +1,7 @@
 //! An open connection: fills packets, takes packets in.
 
 use super::hub::Hub;
-use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Packet, datagram_cost};
+use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Sent, datagram_cost};
 use crate::error::PeerLost;
 use crate::message::{
     Content, Inbox, Incoming, LinkRef, LogCredit, Outgoing, SendWindow, Violation,
@@ -201,14 +201,18 @@ impl Session {
         }
         outgoing.begin_train();
         let segment = self.channel.mtu.current();
+        let whole = out.len() / segment * segment;
+        let out = &mut out[..whole.min(hub.train_packets * segment)];
         let mut len = 0;
-        for packet in out.chunks_exact_mut(segment).take(hub.train_packets) {
+        while len < out.len() {
             // The first packet takes care of everything else that there may be to say.
-            let bytes = if len > 0 && self.build_bulk(outgoing, packet, hub, now_ns) {
-                segment
-            } else {
-                self.build_packet(outgoing, packet, hub, now_ns)
+            if len > 0 {
+                len += self.build_bulk(outgoing, &mut out[len..], segment, now_ns);
+            }
+            let Some(packet) = out.get_mut(len..len + segment) else {
+                break;
             };
+            let bytes = self.build_packet(outgoing, packet, hub, now_ns);
             len += bytes;
             if bytes < segment {
                 break;
@@ -217,38 +221,48 @@ impl Session {
         (len, segment)
     }
 
-    /// Builds a full packet from the middle of a long body, if that is what comes next. There is
-    /// more behind it, and window for it, so it need not ask for an answer unless one is due.
-    #[inline]
+    /// Fills `out` with full packets from the middle of a long body, if that is what comes next;
+    /// returns their bytes. There is more behind them, and window for it, so that only the last may
+    /// have to ask for an answer.
     fn build_bulk(
         &mut self,
         outgoing: &mut Outgoing,
-        packet: &mut [u8],
-        hub: &mut Hub,
+        out: &mut [u8],
+        segment: usize,
         now_ns: u64,
-    ) -> bool {
-        let bytes = packet.len();
-        let window =
-            self.channel.sent.in_flight() + 2 * datagram_cost(bytes) <= self.channel.window;
-        let end = bytes - self.tx.overhead();
-        let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
-        let room = body.room() - Frame::FRAGMENT_HEADER;
-        if self.poll || !window {
-            return false;
+    ) -> usize {
+        let piece = segment - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
+        let most = self.channel.run_room(segment).min(out.len() / segment);
+        if self.poll || most == 0 {
+            return 0;
         }
-        let Some((content, fragment)) = outgoing.next_bulk(room) else {
-            return false;
+        let Some((content, bulk)) = outgoing.next_bulk(piece, most) else {
+            return 0;
         };
-        fragment.write(&mut body);
-        hub.contents.clear();
-        hub.contents.push(content);
-        let flags = if self.channel.wants_ask(bytes) {
-            Prelude::ASK | Prelude::URGENT
-        } else {
-            0
+        let packets = bulk.data.len() / piece;
+        let asks = self.channel.wants_ask(segment, packets as u32);
+        let first = self.channel.sent.next_number();
+        let pieces = bulk.data.chunks_exact(piece).enumerate();
+        for (packet, (at, data)) in out.chunks_exact_mut(segment).zip(pieces) {
+            let fragment = Fragment {
+                offset: bulk.offset + (at * piece) as u64,
+                data,
+                ..bulk
+            };
+            fragment.write(&mut Writer::new(&mut packet[Prelude::LEN..]));
+            let asks = asks && at + 1 == packets;
+            let flags = u8::from(asks) * (Prelude::ASK | Prelude::URGENT);
+            seal(&mut self.tx, self.remote, first + at as u64, flags, packet);
+        }
+        let sent = Sent {
+            first,
+            packets: packets as u32,
+            bytes: segment,
+            eliciting: true,
+            ask: asks,
         };
-        self.finish_packet(packet, flags, hub, now_ns);
-        true
+        self.record(sent, &[content], now_ns);
+        packets * segment
     }
 
     fn forget_idle_window(&mut self, now_ns: u64) {
@@ -359,7 +373,7 @@ impl Session {
         let more = waiting && window;
         let urgent = poll || waiting || self.is_closing() || outgoing.has_tickets();
         let flags = match (more, urgent) {
-            (true, _) if !self.channel.wants_ask(full) => 0,
+            (true, _) if !self.channel.wants_ask(full, 1) => 0,
             (_, true) => Prelude::ASK | Prelude::URGENT,
             (_, false) => Prelude::ASK,
         };
@@ -369,26 +383,22 @@ impl Session {
     /// Seals a packet whose body is written, and records it as sent.
     fn finish_packet(&mut self, packet: &mut [u8], flags: u8, hub: &mut Hub, now_ns: u64) {
         let number = self.channel.sent.next_number();
-        let prelude = Prelude {
-            kind: crate::wire::Kind::Data,
-            flags,
-            packet_number: number,
-            connection: self.remote,
-        }
-        .encode();
-        let bytes = packet.len();
-        let (head, rest) = packet.split_at_mut(Prelude::LEN);
-        head.copy_from_slice(&prelude);
-        self.tx.seal(number, &prelude, rest);
-        let sent = Packet {
-            number,
-            bytes,
+        seal(&mut self.tx, self.remote, number, flags, packet);
+        let sent = Sent {
+            first: number,
+            packets: 1,
+            bytes: packet.len(),
             eliciting: !hub.contents.is_empty(),
             ask: flags & Prelude::ASK != 0,
         };
-        self.channel.on_sent(sent, &hub.contents, now_ns);
-        self.counters.packets_sent += 1;
-        self.counters.bytes_sent += bytes as u64;
+        self.record(sent, &hub.contents, now_ns);
+    }
+
+    #[inline]
+    fn record(&mut self, sent: Sent, contents: &[Content], now_ns: u64) {
+        self.channel.on_sent(sent, contents, now_ns);
+        self.counters.packets_sent += u64::from(sent.packets);
+        self.counters.bytes_sent += u64::from(sent.packets) * sent.bytes as u64;
     }
 
     fn fill_control(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
@@ -732,6 +742,21 @@ pub(crate) fn chunk_max(datagram: usize) -> usize {
         )
     };
     datagram - Prelude::LEN - SEAL - Frame::ENTRIES_HEADER - ACK_ROOM
+}
+
+/// Puts the prelude before a packet's body, and seals it.
+#[inline]
+fn seal(tx: &mut SealTx, connection: ConnectionId, number: u64, flags: u8, packet: &mut [u8]) {
+    let prelude = Prelude {
+        kind: crate::wire::Kind::Data,
+        flags,
+        packet_number: number,
+        connection,
+    }
+    .encode();
+    let (head, rest) = packet.split_at_mut(Prelude::LEN);
+    head.copy_from_slice(&prelude);
+    tx.seal(number, &prelude, rest);
 }
 
 #[inline]
