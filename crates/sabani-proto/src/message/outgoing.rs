@@ -109,7 +109,8 @@ pub(crate) struct Outgoing {
     /// How many chunks at the back have never been sent.
     unsent: usize,
     bodies: VecDeque<OutBody>,
-    /// Bodies with bytes to send: those that nobody had to ask for, and those that were granted.
+    /// Bodies with bytes to send: those that nobody had to ask for, in order, and those that were
+    /// granted, the one with the least left to send first.
     eager: VecDeque<u64>,
     granted: VecDeque<u64>,
     /// Where in `bodies` the one that was last sent from was.
@@ -527,20 +528,6 @@ impl Outgoing {
         Some(self.bodies[at].fragment(offset, now))
     }
 
-    /// Chooses, among the bodies that were granted, the one with the least left to send: a short
-    /// one must not wait for a long one. Costs a look at each of them, once per train.
-    pub fn begin_train(&mut self) {
-        if self.granted.len() < 2 {
-            return;
-        }
-        let left = |id: u64| {
-            self.body_at(id)
-                .map_or(0, |at| self.bodies[at].total - self.bodies[at].next)
-        };
-        let shortest = (0..self.granted.len()).min_by_key(|&at| left(self.granted[at]));
-        self.granted.swap(0, shortest.unwrap_or(0));
-    }
-
     /// The receiver grants a body.
     pub fn on_grant(&mut self, id: u32, upto: u64) {
         let id = expand_id(id, self.next_id);
@@ -553,8 +540,21 @@ impl Outgoing {
         body.granted = body.granted.max(upto.min(body.total));
         self.unsent_bytes += (body.granted - before) as usize;
         if body.sendable() && !was_sendable {
-            self.granted.push_back(id);
+            self.queue_granted(id, body.total - body.next);
         }
+    }
+
+    /// Queues a body behind those with as little left to send: a short one must not wait for a
+    /// long one.
+    fn queue_granted(&mut self, id: u64, left: u64) {
+        let shorter = |&other: &u64| {
+            let body = &self.bodies[self.body_at(other)?];
+            Some(body.total - body.next <= left)
+        };
+        let at = self
+            .granted
+            .partition_point(|other| shorter(other).unwrap_or(true));
+        self.granted.insert(at, id);
     }
 
     /// A chunk has arrived.

@@ -349,11 +349,16 @@ fn the_granted_body_with_least_left_goes_first() {
     let mut pipe = Pipe::new(1 << 20);
     pipe.push(0, 90_000);
     pipe.push(1, 30_000);
-    pipe.out.on_grant(0, 90_000);
-    pipe.out.on_grant(1, 30_000);
-    pipe.out.begin_train();
-    let (content, _) = pipe.out.next_fragment(1_000).unwrap();
-    assert!(matches!(content, Content::Body { id: 1, .. }));
+    pipe.push(2, 60_000);
+    for (id, bytes) in [(0, 90_000), (1, 30_000), (2, 60_000)] {
+        pipe.out.on_grant(id, bytes);
+    }
+    let mut order = Vec::new();
+    while let Some((Content::Body { id, .. }, _)) = pipe.out.next_fragment(1_000) {
+        order.push(id);
+    }
+    order.dedup();
+    assert_eq!(order, [1, 2, 0]);
 }
 
 #[test]

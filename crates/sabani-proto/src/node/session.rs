@@ -199,7 +199,6 @@ impl Session {
             self.build_probe(&mut out[..bytes], hub, now_ns);
             return (bytes, bytes);
         }
-        outgoing.begin_train();
         let segment = self.channel.mtu.current();
         let whole = out.len() / segment * segment;
         let out = &mut out[..whole.min(hub.train_packets * segment)];
