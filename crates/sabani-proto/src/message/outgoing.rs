@@ -539,8 +539,9 @@ impl Outgoing {
         let before = body.granted;
         body.granted = body.granted.max(upto.min(body.total));
         self.unsent_bytes += (body.granted - before) as usize;
+        let left = body.total - body.next;
         if body.sendable() && !was_sendable {
-            self.queue_granted(id, body.total - body.next);
+            self.queue_granted(id, left);
         }
     }
 
