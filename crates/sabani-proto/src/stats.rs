@@ -118,6 +118,8 @@ pub struct NodeStats {
     pub unmatched_messages: usize,
     /// Memory reserved for them, in bytes.
     pub unmatched_bytes: u64,
+    /// Memory allocated for messages on their way to posted receives without buffers, in bytes.
+    pub posted_bytes: u64,
     /// Counters over all connections, past ones included.
     pub counters: Counters,
     /// Datagrams thrown away, by reason.

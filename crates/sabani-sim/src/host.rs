@@ -178,6 +178,10 @@ pub struct Host {
     pub clock: Clock,
     /// It does not run before this time.
     pub busy_until_ns: u64,
+    /// Its program ends all connections.
+    pub(crate) closing: bool,
+    /// They have ended.
+    pub(crate) closed: bool,
     /// Its cable has enough to do; it is woken when half of that is done.
     pub(crate) is_blocked: bool,
     /// When it is to run next.
@@ -204,6 +208,8 @@ impl Host {
             send_buffer_bytes: 4 << 20,
             clock: Clock::default(),
             busy_until_ns: 0,
+            closing: false,
+            closed: false,
             is_blocked: false,
             wake_at_ns: u64::MAX,
             idle_turns: 0,

@@ -20,6 +20,8 @@
 //! | `engine`, `agenda`, `datagram` | virtual time, what is to happen, what is under way |
 //! | [`traffic`] | what programs send and how they receive |
 //! | [`checker`] | what must hold whatever the network does |
+//! | [`canary`] | known bugs to plant, which the checkers must find |
+//! | [`units`] | quantities as people write them |
 //!
 //! Hosts are joined by links of their own, one for each pair and direction, unless they are given
 //! cables to switches. A train of datagrams that a node hands over for segmentation is cut before
@@ -32,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+pub mod canary;
 pub mod checker;
 pub mod clock;
 mod datagram;
@@ -46,8 +49,10 @@ mod rng;
 mod script;
 pub mod topology;
 pub mod traffic;
+pub mod units;
 
-pub use checker::{Checker, Violation};
+pub use canary::Bug;
+pub use checker::{Checker, Rule, Violation, Wish};
 pub use clock::Clock;
 pub use fabric::{Cable, Pause, Place, Port, PortId, Switch, SwitchId};
 pub use faults::{Faults, Packet};
@@ -57,6 +62,7 @@ pub use network::{Failure, Network, sealed};
 pub use recording::Recording;
 pub use rng::Rng;
 pub use traffic::Reading;
+pub use units::{Rate, Size, Time};
 
 /// One microsecond, in the nanoseconds that all times are in.
 pub const US: u64 = 1_000;

@@ -5,13 +5,16 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use sabani_proto::seal::{JobKey, JobKeys, Mode};
-use sabani_proto::{Config, Event, Message, PeerId, PeerLost};
+use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost};
 
+use crate::canary::Canary;
+use crate::checker::{Checker, Rule, Violation, Wish};
 use crate::datagram::{Datagram, DatagramId, Stop};
 use crate::engine::{Action, Engine};
 use crate::fabric::{Cable, Fabric, Place, Port, PortId, Switch, SwitchId};
 use crate::script::Script;
-use crate::{Checker, Host, HostId, Link, MS, Recording, Rng, SEC, Violation};
+use crate::traffic::{Program, Scene};
+use crate::{Host, HostId, Link, MS, Recording, Rng, SEC};
 
 /// A sealed mode under a fixed job key.
 pub fn sealed() -> Mode {
@@ -21,8 +24,9 @@ pub fn sealed() -> Mode {
     })
 }
 
-/// Every so many turns of a host its bounds are checked.
-const CHECK_EVERY: u64 = 256;
+/// A host's bounds are checked every so many turns for each host there is: a small part of a turn's
+/// work.
+const CHECK_EVERY: u64 = 4;
 /// A host that runs this often in a row without doing anything spins.
 const SPIN: u32 = 10_000;
 
@@ -81,6 +85,8 @@ pub struct Network {
     arrivals: u64,
     train: Vec<u8>,
     batch: Vec<u8>,
+    /// A planted bug.
+    pub(crate) canary: Option<Canary>,
     /// Follows every message.
     pub checker: Checker,
 }
@@ -104,6 +110,7 @@ impl Network {
             arrivals: 0,
             train: vec![0; 65_536],
             batch: Vec::new(),
+            canary: None,
             checker: Checker::default(),
         }
     }
@@ -281,9 +288,39 @@ impl Network {
     /// Like [`Network::send`], in a class of its own for selective receives, and perhaps asking
     /// to be told of the arrival.
     pub fn send_as(&mut self, from: HostId, to: HostId, class: u8, len: usize, tracked: bool) {
-        self.largest = self.largest.max(len);
-        self.host(from).program.plan(to, class, len, tracked);
-        self.wake(from, self.engine.now_ns);
+        let wish = Wish {
+            class,
+            len,
+            tracked,
+            ..Wish::default()
+        };
+        self.send_wish(from, to, wish);
+    }
+
+    /// Like [`Network::send`], with all that can be wished; from now on.
+    pub fn send_wish(&mut self, from: HostId, to: HostId, wish: Wish) {
+        let since_ns = self.now_ns();
+        self.largest = self.largest.max(wish.len);
+        let program = &mut self.hosts[from.index()].program;
+        program.plan(to, Wish { since_ns, ..wish }, &mut self.checker);
+        self.wake(from, since_ns);
+    }
+
+    /// The program at `id` ends all connections; from when they have ended, its node must be
+    /// silent.
+    pub fn close(&mut self, id: HostId) {
+        let host = self.host(id);
+        host.closing = true;
+        if let Some(node) = &mut host.node {
+            node.close();
+        }
+        self.kick(id);
+    }
+
+    /// Whether all connections of all hosts have ended.
+    pub fn is_closed(&self) -> bool {
+        let mut nodes = self.hosts.iter().filter_map(|host| host.node.as_ref());
+        nodes.all(Node::is_closed)
     }
 
     /// Makes the process at `id` run soon, because the scenario did something with its node.
@@ -293,10 +330,29 @@ impl Network {
 
     /// Records a message that the scenario itself received.
     pub fn note_received(&mut self, id: HostId, message: &Message) {
+        self.with_program(id, |program, node, scene| {
+            program.note(node, scene, message);
+        })
+        .expect("the host has crashed");
+    }
+
+    /// Does something with the program of a host that runs.
+    fn with_program<T>(
+        &mut self,
+        id: HostId,
+        act: impl FnOnce(&mut Program, &mut Node, &mut Scene<'_>) -> T,
+    ) -> Option<T> {
+        let now_ns = self.now_ns();
         let host = &mut self.hosts[id.index()];
-        let node = host.node.as_ref().expect("the host has crashed");
-        host.program
-            .note(self.engine.now_ns, id, node, &mut self.checker, message);
+        let mut scene = Scene {
+            now_ns,
+            clock_ns: host.clock.read(now_ns),
+            host: id,
+            checker: &mut self.checker,
+            canary: &mut self.canary,
+        };
+        let node = host.node.as_mut()?;
+        Some(act(&mut host.program, node, &mut scene))
     }
 
     /// The process at `id` does not run for this long (SIGSTOP, a long computation).
@@ -308,16 +364,14 @@ impl Network {
 
     /// The process at `id` dies without a word.
     pub fn crash(&mut self, id: HostId) {
+        self.with_program(id, |program, node, scene| program.hear(node, scene));
         let host = &mut self.hosts[id.index()];
-        if let Some(node) = &mut host.node {
-            host.program
-                .hear(self.engine.now_ns, id, node, &mut self.checker);
-        }
+        (host.closing, host.closed) = (false, false);
         host.node = None;
         host.socket = Default::default();
         host.is_blocked = false;
         host.busy_until_ns = self.engine.now_ns;
-        host.program.die();
+        host.program.die(&mut self.checker);
         self.checker.on_death(id);
     }
 
@@ -364,6 +418,10 @@ impl Network {
     }
 
     fn wake(&mut self, id: HostId, at_ns: u64) {
+        let canary = self.canary.as_mut();
+        if canary.is_some_and(|canary| canary.forgets_wake(id)) {
+            return;
+        }
         let host = &mut self.hosts[id.index()];
         let at_ns = at_ns.max(host.busy_until_ns).max(self.engine.now_ns);
         if at_ns < host.wake_at_ns {
@@ -455,17 +513,14 @@ impl Network {
     }
 
     fn step_program(&mut self, id: HostId) -> bool {
-        let host = &mut self.hosts[id.index()];
-        let Some(node) = &mut host.node else {
-            return false;
-        };
-        let clock_ns = host.clock.read(self.engine.now_ns);
-        host.program.step(clock_ns, id, node, &mut self.checker)
+        self.with_program(id, |program, node, scene| program.step(node, scene))
+            .unwrap_or(false)
     }
 
     /// Step 6 of the driving contract: sleep until the next deadline.
     fn rest(&mut self, id: HostId, did: bool) {
-        let (now_ns, largest) = (self.engine.now_ns, self.largest);
+        let (now_ns, largest) = (self.now_ns(), self.largest);
+        let check_every = CHECK_EVERY * self.hosts.len() as u64;
         let host = &mut self.hosts[id.index()];
         let Some(node) = &mut host.node else {
             return;
@@ -473,18 +528,38 @@ impl Network {
         host.turns += 1;
         host.idle_turns = if did { 0 } else { host.idle_turns + 1 };
         if host.idle_turns == SPIN {
+            let what = format!("{id} wakes again and again for nothing");
+            self.checker.violated(now_ns, Rule::Work, what);
+        }
+        if host.turns.is_multiple_of(check_every) {
             self.checker
-                .violated(now_ns, format!("{id} wakes again and again for nothing"));
+                .check_bounds(now_ns, id, &host.config, node, largest);
         }
-        if host.turns.is_multiple_of(CHECK_EVERY) {
-            self.checker.check_bounds(now_ns, id, node, largest);
+        let closes_now = host.closing && !host.closed && node.is_closed();
+        host.closed |= closes_now;
+        let wake_at_ns = if host.is_behind() {
+            Some(now_ns)
+        } else {
+            let deadline_ns = host.deadline_ns();
+            deadline_ns.map(|at_ns| at_ns.max(now_ns) + host.wake_ns)
+        };
+        if let Some(at_ns) = wake_at_ns {
+            self.wake(id, at_ns);
         }
-        if host.is_behind() {
-            return self.wake(id, now_ns);
+        self.misbehave(id, closes_now);
+    }
+
+    /// What a planted bug makes a host do that rests.
+    fn misbehave(&mut self, id: HostId, closes_now: bool) {
+        let Some(canary) = &mut self.canary else {
+            return;
+        };
+        let last = canary.last_words(closes_now);
+        if canary.spins(id) {
+            self.wake(id, self.now_ns() + 1);
         }
-        if let Some(at_ns) = host.deadline_ns() {
-            let wake_ns = host.wake_ns;
-            self.wake(id, at_ns.max(now_ns) + wake_ns);
+        if let Some((to, bytes)) = last {
+            self.carry(id, to, &bytes, bytes.len());
         }
     }
 
@@ -499,9 +574,13 @@ impl Network {
         {
             count += 1;
             if count == ENDLESS {
-                self.checker
-                    .violated(now_ns, format!("{id} never stops sending"));
+                let what = format!("{id} never stops sending");
+                self.checker.violated(now_ns, Rule::Work, what);
                 break;
+            }
+            if let Some(canary) = &mut self.canary {
+                let datagrams = &mut train[..transmit.bytes];
+                canary.tamper(transmit.to, datagrams, transmit.segment);
             }
             self.carry(id, transmit.to, &train[..transmit.bytes], transmit.segment);
         }
@@ -522,6 +601,10 @@ impl Network {
 
     /// Puts datagrams of `segment` bytes on their way; the last may be shorter.
     fn carry(&mut self, from: HostId, to: SocketAddr, train: &[u8], segment: usize) {
+        if self.hosts[from.index()].closed {
+            let what = format!("{from} has closed, yet sends {} bytes", train.len());
+            self.checker.violated(self.now_ns(), Rule::Closed, what);
+        }
         let Some(&to) = self.by_addr.get(&to) else {
             self.strangers.entry(to).or_default().received_bytes += train.len() as u64;
             return;
@@ -568,7 +651,7 @@ impl Network {
                 .any(|stats| stats.in_flight_bytes > 0);
             host.program.is_idle() && node.is_settled() && !in_flight
         };
-        self.hosts.iter().all(at_rest) && self.checker.is_settled()
+        self.hosts.iter().all(at_rest) && self.checker.ledger.is_settled()
     }
 
     /// Runs until everything is settled.
@@ -581,7 +664,7 @@ impl Network {
         while !self.is_settled() && self.checker.violations().is_empty() {
             if self.engine.now_ns >= deadline_ns {
                 let seconds = within_ns as f64 / SEC as f64;
-                let missing = match self.checker.missing() {
+                let missing = match self.checker.ledger.missing() {
                     Some((count, first)) => {
                         format!("{count} messages did not arrive, first {first}")
                     }
@@ -589,10 +672,54 @@ impl Network {
                 };
                 let what =
                     format!("expected everything to be settled within {seconds} s; {missing}");
-                self.checker.violated(self.engine.now_ns, what);
+                self.checker.violated(self.now_ns(), Rule::Progress, what);
                 break;
             }
             self.run_for(step_ns);
+        }
+        if self.checker.violations().is_empty() {
+            self.check_at_rest();
+        }
+        self.verdict()
+    }
+
+    /// Everything is settled: nobody may hold anything.
+    fn check_at_rest(&mut self) {
+        let now_ns = self.now_ns();
+        let nodes = self.hosts.iter().map(|host| host.node.as_ref());
+        let nodes: Vec<_> = nodes.collect();
+        for (index, node) in nodes.iter().enumerate() {
+            if let Some(node) = node {
+                let id = HostId(index as u32);
+                self.checker.check_at_rest(now_ns, id, node, &nodes);
+            }
+        }
+    }
+
+    /// Closes every node and runs until all connections have ended, and `silence_ns` longer.
+    ///
+    /// # Errors
+    /// If that takes longer than `within_ns`, leaves memory charged, or a rule was broken.
+    pub fn close_all(&mut self, within_ns: u64, silence_ns: u64) -> Result<(), Failure> {
+        let deadline_ns = self.now_ns() + within_ns;
+        for id in self.host_ids() {
+            self.close(id);
+        }
+        while !self.is_closed() && self.now_ns() < deadline_ns {
+            self.run_for(MS);
+        }
+        let now_ns = self.now_ns();
+        if !self.is_closed() {
+            let seconds = within_ns as f64 / SEC as f64;
+            let what = format!("expected every connection to end within {seconds} s of closing");
+            self.checker.violated(now_ns, Rule::Progress, what);
+        }
+        self.run_for(silence_ns);
+        for (index, host) in self.hosts.iter().enumerate() {
+            if let Some(node) = host.node.as_ref().filter(|_| host.closed) {
+                self.checker
+                    .check_closed(now_ns, HostId(index as u32), node);
+            }
         }
         self.verdict()
     }
@@ -605,8 +732,9 @@ impl Network {
         let (now_ns, largest) = (self.engine.now_ns, self.largest);
         for (index, host) in self.hosts.iter().enumerate() {
             if let Some(node) = &host.node {
+                let id = HostId(index as u32);
                 self.checker
-                    .check_bounds(now_ns, HostId(index as u32), node, largest);
+                    .check_bounds(now_ns, id, &host.config, node, largest);
             }
         }
         if self.checker.violations().is_empty() {

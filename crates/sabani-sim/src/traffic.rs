@@ -3,9 +3,23 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use sabani_proto::{Event, LinkState, Match, Node, PeerId, RecvTicket, SendError, SendTicket};
+use sabani_proto::{
+    Event, LinkState, Match, Message, Node, PeerId, RecvTicket, SendError, SendTicket,
+};
 
-use crate::{Checker, HostId, checker};
+use crate::HostId;
+use crate::canary::Canary;
+use crate::checker::{self, Checker, Delivery, Wish};
+
+/// Who looks on while a program runs, and when and where that is.
+pub(crate) struct Scene<'a> {
+    pub now_ns: u64,
+    /// What the host's own clock shows.
+    pub clock_ns: u64,
+    pub host: HostId,
+    pub checker: &'a mut Checker,
+    pub canary: &'a mut Option<Canary>,
+}
 
 /// How a program receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +42,7 @@ pub enum Reading {
 /// A message still to be sent.
 #[derive(Clone, Debug)]
 struct Planned {
-    class: u8,
-    len: usize,
-    tracked: bool,
+    wish: Wish,
     /// Made when it is first tried.
     body: Option<Arc<Vec<u8>>>,
 }
@@ -70,13 +82,9 @@ impl Default for Program {
 
 impl Program {
     /// Plans a message: it is sent as soon as the queue takes it, after those planned before.
-    pub fn plan(&mut self, to: HostId, class: u8, len: usize, tracked: bool) {
-        let planned = Planned {
-            class,
-            len,
-            tracked,
-            body: None,
-        };
+    pub(crate) fn plan(&mut self, to: HostId, wish: Wish, checker: &mut Checker) {
+        checker.ledger.on_wished(wish.stream);
+        let planned = Planned { wish, body: None };
         self.outbox.entry(to).or_default().push_back(planned);
     }
 
@@ -85,13 +93,11 @@ impl Program {
         self.outbox.values().all(VecDeque::is_empty) && self.tickets.is_empty()
     }
 
-    /// Gives up what was planned for a host.
-    pub fn forget(&mut self, to: HostId) {
-        self.outbox.remove(&to);
-    }
-
     /// The process died: the plan of the next one is new.
-    pub(crate) fn die(&mut self) {
+    pub(crate) fn die(&mut self, checker: &mut Checker) {
+        for planned in self.outbox.values().flatten() {
+            checker.ledger.on_forgotten(planned.wish.stream);
+        }
         *self = Program {
             reading: self.reading,
             events: std::mem::take(&mut self.events),
@@ -102,40 +108,33 @@ impl Program {
     }
 
     /// Does what can be done now; returns whether anything was.
-    pub(crate) fn step(
-        &mut self,
-        now_ns: u64,
-        host: HostId,
-        node: &mut Node,
-        checker: &mut Checker,
-    ) -> bool {
-        self.hear(now_ns, host, node, checker);
-        let received = self.receive(now_ns, host, node, checker);
-        self.confirm(host, node, checker);
-        let sent = self.send(now_ns, host, node, checker);
+    pub(crate) fn step(&mut self, node: &mut Node, scene: &mut Scene<'_>) -> bool {
+        self.hear(node, scene);
+        let received = self.receive(node, scene);
+        self.confirm(node, scene);
+        let sent = self.send(node, scene);
         received || sent
     }
 
     /// Fetches events.
-    pub(crate) fn hear(
-        &mut self,
-        now_ns: u64,
-        host: HostId,
-        node: &mut Node,
-        checker: &mut Checker,
-    ) {
+    pub(crate) fn hear(&mut self, node: &mut Node, scene: &mut Scene<'_>) {
+        let host = scene.host;
         while let Some(event) = node.next_event() {
             match &event {
                 Event::Connected { peer, incarnation } => {
-                    checker.on_connected(host, HostId(peer.0), *incarnation);
+                    let to = HostId(peer.0);
+                    scene.checker.on_connected(host, to, *incarnation);
                 }
                 Event::Lost {
                     peer,
                     why,
                     unsent_messages,
                 } => {
-                    self.confirm(host, node, checker);
-                    checker.on_lost(now_ns, host, HostId(peer.0), why, *unsent_messages);
+                    self.confirm(node, scene);
+                    let (now_ns, to) = (scene.now_ns, HostId(peer.0));
+                    scene
+                        .checker
+                        .on_lost(now_ns, host, to, why, *unsent_messages);
                 }
                 Event::Secrets { .. } => {}
             }
@@ -143,19 +142,13 @@ impl Program {
         }
     }
 
-    fn receive(
-        &mut self,
-        now_ns: u64,
-        host: HostId,
-        node: &mut Node,
-        checker: &mut Checker,
-    ) -> bool {
+    fn receive(&mut self, node: &mut Node, scene: &mut Scene<'_>) -> bool {
         let before = self.received;
         match self.reading {
             Reading::Nothing => {}
             Reading::Take(wanted) => {
                 while let Some(message) = node.try_take(&wanted) {
-                    self.note(now_ns, host, node, checker, &message);
+                    self.note(node, scene, &message);
                 }
             }
             Reading::Post {
@@ -174,7 +167,7 @@ impl Program {
                 };
                 self.posted.pop_front();
                 if let Ok(message) = result {
-                    self.note(now_ns, host, node, checker, &message);
+                    self.note(node, scene, &message);
                 }
             },
         }
@@ -182,53 +175,75 @@ impl Program {
     }
 
     /// Records a message that the program has received, and answers it if it is to.
-    pub(crate) fn note(
-        &mut self,
-        now_ns: u64,
-        host: HostId,
-        node: &Node,
-        checker: &mut Checker,
-        message: &sabani_proto::Message,
-    ) {
+    pub(crate) fn note(&mut self, node: &Node, scene: &mut Scene<'_>, message: &Message) {
         self.received += 1;
-        checker.on_delivered(now_ns, host, node, message);
+        let Scene {
+            now_ns,
+            host,
+            checker,
+            canary,
+            ..
+        } = scene;
+        let delivery = Delivery::new(*host, node, message);
+        let mut tell = |delivery: Delivery<'_>| checker.on_delivered(*now_ns, delivery);
+        match canary {
+            Some(canary) => canary.hand_over(delivery, &mut tell),
+            None => tell(delivery),
+        }
         if self.echoes > 0 {
             self.echoes -= 1;
-            self.plan(HostId(message.source.0), 0, message.body.len(), false);
+            let wish = Wish {
+                len: message.body.len(),
+                since_ns: scene.now_ns,
+                ..Wish::default()
+            };
+            self.plan(HostId(message.source.0), wish, scene.checker);
         }
     }
 
     /// Looks at sends whose arrival was asked for.
-    fn confirm(&mut self, host: HostId, node: &mut Node, checker: &mut Checker) {
+    fn confirm(&mut self, node: &mut Node, scene: &mut Scene<'_>) {
         self.tickets
             .retain(|&(ticket, to, sequence)| match node.take_sent(ticket) {
                 None => true,
                 Some(Ok(())) => {
-                    checker.on_confirmed(host, to, sequence);
+                    scene.checker.on_confirmed(scene.host, to, sequence);
                     false
                 }
                 Some(Err(_)) => false,
             });
     }
 
-    fn send(&mut self, now_ns: u64, host: HostId, node: &mut Node, checker: &mut Checker) -> bool {
+    fn send(&mut self, node: &mut Node, scene: &mut Scene<'_>) -> bool {
+        let Scene {
+            clock_ns,
+            host,
+            checker,
+            ..
+        } = scene;
         let mut any = false;
         for (&to, planned) in &mut self.outbox {
             while let Some(next) = planned.front_mut() {
-                let sequence = checker.next_sequence(host, to);
-                let tag = checker::tag(next.class, sequence);
-                let (len, tracked) = (next.len, next.tracked);
+                let sequence = checker.ledger.next_sequence(*host, to);
+                let wish = next.wish;
+                let tag = checker::tag(wish.class, sequence);
                 let body = next
                     .body
-                    .get_or_insert_with(|| Arc::new(checker::body(host, to, tag, len)));
+                    .get_or_insert_with(|| Arc::new(checker::body(*host, to, tag, wish.len)));
                 let open = node
                     .peer_stats(PeerId(to.0))
                     .is_some_and(|stats| stats.state == LinkState::Open);
-                match node.send(now_ns, PeerId(to.0), tag, body.clone().into(), tracked) {
+                match node.send(
+                    *clock_ns,
+                    PeerId(to.0),
+                    tag,
+                    body.clone().into(),
+                    wish.tracked,
+                ) {
                     Ok(ticket) => {
                         planned.pop_front();
                         any = true;
-                        checker.on_accepted(host, to, len, open);
+                        checker.on_accepted(*host, to, wish, open);
                         self.tickets
                             .extend(ticket.map(|ticket| (ticket, to, sequence)));
                     }
@@ -239,7 +254,9 @@ impl Program {
                     // Said once; the event has been seen, and the next try makes a connection.
                     Err(SendError::PeerLost { .. }) => {}
                     Err(_) => {
-                        planned.clear();
+                        for forgotten in planned.drain(..) {
+                            checker.ledger.on_forgotten(forgotten.wish.stream);
+                        }
                         break;
                     }
                 }

@@ -704,6 +704,7 @@ impl Node {
             peers: self.peers.len(),
             unmatched_messages: self.hub.mailbox.arrived_len(),
             unmatched_bytes: self.hub.mailbox.unmatched.used,
+            posted_bytes: self.hub.mailbox.posted.used,
             counters: self.hub.past,
             dropped: self.dropped,
             stalled_ns: self.clock.stalled_ns,

@@ -1,6 +1,7 @@
 //! Scenarios: real nodes on a simulated network that misbehaves in one way or in many. What must
 //! hold in all of them is checked by `sabani_sim::checker`; here is only what each one adds.
 
+mod canaries;
 mod delivery;
 mod economy;
 mod handshake;

@@ -1,0 +1,298 @@
+//! Known bugs, planted around the transport: between network and node, between node and program,
+//! or in the way a host is run. A checker that does not find them checks nothing.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use sabani_proto::wire::{Kind, Prelude};
+use sabani_proto::{Config, Match, Node, PeerId};
+
+use crate::checker::{self, Delivery};
+use crate::{HostId, Network, Reading};
+
+/// A bug to plant. What is planted in packets can be planted in plain ones without checksum only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bug {
+    /// A message comes to the program twice, as after a hole in the replay window.
+    DeliverTwice,
+    /// Two messages of one sender change places.
+    Swap,
+    /// A bit of a message changes after its packet was opened.
+    FlipBit,
+    /// A message loses its last byte.
+    CutShort,
+    /// A message that was acknowledged never reaches the program.
+    Swallow,
+    /// A packet is acknowledged although what it carried was thrown away.
+    AckUnread,
+    /// What was meant for a process that has died comes to the next one.
+    Resurrect,
+    /// Memory is charged for something that no program will ever take.
+    KeepCredit,
+    /// A node takes more for sending than its configuration allows.
+    IgnoreLimit,
+    /// A node that has closed sends the last datagram of the network once more.
+    SendAfterClose,
+    /// A host with a deadline is never woken for it, nor for arrivals.
+    ForgetWake,
+    /// A host with nothing to do wakes again and again.
+    Spin,
+    /// A packet breaks the protocol, so that an innocent peer is accused.
+    BreakFrame,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Bug; 13] = [
+        Bug::DeliverTwice,
+        Bug::Swap,
+        Bug::FlipBit,
+        Bug::CutShort,
+        Bug::Swallow,
+        Bug::AckUnread,
+        Bug::Resurrect,
+        Bug::KeepCredit,
+        Bug::IgnoreLimit,
+        Bug::SendAfterClose,
+        Bug::ForgetWake,
+        Bug::Spin,
+        Bug::BreakFrame,
+    ];
+
+    /// Its name in plans and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bug::DeliverTwice => "deliver-twice",
+            Bug::Swap => "swap",
+            Bug::FlipBit => "flip-bit",
+            Bug::CutShort => "cut-short",
+            Bug::Swallow => "swallow",
+            Bug::AckUnread => "ack-unread",
+            Bug::Resurrect => "resurrect",
+            Bug::KeepCredit => "keep-credit",
+            Bug::IgnoreLimit => "ignore-limit",
+            Bug::SendAfterClose => "send-after-close",
+            Bug::ForgetWake => "forget-wake",
+            Bug::Spin => "spin",
+            Bug::BreakFrame => "break-frame",
+        }
+    }
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name().fmt(f)
+    }
+}
+
+impl FromStr for Bug {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let bug = Bug::ALL.into_iter().find(|bug| bug.name() == name);
+        bug.ok_or_else(|| {
+            let names = Bug::ALL.map(Bug::name).join(", ");
+            format!("there is no bug `{name}` to plant; there are {names}")
+        })
+    }
+}
+
+/// The host that bugs of the way a host is run are planted at.
+const VICTIM: HostId = HostId(0);
+/// Frame type of `Ping`: calls for an acknowledgement, and carries nothing.
+const PING: [u8; 4] = [7, 0, 0, 0];
+/// Frame types of `Entries` and `Fragment`.
+const MESSAGE_FRAMES: [u8; 2] = [1, 2];
+
+impl Network {
+    /// Plants a bug, to see whether it is found: once the hosts know each other, and before they
+    /// send anything.
+    pub fn plant(&mut self, bug: Bug) {
+        match bug {
+            Bug::KeepCredit => self.send_unwanted(),
+            Bug::IgnoreLimit => self.lift_limit(),
+            _ => {}
+        }
+        self.canary = Some(Canary::new(bug));
+    }
+
+    /// Sends a message that no program takes, for all want those of class zero.
+    fn send_unwanted(&mut self) {
+        let wanted = Match::any().tag_mask(0, checker::CLASS_MASK);
+        for id in self.host_ids() {
+            match &mut self.host(id).program.reading {
+                Reading::Nothing => {}
+                Reading::Take(any) | Reading::Post { wanted: any, .. } => *any = wanted,
+            }
+        }
+        let (now_ns, tag) = (self.now_ns(), checker::tag(1, 0));
+        let sent = self
+            .host(VICTIM)
+            .node()
+            .send_copy(now_ns, PeerId(1), tag, &[0; 100], false);
+        sent.expect("the victim knows its peer, and has sent nothing yet");
+        self.kick(VICTIM);
+    }
+
+    /// Gives the victim a node whose queues are longer than its configuration says.
+    fn lift_limit(&mut self) {
+        let seed = self.rng().seed();
+        let host = self.host(VICTIM);
+        let config = Config {
+            send_queue_bytes: usize::MAX / 2,
+            ..host.config.clone()
+        };
+        host.node = Some(Node::new(config, seed));
+        self.introduce_to(VICTIM);
+    }
+}
+
+/// A planted bug, and what it remembers.
+#[derive(Debug)]
+pub struct Canary {
+    bug: Bug,
+    /// It has struck; most do so once.
+    spent: bool,
+    /// Wake-ups of the victim, or messages that others were given.
+    seen: u32,
+    held: Option<Kept>,
+    /// The last datagram that was sent.
+    last: Option<(SocketAddr, Vec<u8>)>,
+}
+
+/// A message kept back.
+#[derive(Clone, Debug)]
+struct Kept {
+    from: HostId,
+    to: HostId,
+    incarnation: u64,
+    tag: u64,
+    body: Vec<u8>,
+}
+
+impl Kept {
+    fn copy(delivery: Delivery<'_>) -> Self {
+        Kept {
+            from: delivery.from,
+            to: delivery.to,
+            incarnation: delivery.incarnation,
+            tag: delivery.tag,
+            body: delivery.body.to_vec(),
+        }
+    }
+}
+
+impl Canary {
+    /// A bug that has not struck yet.
+    pub fn new(bug: Bug) -> Self {
+        Canary {
+            bug,
+            spent: false,
+            seen: 0,
+            held: None,
+            last: None,
+        }
+    }
+
+    /// Between node and program: what the checker is told instead of this message.
+    pub(crate) fn hand_over(
+        &mut self,
+        delivery: Delivery<'_>,
+        tell: &mut impl FnMut(Delivery<'_>),
+    ) {
+        match self.bug {
+            Bug::Swap | Bug::Resurrect => self.hold(delivery, tell),
+            _ if self.spent => tell(delivery),
+            Bug::DeliverTwice => {
+                self.spent = true;
+                tell(delivery);
+                tell(delivery);
+            }
+            Bug::Swallow => self.spent = true,
+            Bug::FlipBit | Bug::CutShort if !delivery.body.is_empty() => {
+                self.spent = true;
+                let mut body = delivery.body.to_vec();
+                let last = body.pop().map(|last| last ^ 1);
+                body.extend(last.filter(|_| self.bug == Bug::FlipBit));
+                let body = &body[..];
+                tell(Delivery { body, ..delivery });
+            }
+            _ => tell(delivery),
+        }
+    }
+
+    /// Keeps one message back until the moment at which it does harm.
+    fn hold(&mut self, delivery: Delivery<'_>, tell: &mut impl FnMut(Delivery<'_>)) {
+        // The first ones come before their senders know for which life of the receiver.
+        const HELD: u32 = 3;
+        self.seen += u32::from(delivery.to != VICTIM);
+        if self.seen == HELD && !std::mem::replace(&mut self.spent, true) {
+            self.held = Some(Kept::copy(delivery));
+            return;
+        }
+        let due = self.held.take_if(|held| {
+            let anew = held.incarnation != delivery.incarnation;
+            let same = held.from == delivery.from && !anew;
+            held.to == delivery.to && if self.bug == Bug::Swap { same } else { anew }
+        });
+        tell(delivery);
+        if let Some(held) = due {
+            tell(Delivery {
+                from: held.from,
+                to: held.to,
+                incarnation: delivery.incarnation,
+                tag: held.tag,
+                body: &held.body,
+            });
+        }
+    }
+
+    /// Between node and network: looks at a train, and changes a packet.
+    pub(crate) fn tamper(&mut self, to: SocketAddr, train: &mut [u8], segment: usize) {
+        match self.bug {
+            Bug::SendAfterClose => {
+                self.last = train.chunks(segment).last().map(|last| (to, last.to_vec()));
+            }
+            Bug::AckUnread | Bug::BreakFrame if !self.spent => self.change_frame(train, segment),
+            _ => {}
+        }
+    }
+
+    fn change_frame(&mut self, train: &mut [u8], segment: usize) {
+        let carries_messages = |packet: &&mut [u8]| {
+            let kind = Prelude::parse(packet).map(|(prelude, _)| prelude.kind);
+            let frame = packet.get(Prelude::LEN);
+            kind == Ok(Kind::Data) && frame.is_some_and(|kind| MESSAGE_FRAMES.contains(kind))
+        };
+        let Some(packet) = train.chunks_mut(segment).find(carries_messages) else {
+            return;
+        };
+        self.spent = true;
+        let payload = &mut packet[Prelude::LEN..];
+        if self.bug == Bug::AckUnread {
+            payload.fill(0);
+            payload[..PING.len()].copy_from_slice(&PING);
+        } else {
+            // The length in the frame's header points far beyond the packet.
+            payload[2..4].fill(0xff);
+        }
+    }
+
+    /// Whether a host's wake-up gets lost.
+    pub(crate) fn forgets_wake(&mut self, host: HostId) -> bool {
+        const LATE: u32 = 8;
+        self.seen += u32::from(self.bug == Bug::ForgetWake && host == VICTIM);
+        self.seen > LATE
+    }
+
+    /// Whether a host wakes once more although it has nothing to do.
+    pub(crate) fn spins(&self, host: HostId) -> bool {
+        self.bug == Bug::Spin && host == VICTIM
+    }
+
+    /// What is sent once more by a host that `closes_now`.
+    pub(crate) fn last_words(&mut self, closes_now: bool) -> Option<(SocketAddr, Vec<u8>)> {
+        self.last.take_if(|_| closes_now)
+    }
+}

@@ -1,0 +1,147 @@
+//! What programs are given: each message once, with its own bytes, in the order of matching; and
+//! what was meant for a dead process, to nobody.
+
+use sabani_proto::PeerLost;
+
+use super::{Checker, Delivery, Fate, Rule, Wish, pattern};
+use crate::HostId;
+
+/// The rule that a delivery breaks, and how.
+type Judgement = Result<(), (Rule, String)>;
+
+/// Where a message first differs from what was sent.
+fn first_difference(from: HostId, to: HostId, tag: u64, bytes: &[u8]) -> Option<usize> {
+    let mut expected = pattern(from, to, tag);
+    for (at, chunk) in bytes.chunks(8).enumerate() {
+        let word = expected.next_u64().to_le_bytes();
+        if let Some(off) = (0..chunk.len()).find(|&off| chunk[off] != word[off]) {
+            return Some(8 * at + off);
+        }
+    }
+    None
+}
+
+impl Checker {
+    /// A node accepted the pair's next message. `open`: it has a connection to the receiver.
+    pub fn on_accepted(&mut self, from: HostId, to: HostId, wish: Wish, open: bool) {
+        self.ledger.accept(from, to, wish, open);
+        self.accepted += 1;
+    }
+
+    /// The sender was told that the receiver's library has the message.
+    pub fn on_confirmed(&mut self, from: HostId, to: HostId, sequence: u64) {
+        if let Some(pair) = self.ledger.pairs.get_mut(&(from, to)) {
+            pair.sent[sequence as usize].confirmed = true;
+        }
+    }
+
+    /// A sender made a connection to this incarnation.
+    pub fn on_connected(&mut self, from: HostId, to: HostId, incarnation: u64) {
+        self.ledger.pairs.entry((from, to)).or_default().peer = Some(incarnation);
+    }
+
+    /// A sender was told that a connection ended: what it had not been told to have arrived may
+    /// be lost.
+    pub fn on_lost(&mut self, now_ns: u64, from: HostId, to: HostId, why: &PeerLost, unsent: u64) {
+        self.excused += self.ledger.excuse(from, to, |sent, deaths| {
+            !sent.confirmed || sent.deaths < deaths
+        });
+        if let PeerLost::Violation(what) = why {
+            let what = format!("{from} accuses {to}, which is innocent: {what}");
+            self.violated(now_ns, Rule::Blame, what);
+        }
+        if matches!(why, PeerLost::Accused) {
+            let what = format!("{to} accuses {from}, which is innocent");
+            self.violated(now_ns, Rule::Blame, what);
+        }
+        if unsent > self.ledger.next_sequence(from, to) {
+            let what = format!("{from} lost {unsent} messages to {to}, more than it had accepted");
+            self.violated(now_ns, Rule::Once, what);
+        }
+    }
+
+    /// A host died: what it sent may be lost, and what it had received and not read.
+    pub fn on_death(&mut self, host: HostId) {
+        let pairs: Vec<_> = self.ledger.pairs.keys().copied().collect();
+        for (from, to) in pairs {
+            if from == host || to == host {
+                let excused = self
+                    .ledger
+                    .excuse(from, to, |sent, _| from == host || sent.confirmed);
+                self.excused += excused;
+            }
+        }
+        for (&(from, to), pair) in &mut self.ledger.pairs {
+            pair.deaths += u32::from(to == host);
+            if from == host {
+                pair.peer = None;
+            }
+        }
+    }
+
+    /// A program received a message.
+    pub fn on_delivered(&mut self, now_ns: u64, delivery: Delivery<'_>) {
+        let verdict = self
+            .is_expected(&delivery)
+            .and_then(|()| self.deliver(now_ns, &delivery))
+            .and_then(|()| self.is_unchanged(&delivery))
+            .and_then(|()| self.is_in_order(&delivery));
+        if let Err((rule, what)) = verdict {
+            let Delivery { from, to, body, .. } = delivery;
+            let (sequence, len) = (delivery.sequence(), body.len());
+            let what = format!("message {sequence} from {from} to {to}, {len} bytes: {what}");
+            self.violated(now_ns, rule, what);
+        }
+    }
+
+    fn is_expected(&self, delivery: &Delivery<'_>) -> Judgement {
+        let once = |what: &str| Err((Rule::Once, what.to_string()));
+        let pair = self.ledger.pairs.get(&(delivery.from, delivery.to));
+        let sent = pair.and_then(|pair| pair.sent.get(delivery.sequence() as usize));
+        let Some(sent) = sent else {
+            return once("never sent");
+        };
+        if matches!(sent.fate, Fate::Delivered { .. }) {
+            return once("delivered twice");
+        }
+        if sent
+            .meant_for
+            .is_some_and(|meant| meant != delivery.incarnation)
+        {
+            return once("meant for a process that is dead");
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, now_ns: u64, delivery: &Delivery<'_>) -> Judgement {
+        let (from, to) = (delivery.from, delivery.to);
+        self.ledger.deliver(now_ns, from, to, delivery.sequence());
+        self.delivered += 1;
+        Ok(())
+    }
+
+    fn is_unchanged(&self, delivery: &Delivery<'_>) -> Judgement {
+        let (from, to) = (delivery.from, delivery.to);
+        let wished = self.ledger.pairs[&(from, to)].sent[delivery.sequence() as usize].wish;
+        let what = if wished.len != delivery.body.len() {
+            format!("sent with {}", wished.len)
+        } else if let Some(at) = first_difference(from, to, delivery.tag, delivery.body) {
+            format!("byte {at} differs from what was sent")
+        } else {
+            return Ok(());
+        };
+        Err((Rule::Bytes, what))
+    }
+
+    fn is_in_order(&mut self, delivery: &Delivery<'_>) -> Judgement {
+        let (sequence, class) = (delivery.sequence(), delivery.class());
+        let pair = self.ledger.pairs.get_mut(&(delivery.from, delivery.to));
+        let next = pair.expect("expected").next.entry(class).or_default();
+        if sequence < *next {
+            let what = format!("out of order, after number {}", *next - 1);
+            return Err((Rule::Order, what));
+        }
+        *next = sequence + 1;
+        Ok(())
+    }
+}

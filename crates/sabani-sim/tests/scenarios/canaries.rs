@@ -1,0 +1,58 @@
+//! Known bugs are planted, and the checkers find each of them, by the rule that it breaks.
+
+use sabani_proto::seal::Mode;
+use sabani_sim::{Bug, MS, Network, Rule, SEC, sealed};
+
+use crate::{A, B, plain, sound};
+
+/// A little of all that a bug may hide in: both directions, small and large messages, a restart,
+/// the end.
+fn life(bug: Option<Bug>) -> Result<(), sabani_sim::Failure> {
+    let in_packets = matches!(bug, Some(Bug::AckUnread | Bug::BreakFrame));
+    let mode: Mode = if in_packets { plain() } else { sealed() };
+    let mut net = Network::mesh(1, 3, &mode, |config| config.send_queue_bytes = 100_000);
+    if let Some(bug) = bug {
+        net.plant(bug);
+    }
+    net.send(A, B, 10);
+    net.run_for(20 * MS);
+    for len in [10, 300, 5_000, 90_000, 90_000, 90_000] {
+        net.send(A, B, len);
+        net.send(B, A, len);
+    }
+    net.run_for(100 * MS);
+    // Who restarts excuses much, and would hide the other bugs.
+    if matches!(bug, None | Some(Bug::Resurrect)) {
+        net.restart(B, true);
+    }
+    net.send(B, A, 10);
+    net.run_for(20 * MS);
+    net.send(A, B, 10);
+    net.settle(2 * SEC)?;
+    net.close_all(2 * SEC, 100 * MS)
+}
+
+#[test]
+fn without_a_bug_nothing_is_found() {
+    sound(life(None));
+}
+
+#[test]
+fn each_bug_is_found_by_the_rule_that_it_breaks() {
+    let broken_by = |bug| match bug {
+        Bug::DeliverTwice | Bug::Resurrect => Rule::Once,
+        Bug::Swap => Rule::Order,
+        Bug::FlipBit | Bug::CutShort => Rule::Bytes,
+        Bug::Swallow | Bug::AckUnread | Bug::ForgetWake => Rule::Progress,
+        Bug::KeepCredit => Rule::Credit,
+        Bug::IgnoreLimit => Rule::Bounds,
+        Bug::SendAfterClose => Rule::Closed,
+        Bug::Spin => Rule::Work,
+        Bug::BreakFrame => Rule::Blame,
+    };
+    for bug in Bug::ALL {
+        let failure = life(Some(bug)).expect_err(bug.name());
+        let first = &failure.violations[0];
+        assert_eq!(first.rule, broken_by(bug), "{bug}: {failure}");
+    }
+}
