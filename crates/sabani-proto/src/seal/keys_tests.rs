@@ -1,40 +1,46 @@
 use super::super::testing::bytes;
 use super::*;
 
-/// Test case 4 of the specification of GCM (McGrew and Viega).
-const GCM_KEY: &str = "feffe9928665731c6d6a8f9467308308";
-const GCM_IV: &str = "cafebabefacedbaddecaf888";
-const GCM_AAD: &str = "feedfacedeadbeeffeedfacedeadbeefabaddad2";
-const GCM_PLAIN: &str = "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
-                         1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39";
-const GCM_SEALED: &str = "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e\
-                          21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091\
-                          5bc94fbc3221a5db94fae95ae7121a47";
+/// Test vector 2 for AEGIS-128X4 of draft-irtf-cfrg-aegis-aead.
+const VECTOR_KEY: &str = "000102030405060708090a0b0c0d0e0f";
+const VECTOR_NONCE: &str = "101112131415161718191a1b1c1d1e1f";
+const VECTOR_DATA: &str = "0102030401020304";
+const VECTOR_PLAIN: &str = "04050607";
+const VECTOR_REPEATS: usize = 30;
+const VECTOR_SEALED: &str = "e836118562f4479c9d35c17356a833114c21f9aa39e4dda5e5c87f4152a00fce\
+                             9a7c38f832eafe8b1c12f8a7cf12a81a1ad8a9c24ba9dedfbdaa586ffea67ddc\
+                             801ea97d9ab4a872f42d0e352e2713dacd609f9442c17517c5a29daf3e2a3fac\
+                             4ff6b1380c4e46df7b086af6ce6bc1ed594b8dd64aed2a7e\
+                             0e56ab94e2e85db80f9d54010caabfb4";
 
 /// An epoch with the vector's key, and the mask under which `packet_number` gets the vector's nonce.
-fn gcm_epoch(packet_number: u64) -> Epoch {
-    let mut iv: [u8; NONCE_LEN] = bytes(GCM_IV).try_into().unwrap();
-    for (byte, number) in iv[4..].iter_mut().zip(packet_number.to_be_bytes()) {
+fn vector_epoch(packet_number: u64) -> Epoch {
+    let mut iv: Nonce = bytes(VECTOR_NONCE).try_into().unwrap();
+    for (byte, number) in iv[8..].iter_mut().zip(packet_number.to_be_bytes()) {
         *byte ^= number;
     }
     Epoch {
         number: 0,
         secret: Zeroizing::default(),
-        iv,
-        key: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &bytes(GCM_KEY)).unwrap()),
+        iv: Zeroizing::new(iv),
+        key: Zeroizing::new(bytes(VECTOR_KEY).try_into().unwrap()),
     }
 }
 
 #[test]
-fn packets_are_aes_gcm() {
+fn packets_are_aegis_128x4() {
+    let (plain, data) = (
+        bytes(&VECTOR_PLAIN.repeat(VECTOR_REPEATS)),
+        bytes(VECTOR_DATA),
+    );
     for packet_number in [0, 1, 0x0123_4567_89ab] {
-        let epoch = gcm_epoch(packet_number);
-        let mut packet = bytes(GCM_PLAIN);
+        let epoch = vector_epoch(packet_number);
+        let mut packet = plain.clone();
         packet.extend([0; TAG_LEN]);
-        epoch.seal(packet_number, &bytes(GCM_AAD), &mut packet);
-        assert_eq!(packet, bytes(GCM_SEALED));
-        let body = epoch.open(packet_number, &bytes(GCM_AAD), &mut packet);
-        assert_eq!(body.unwrap(), bytes(GCM_PLAIN));
+        epoch.seal(packet_number, &data, &mut packet);
+        assert_eq!(packet, bytes(VECTOR_SEALED));
+        let body = epoch.open(packet_number, &data, &mut packet);
+        assert_eq!(body.unwrap(), plain);
     }
 }
 
@@ -47,7 +53,7 @@ fn keys_are_hkdf_expand_of_the_secret() {
         bytes("479e26c9af9303e1c8a7823d0cb8587c")
     );
     let epoch = Epoch::first(secret);
-    assert_eq!(epoch.iv[..], bytes("382b082058f1438a995109d3"));
+    assert_eq!(epoch.iv[..], bytes("382b082058f1438a995109d32126b904"));
     let next = epoch.next();
     assert_eq!(next.number(), 1);
     assert_eq!(
