@@ -1,5 +1,5 @@
 //! How many events per second the simulator handles, and in how much memory: every host of a star
-//! sends a message to every other.
+//! sends a message to every other, round after round.
 //!
 //! `cargo run --release -p sabani-sim --example exchange -- --hosts 1024`
 
@@ -12,17 +12,19 @@ use sabani_sim::{Cable, Failure, Network, SEC, Switch, sealed};
 struct Options {
     hosts: u32,
     bytes: usize,
+    rounds: u32,
     sealed: bool,
     seed: u64,
 }
 
 impl Options {
-    const USAGE: &str = "exchange [--hosts N] [--bytes N] [--sealed] [--seed N]";
+    const USAGE: &str = "exchange [--hosts N] [--bytes N] [--rounds N] [--sealed] [--seed N]";
 
     fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
         let mut options = Options {
             hosts: 64,
-            bytes: 10_000,
+            bytes: 1_000,
+            rounds: 1,
             sealed: false,
             seed: 1,
         };
@@ -30,6 +32,7 @@ impl Options {
             match arg.as_str() {
                 "--hosts" => options.hosts = args.next()?.parse().ok()?,
                 "--bytes" => options.bytes = args.next()?.parse().ok()?,
+                "--rounds" => options.rounds = args.next()?.parse().ok()?,
                 "--seed" => options.seed = args.next()?.parse().ok()?,
                 "--sealed" => options.sealed = true,
                 _ => return None,
@@ -58,12 +61,14 @@ fn peak_kib() -> Option<u64> {
 fn exchange(options: &Options) -> Result<Network, Failure> {
     let mut net = Network::mesh(options.seed, options.hosts, &options.mode(), |_| {});
     net.star(&Cable::default(), Switch::default());
-    for from in net.host_ids() {
-        for to in net.host_ids().filter(|&to| to != from) {
-            net.send(from, to, options.bytes);
+    for _ in 0..options.rounds {
+        for from in net.host_ids() {
+            for to in net.host_ids().filter(|&to| to != from) {
+                net.send(from, to, options.bytes);
+            }
         }
+        net.settle(60 * SEC)?;
     }
-    net.settle(60 * SEC)?;
     Ok(net)
 }
 
@@ -77,8 +82,9 @@ fn main() -> Result<(), Failure> {
     let seconds = began.elapsed().as_secs_f64();
     let (events, arrivals) = (net.events() as f64, net.arrivals() as f64);
     println!(
-        "{} hosts, {} bytes each to each: {:.3} s of virtual time in {seconds:.2} s",
+        "{} hosts, {} × {} bytes each to each: {:.3} s of virtual time in {seconds:.2} s",
         options.hosts,
+        options.rounds,
         options.bytes,
         net.now_ns() as f64 / SEC as f64,
     );

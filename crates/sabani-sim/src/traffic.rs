@@ -262,6 +262,7 @@ impl Program {
                 }
             }
         }
+        self.outbox.retain(|_, planned| !planned.is_empty());
         any
     }
 }
