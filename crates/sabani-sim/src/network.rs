@@ -641,17 +641,18 @@ impl Network {
     /// Whether nothing is left to do: all that was planned has been accepted, all that was
     /// accepted has been delivered and acknowledged.
     pub fn is_settled(&self) -> bool {
+        let idle = |host: &Host| host.node.is_none() || host.program.is_idle();
         let at_rest = |host: &Host| {
             let Some(node) = &host.node else {
                 return true;
             };
-            let in_flight = node
-                .peer_ids()
-                .filter_map(|peer| node.peer_stats(peer))
-                .any(|stats| stats.in_flight_bytes > 0);
-            host.program.is_idle() && node.is_settled() && !in_flight
+            let mut peers = node.peer_ids().filter_map(|peer| node.peer_stats(peer));
+            node.is_settled() && peers.all(|stats| stats.in_flight_bytes == 0)
         };
-        self.hosts.iter().all(at_rest) && self.checker.ledger.is_settled()
+        // What is quick to see comes first.
+        self.checker.ledger.is_settled()
+            && self.hosts.iter().all(idle)
+            && self.hosts.iter().all(at_rest)
     }
 
     /// Runs until everything is settled.

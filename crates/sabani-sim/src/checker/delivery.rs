@@ -12,13 +12,14 @@ type Judgement = Result<(), (Rule, String)>;
 /// Where a message first differs from what was sent.
 fn first_difference(from: HostId, to: HostId, tag: u64, bytes: &[u8]) -> Option<usize> {
     let mut expected = pattern(from, to, tag);
-    for (at, chunk) in bytes.chunks(8).enumerate() {
+    bytes.chunks(8).enumerate().find_map(|(at, chunk)| {
         let word = expected.next_u64().to_le_bytes();
-        if let Some(off) = (0..chunk.len()).find(|&off| chunk[off] != word[off]) {
-            return Some(8 * at + off);
+        if chunk == word {
+            return None;
         }
-    }
-    None
+        let off = (0..chunk.len()).find(|&off| chunk[off] != word[off])?;
+        Some(8 * at + off)
+    })
 }
 
 impl Checker {
