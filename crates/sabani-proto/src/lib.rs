@@ -29,6 +29,8 @@
 
 mod channel;
 mod config;
+#[allow(dead_code)]
+mod credit;
 mod error;
 mod event;
 mod message;

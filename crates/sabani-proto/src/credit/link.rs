@@ -1,0 +1,304 @@
+//! What the receiver knows of its own link, and how much may be on its way over it.
+
+use super::blame::Blame;
+use super::queue::Queue;
+use super::rate::{Rate, worth};
+use super::{Arrival, CreditConfig};
+
+/// Round trip of a path before it is known, in nanoseconds: two hosts at one switch.
+pub(super) const ASSUMED_RTT_NS: u64 = 100_000;
+/// Window with which a link of unknown rate begins, in full packets: a third of the shallowest
+/// port, for many may begin at a time.
+const START_PACKETS: u64 = 16;
+/// Rounds without growth after which start-up is over.
+const FLAT_ROUNDS: u8 = 2;
+/// Growth of the rate that lets start-up go on.
+const GROWTH: f64 = 1.25;
+/// A round of start-up is a round trip and this much, what it takes to read a batch.
+const START_ROUND_NS: u64 = 60_000;
+/// Grants leave a little faster than the link's rate, or errors of its estimate would only ever
+/// make it fall (with random loss, 600 ms: 0.79 of the link without, 0.86 with).
+const PACE: f64 = 1.05;
+/// While a larger window is tried the pace must not be the limit.
+const TRIAL_PACE: f64 = 2.0;
+/// A round of the queue's controller, in nanoseconds, if two round trips are shorter.
+const ROUND_NS: u64 = 1_000_000;
+/// Trials on short paths are shorter, so that a fast link is filled within a few of these.
+const TRIAL_ROUND_NS: u64 = 300_000;
+
+/// Start-up: the window is doubled while that brings more.
+#[derive(Debug)]
+struct Startup {
+    window: f64,
+    round_ns: u64,
+    rate: f64,
+    flat: u8,
+    /// Window that a doubling has proven to be of use.
+    proven: f64,
+    limited: bool,
+}
+
+/// A round of the queue's controller.
+#[derive(Debug, Default)]
+struct Round {
+    since_ns: u64,
+    worth: u64,
+    limited: bool,
+}
+
+/// Rate, queue and pace of the receiver's link.
+#[derive(Debug)]
+pub(super) struct Link {
+    full: u64,
+    socket_share: f64,
+    rtt_ns: u64,
+    rate: Rate,
+    queue: Queue,
+    blame: Blame,
+    startup: Option<Startup>,
+    round: Round,
+    tokens: f64,
+    tokens_ns: u64,
+    /// Changes whenever caps have.
+    pub version: u32,
+}
+
+impl Link {
+    pub fn new(config: &CreditConfig) -> Self {
+        let full = u64::from(config.full_cost);
+        let socket_share = config.socket_share();
+        Link {
+            full,
+            socket_share: socket_share as f64,
+            rtt_ns: 0,
+            rate: Rate::default(),
+            queue: Queue::new(full, socket_share),
+            blame: Blame::new(),
+            startup: Some(Startup {
+                window: ((START_PACKETS * full) as f64).min(socket_share as f64),
+                round_ns: 0,
+                rate: 0.0,
+                flat: 0,
+                proven: 0.0,
+                limited: false,
+            }),
+            round: Round::default(),
+            tokens: 0.0,
+            tokens_ns: 0,
+            version: 0,
+        }
+    }
+
+    /// Rate in charge per nanosecond; zero before it is known.
+    pub fn rate(&self) -> f64 {
+        self.rate.get()
+    }
+
+    /// Estimate of the path's queue, in charge.
+    pub fn queue(&self) -> u64 {
+        self.queue.size() as u64
+    }
+
+    /// How long what we keep in the queue takes to leave it.
+    pub fn own_queue_ns(&self) -> u64 {
+        let rate = self.rate();
+        if rate > 0.0 {
+            (self.queue.term() / rate) as u64
+        } else {
+            0
+        }
+    }
+
+    /// Usual round trip of those who send.
+    pub fn rtt_ns(&self) -> u64 {
+        if self.rtt_ns == 0 {
+            ASSUMED_RTT_NS
+        } else {
+            self.rtt_ns
+        }
+    }
+
+    /// What one peer at this distance may have on its way if it is alone.
+    #[inline]
+    pub fn cap(&self, rtt_ns: u64) -> u64 {
+        let path = self.rate() * rtt_ns as f64;
+        let cap = match &self.startup {
+            Some(startup) => startup.window.max(path + self.queue.term()),
+            None => self.blame.slow() * path + self.queue.term(),
+        };
+        (cap as u64).clamp(2 * self.full, u64::from(u32::MAX))
+    }
+
+    /// What is granted at a time: half of the queue's term, so that two may be under way, and more
+    /// on long paths, or acknowledgements would be half of all packets.
+    pub fn quantum(&self) -> u64 {
+        let quantum = match &self.startup {
+            Some(startup) => startup.window / 6.0,
+            None => (self.queue.term() + self.rate() * self.rtt_ns() as f64 / 32.0) / 2.0,
+        };
+        // Whole packets, or the rest of each grant would be of no use.
+        (quantum as u64 / self.full).max(2) * self.full
+    }
+
+    /// Something came from a peer at distance `rtt_ns` (0: unknown).
+    #[inline]
+    pub fn on_arrival(&mut self, arrival: &Arrival, rtt_ns: u64) {
+        let worth = worth(arrival.charge, arrival.bytes, arrival.packets);
+        self.rate.add(worth);
+        self.round.worth += worth;
+        self.blame.add(arrival.packets, arrival.lost, arrival.late);
+        if rtt_ns > 0 && worth > 0 {
+            self.rtt_ns = match self.rtt_ns {
+                0 => rtt_ns,
+                old => (7 * old + rtt_ns) / 8,
+            };
+        }
+    }
+
+    /// Nobody waits for credit, and nothing that was granted is on its way.
+    pub fn pause(&mut self) {
+        self.rate.pause();
+        self.queue.pause();
+        self.round.limited = false;
+    }
+
+    /// Draws conclusions after a batch was read. `limited`: somebody wants more credit.
+    pub fn tick(&mut self, limited: bool, now_ns: u64) {
+        let rtt_ns = self.rtt_ns();
+        let rate = self.rate();
+        let least_ns = if self.startup.is_some() { 0 } else { rtt_ns };
+        let delivered = 1.0 - self.blame.usual_loss().min(0.1);
+        let took_ns = self.rate.tick(self.full, least_ns, delivered, now_ns);
+        self.rate.roll(rtt_ns, limited, now_ns);
+        if self.rate() != rate {
+            self.version += 1;
+        }
+        if self.blame.tick(rtt_ns, now_ns) {
+            self.on_overflow(now_ns);
+        }
+        if self.startup.is_some() {
+            self.tick_startup(took_ns, limited, now_ns);
+        } else {
+            self.tick_round(limited, now_ns);
+        }
+    }
+
+    fn on_overflow(&mut self, now_ns: u64) {
+        self.version += 1;
+        self.queue.on_overflow(self.rtt_ns(), now_ns);
+        if let Some(startup) = &mut self.startup {
+            startup.window = (startup.window / 2.0).max((START_PACKETS / 2 * self.full) as f64);
+        }
+    }
+
+    fn tick_startup(&mut self, took_ns: Option<u64>, limited: bool, now_ns: u64) {
+        let rtt_ns = self.rtt_ns();
+        let rate = self.rate();
+        let Some(startup) = &mut self.startup else {
+            return;
+        };
+        startup.limited |= limited;
+        // A sample within half a round trip saw the link itself, not our window.
+        let seen = took_ns.is_some_and(|took_ns| took_ns < rtt_ns / 2);
+        if !seen {
+            if now_ns.saturating_sub(startup.round_ns) <= rtt_ns + START_ROUND_NS
+                || !startup.limited
+            {
+                return;
+            }
+            let grew = startup.rate > 0.0 && rate >= GROWTH * startup.rate;
+            let too_small = rate * rtt_ns as f64 >= startup.window / 2.0;
+            if grew {
+                startup.proven = startup.window;
+            }
+            startup.round_ns = now_ns;
+            startup.rate = rate;
+            startup.limited = false;
+            if rate == 0.0 || grew || too_small {
+                startup.flat = 0;
+                startup.window = (2.0 * startup.window).min(self.socket_share);
+                self.version += 1;
+                return;
+            }
+            startup.flat += 1;
+            if startup.flat < FLAT_ROUNDS {
+                return;
+            }
+        }
+        let proven = startup.proven - rate * rtt_ns as f64;
+        self.queue.settle(proven.max(0.0), rate);
+        self.startup = None;
+        self.tokens = self.queue.term();
+        self.tokens_ns = now_ns;
+        self.start_round(limited, now_ns);
+        self.version += 1;
+    }
+
+    fn tick_round(&mut self, limited: bool, now_ns: u64) {
+        let rtt_ns = self.rtt_ns();
+        let least_ns = if self.queue.is_trying() {
+            TRIAL_ROUND_NS.max(3 * rtt_ns)
+        } else {
+            ROUND_NS.max(2 * rtt_ns)
+        };
+        let took_ns = now_ns.saturating_sub(self.round.since_ns);
+        self.round.limited &= limited;
+        if took_ns <= least_ns {
+            return;
+        }
+        if self.round.limited {
+            let rate = self.round.worth as f64 / took_ns as f64;
+            self.queue.on_round(rate, self.rate(), now_ns);
+        } else {
+            self.queue.pause();
+        }
+        self.version += 1;
+        self.start_round(limited, now_ns);
+    }
+
+    fn start_round(&mut self, limited: bool, now_ns: u64) {
+        self.round = Round {
+            since_ns: now_ns,
+            worth: 0,
+            limited,
+        };
+    }
+
+    fn pace(&self) -> f64 {
+        let gain = if self.queue.is_trying() {
+            TRIAL_PACE
+        } else {
+            PACE
+        };
+        gain * self.blame.slow() * self.rate()
+    }
+
+    /// Lets time pass for the pacer.
+    #[inline]
+    pub fn refill(&mut self, now_ns: u64) {
+        if self.startup.is_none() {
+            let bucket = self.queue.term().max(self.quantum() as f64);
+            let elapsed = now_ns.saturating_sub(self.tokens_ns) as f64;
+            self.tokens = (self.tokens + elapsed * self.pace()).min(bucket);
+            self.tokens_ns = now_ns;
+        }
+    }
+
+    /// Takes leave for `charge` of grants; otherwise how long until there is leave.
+    pub fn take(&mut self, charge: u64) -> Result<(), u64> {
+        let charge = charge as f64;
+        if self.startup.is_some() {
+            return Ok(());
+        }
+        if self.tokens >= charge {
+            self.tokens -= charge;
+            return Ok(());
+        }
+        let wait = (charge - self.tokens) / self.pace();
+        Err(if wait.is_finite() {
+            wait.ceil() as u64
+        } else {
+            ROUND_NS
+        })
+    }
+}

@@ -1,0 +1,499 @@
+//! Credit by the receiver (rows U9, U11, U12, H6): how much each peer may send.
+//!
+//! A receiver knows who wants to send how much, how fast data come in and what gets lost. From that
+//! it estimates its link and the queue before it, and shares both among those who wait: what may be
+//! on its way is rate × round trip plus a part of the queue, whoever sends it. Who wants nothing
+//! holds standing credit, which all peers together keep below one queue, and which decays.
+//!
+//! All amounts are charge: bytes as `datagram_cost` counts them. Times are nanoseconds. A window is
+//! what a peer may send beyond the largest packet number that has come: what is lost falls out of
+//! it by itself, is still missing, and so is granted again like everything else.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | `rate` | how fast the link is |
+//! | `queue` | how much the path's queue holds, and what we use of it |
+//! | `blame` | whether loss is our doing |
+//! | `link` | the three together: what may be on its way, start-up, pace |
+//! | `share` | one peer's window, demand and use of it |
+//! | `table` | which peers there are |
+//! | `standing` | the budget for those who want nothing |
+//! | `order` | who is next |
+
+mod blame;
+mod link;
+mod order;
+mod queue;
+mod rate;
+mod share;
+mod standing;
+mod table;
+
+use link::Link;
+pub use order::Order;
+use order::Scheduler;
+use share::Share;
+pub(crate) use standing::DECAY_NS;
+use standing::{DECAY_GRACE_NS, Pool};
+use table::Table;
+
+/// The whole link, as a sum of claims.
+const ONE: u64 = 1 << 32;
+/// A pacer that wakes up sooner does nothing but wake up.
+const PACER_NS: u64 = 5_000;
+
+/// Values that steer granting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CreditConfig {
+    /// What the kernel may charge to the socket's receive buffer.
+    pub socket_bytes: u64,
+    /// Charge of a full datagram.
+    pub full_cost: u32,
+    /// Largest window for one peer.
+    pub window_max: u32,
+    /// Who is granted first.
+    pub order: Order,
+}
+
+impl CreditConfig {
+    /// What of the socket's buffer may be granted beyond what the path itself holds; the rest is
+    /// for standing credit and what needs none.
+    fn socket_share(&self) -> u64 {
+        (self.socket_bytes / 4 * 3).max(2 * u64::from(self.full_cost))
+    }
+}
+
+/// What a batch of packets from one peer has brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrival {
+    /// Charge by which the largest packet number moved on, gaps included.
+    pub advanced: u32,
+    /// Charge of the packets with data.
+    pub charge: u64,
+    /// Their bytes, as datagrams.
+    pub bytes: u64,
+    /// All packets that came.
+    pub packets: u32,
+    /// Packets newly found missing.
+    pub lost: u32,
+    /// Packets that were held to be missing and came after all.
+    pub late: u32,
+    /// Charge announced by the peer that has not come.
+    pub remaining: u64,
+    /// Round-trip time; zero if unknown.
+    pub rtt_ns: u64,
+}
+
+/// What a peer is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    /// Its window was raised, and it may be waiting for that: the packet must arrive.
+    Credit,
+    /// It has used up its window and wants more: an acknowledgement, so that it waits and does not
+    /// ask again.
+    Ack,
+}
+
+/// What is known of the receiver's side, for statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// Rate of the link in charge per second; zero before it is known.
+    pub rate: u64,
+    /// Estimate of the path's queue, in charge.
+    pub queue: u64,
+    /// Windows of all peers that want something.
+    pub outstanding: u64,
+    /// Standing credit.
+    pub promised: u64,
+    /// Peers that want something.
+    pub waiting: usize,
+}
+
+/// Shares the receiver's link among its peers.
+#[derive(Debug)]
+pub(crate) struct Granter {
+    config: CreditConfig,
+    full: u64,
+    link: Link,
+    pool: Pool,
+    peers: Table,
+    scheduler: Scheduler,
+    /// Slots of those who want something.
+    waiting: Vec<u32>,
+    /// Part of the link that their windows take.
+    used: u64,
+    /// What `used` was computed with.
+    accounted: (u32, bool),
+    /// Somebody wants more than it has.
+    limited: bool,
+    raised: Vec<u32>,
+    dry: Vec<u32>,
+    arrived_ns: u64,
+    round_ns: u64,
+    pacer_deadline: Option<u64>,
+    round_deadline: Option<u64>,
+    sweep_deadline: Option<u64>,
+}
+
+impl Granter {
+    pub fn new(config: CreditConfig) -> Self {
+        Granter {
+            full: u64::from(config.full_cost),
+            link: Link::new(&config),
+            pool: Pool::new(&config),
+            peers: Table::default(),
+            scheduler: Scheduler::new(config.order),
+            waiting: Vec::new(),
+            used: 0,
+            accounted: (0, true),
+            limited: false,
+            raised: Vec::new(),
+            dry: Vec::new(),
+            arrived_ns: 0,
+            round_ns: 0,
+            pacer_deadline: None,
+            round_deadline: None,
+            sweep_deadline: None,
+            config,
+        }
+    }
+
+    /// A connection begins; returns its first window.
+    pub fn admit(&mut self, peer: u32, now_ns: u64) -> u32 {
+        self.forget(peer);
+        let slot = self.peers.slot(peer, now_ns);
+        self.hear(slot, now_ns);
+        self.stand(slot);
+        self.account(slot);
+        self.window(peer)
+    }
+
+    /// A connection has ended. What the program has said of the peer stays.
+    pub fn forget(&mut self, peer: u32) {
+        let Some(slot) = self.peers.find(peer) else {
+            return;
+        };
+        let share = &mut self.peers[slot];
+        share.remaining = 0;
+        share.window = 0;
+        self.account(slot);
+        self.retire(slot);
+    }
+
+    /// Gives the peer `weight` parts (at least 1, the default) where others have one.
+    pub fn set_weight(&mut self, peer: u32, weight: u32, now_ns: u64) {
+        let slot = self.peers.slot(peer, now_ns);
+        let share = &mut self.peers[slot];
+        share.weight = weight.max(1);
+        share.steered = share.weight != 1 || share.fixed.is_some();
+        self.watch(now_ns);
+    }
+
+    /// Fixes the peer's window, whatever the link; `None` leaves it to the library again.
+    pub fn set_window(&mut self, peer: u32, window: Option<u32>, now_ns: u64) {
+        let slot = self.peers.slot(peer, now_ns);
+        let share = &mut self.peers[slot];
+        share.fixed = window;
+        share.steered = share.weight != 1 || share.fixed.is_some();
+        if window.is_some_and(|window| share.window < u64::from(window)) {
+            self.hear(slot, now_ns);
+            self.raise_fixed(slot);
+            self.account(slot);
+        }
+        self.watch(now_ns);
+    }
+
+    /// Takes in what a batch of packets from one peer has brought. [`Granter::run`] must follow.
+    #[inline]
+    pub fn on_arrival(&mut self, peer: u32, arrival: &Arrival, now_ns: u64) {
+        let slot = self.peers.slot(peer, now_ns);
+        self.hear(slot, now_ns);
+        self.arrived_ns = now_ns;
+        let share = &mut self.peers[slot];
+        share.on_arrival(arrival, self.full, self.link.own_queue_ns(), now_ns);
+        self.link.on_arrival(arrival, share.known_rtt_ns());
+        if share.fixed.is_some() {
+            self.raise_fixed(slot);
+        } else if share.remaining == 0 {
+            self.stand(slot);
+        } else if share.window < self.full && !share.told_dry {
+            self.dry.push(slot);
+        }
+        self.account(slot);
+    }
+
+    /// Grants what may be granted now; names each peer that must be told.
+    pub fn run(&mut self, now_ns: u64, owed: &mut impl FnMut(u32, Owed)) {
+        if self.sweep_deadline.is_some_and(|at| at <= now_ns) {
+            self.sweep(now_ns);
+        }
+        self.pacer_deadline = None;
+        self.round_deadline = None;
+        if self.waiting.is_empty() {
+            self.limited = false;
+            self.link.pause();
+        } else {
+            self.link.tick(self.limited, now_ns);
+            self.tick_peers(now_ns);
+            self.grant(now_ns);
+        }
+        self.tell(owed);
+    }
+
+    /// Charge that this peer may send beyond the largest packet number received.
+    #[inline]
+    pub fn window(&self, peer: u32) -> u32 {
+        self.peers.find(peer).map_or(0, |slot| {
+            self.peers[slot].window.min(u64::from(u32::MAX)) as u32
+        })
+    }
+
+    /// When [`Granter::run`] has something to do, should nothing arrive before.
+    pub fn next_deadline(&self) -> Option<u64> {
+        [
+            self.pacer_deadline,
+            self.round_deadline,
+            self.sweep_deadline,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let windows = self.waiting.iter().map(|&slot| self.peers[slot].window);
+        Snapshot {
+            rate: (self.link.rate() * 1e9) as u64,
+            queue: self.link.queue(),
+            outstanding: windows.sum(),
+            promised: self.pool.promised,
+            waiting: self.waiting.len(),
+        }
+    }
+
+    /// The peer gives a sign of life.
+    #[inline]
+    fn hear(&mut self, slot: u32, now_ns: u64) {
+        let share = &mut self.peers[slot];
+        share.heard_ns = now_ns;
+        if !share.recent {
+            share.recent = true;
+            self.pool.peers += 1;
+            self.watch(now_ns);
+        }
+    }
+
+    /// Sees to it that what decays is looked at.
+    fn watch(&mut self, now_ns: u64) {
+        self.sweep_deadline
+            .get_or_insert(now_ns + DECAY_NS + DECAY_GRACE_NS);
+    }
+
+    /// Gives a peer that wants nothing its part of the standing credit.
+    #[inline]
+    fn stand(&mut self, slot: u32) {
+        let share = &mut self.peers[slot];
+        let window = match share.fixed {
+            Some(window) => u64::from(window),
+            None => self.pool.share(share.promise, self.link.queue()),
+        };
+        share.window = share.window.max(window);
+    }
+
+    /// Brings a fixed window up again, in steps that are worth a packet if the peer waits for it.
+    fn raise_fixed(&mut self, slot: u32) {
+        let share = &mut self.peers[slot];
+        let fixed = share.fixed.map_or(0, u64::from);
+        if share.remaining == 0 {
+            share.window = share.window.max(fixed);
+        } else if share.window <= fixed / 4 * 3 {
+            share.window = fixed;
+            self.note_raised(slot);
+        }
+    }
+
+    fn note_raised(&mut self, slot: u32) {
+        let share = &mut self.peers[slot];
+        share.told_dry = false;
+        if !share.raised {
+            share.raised = true;
+            self.raised.push(slot);
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.waiting.len() <= 1
+    }
+
+    /// Brings the sums up to date after a peer's window or demand has changed.
+    #[inline]
+    fn account(&mut self, slot: u32) {
+        let share = &mut self.peers[slot];
+        let (wants, place) = (share.remaining > 0, share.place);
+        match (wants, place) {
+            (true, None) => {
+                self.scheduler.join(share);
+                share.place = Some(self.waiting.len() as u32);
+                self.waiting.push(slot);
+            }
+            (false, Some(place)) => {
+                share.place = None;
+                self.waiting.swap_remove(place as usize);
+                if let Some(&moved) = self.waiting.get(place as usize) {
+                    self.peers[moved].place = Some(place);
+                }
+            }
+            _ => {}
+        }
+        let alone = self.is_alone();
+        let share = &mut self.peers[slot];
+        let (claim, promise) = if wants {
+            let cap = self.link.cap(share.rtt_ns());
+            ((share.claimed(alone) << 32) / cap, 0)
+        } else {
+            (0, share.window)
+        };
+        self.used = self.used - share.claim + claim;
+        self.pool.promised = self.pool.promised - share.promise + promise;
+        share.claim = claim;
+        share.promise = promise;
+    }
+
+    /// Ends the rounds of those who wait, and accounts anew if the link looks different now.
+    fn tick_peers(&mut self, now_ns: u64) {
+        let over = now_ns >= self.round_ns;
+        let based_on = (self.link.version, self.is_alone());
+        if !over && based_on == self.accounted {
+            return;
+        }
+        self.accounted = based_on;
+        for at in 0..self.waiting.len() {
+            let slot = self.waiting[at];
+            if over {
+                self.peers[slot].tick(self.full, now_ns);
+            }
+            self.account(slot);
+        }
+        if over {
+            self.round_ns = now_ns + share::ROUND_NS;
+        }
+    }
+
+    /// Grants while there is room on the link, and the pacer agrees.
+    fn grant(&mut self, now_ns: u64) {
+        self.link.refill(now_ns);
+        let most = (u64::from(self.config.window_max) / 2).max(self.full);
+        let quantum = self.link.quantum().min(most);
+        while let Some((slot, charge, cap)) = self.pick(quantum) {
+            let room = (ONE.saturating_sub(self.used) * cap) >> 32;
+            if room < charge {
+                self.await_room(now_ns);
+                return;
+            }
+            if let Err(wait_ns) = self.link.take(charge) {
+                self.pacer_deadline = Some(now_ns + wait_ns.max(PACER_NS));
+                return;
+            }
+            let share = &mut self.peers[slot];
+            share.window += charge;
+            self.scheduler.on_grant(share, charge, quantum, now_ns);
+            self.account(slot);
+            self.note_raised(slot);
+        }
+    }
+
+    /// Those who hold the link may have stalled: looks again after a round, and ever more seldom
+    /// while nothing comes at all.
+    fn await_room(&mut self, now_ns: u64) {
+        if self.waiting.len() > 1 {
+            let silent_ns = now_ns.saturating_sub(self.arrived_ns);
+            self.round_deadline = Some(self.round_ns.max(now_ns + silent_ns / 2));
+        }
+    }
+
+    /// Who is granted next: its slot, how much, and what it could have if it were alone.
+    fn pick(&mut self, quantum: u64) -> Option<(u32, u64, u64)> {
+        let alone = self.is_alone();
+        let mut best: Option<(u64, (u32, u64, u64))> = None;
+        let mut limited = false;
+        for &slot in &self.waiting {
+            let share = &self.peers[slot];
+            if share.fixed.is_some() || !share.wants(self.full) {
+                continue;
+            }
+            limited = true;
+            let cap = self.link.cap(share.rtt_ns());
+            let charge = self.next_charge(share, quantum, cap);
+            let fits = share.window + charge <= u64::from(self.config.window_max);
+            if !fits || (!alone && share.window >= share.limit()) {
+                continue;
+            }
+            let key = self.scheduler.key(share, quantum);
+            if best.is_none_or(|(least, ..)| key < least) {
+                best = Some((key, (slot, charge, cap)));
+            }
+        }
+        self.limited = limited;
+        best.map(|(_, grant)| grant)
+    }
+
+    fn next_charge(&self, share: &Share, quantum: u64, cap: u64) -> u64 {
+        let half = (cap / 2).max(self.full);
+        (share.target(self.full) - share.window)
+            .min(quantum)
+            .min(half)
+    }
+
+    fn tell(&mut self, owed: &mut impl FnMut(u32, Owed)) {
+        for slot in self.raised.drain(..) {
+            if let Some(share) = self.peers.get_mut(slot)
+                && std::mem::take(&mut share.raised)
+            {
+                owed(share.peer, Owed::Credit);
+            }
+        }
+        for slot in self.dry.drain(..) {
+            if let Some(share) = self.peers.get_mut(slot)
+                && share.remaining > 0
+                && share.window < self.full
+                && !std::mem::replace(&mut share.told_dry, true)
+            {
+                owed(share.peer, Owed::Ack);
+            }
+        }
+    }
+
+    /// Lets the standing credit of those decay who were silent for long.
+    fn sweep(&mut self, now_ns: u64) {
+        let mut next = None;
+        for slot in 0..self.peers.end() {
+            let Some(share) = self.peers.get_mut(slot) else {
+                continue;
+            };
+            let until = share.heard_ns + DECAY_NS + DECAY_GRACE_NS + 2 * share.rtt_ns();
+            let at = if share.remaining > 0 {
+                now_ns + DECAY_NS
+            } else if until > now_ns {
+                until
+            } else {
+                share.window = 0;
+                self.account(slot);
+                self.retire(slot);
+                continue;
+            };
+            next = Some(next.map_or(at, |next: u64| next.min(at)));
+        }
+        self.sweep_deadline = next;
+    }
+
+    /// The peer holds nothing any more: its entry goes, unless the program has steered it.
+    fn retire(&mut self, slot: u32) {
+        let share = &mut self.peers[slot];
+        if std::mem::take(&mut share.recent) {
+            self.pool.peers -= 1;
+        }
+        if !share.steered {
+            self.peers.remove(slot);
+        }
+    }
+}

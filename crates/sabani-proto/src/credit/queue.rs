@@ -1,0 +1,177 @@
+//! How much may wait in the path's queue, and how much of that we use.
+//!
+//! A fixed small term starves when hosts answer late, a fixed large one makes short messages wait.
+//! So the term begins small, grows while the link is not full, and shrinks slowly while it is.
+
+/// Queue that a path is believed to have before anything is known, in full packets: the
+/// shallowest port in common use (64 KiB).
+pub(super) const FIRST_PACKETS: u64 = 48;
+/// No path works with less, in full packets: four grants of two.
+const LEAST_PACKETS: u64 = 8;
+/// The term covers this long at least: interrupts of hosts, and a train that is built at once.
+const LEAST_NS: f64 = 100_000.0;
+/// ... and this long at most. More is delay, and fills no link better.
+const MOST_NS: f64 = 400_000.0;
+/// A link that brings this part of its rate is full. The rate is a maximum, and as such a few
+/// percent too high.
+const FULL: f64 = 0.93;
+/// An overflow cuts the estimate to this.
+const CUT: f64 = 0.7;
+/// A size that overflowed is not come near again for this long,
+const CAPPED_NS: u64 = 10_000_000_000;
+/// ... where near means this part of it.
+const NEAR: f64 = 0.8;
+/// Rate that a doubled term must bring to be kept. What a link brings at its limit differs by less.
+const TRIAL_GAIN: f64 = 1.15;
+/// Rounds from a trial that brought nothing to the next, doubled each time up to the most.
+const REST_ROUNDS: u32 = 8;
+const MOST_REST_ROUNDS: u32 = 64;
+
+/// A doubled term, tried for one round.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    term_before: f64,
+    rate_before: f64,
+}
+
+/// Estimate of the queue and the term that is used of it, in charge.
+#[derive(Debug)]
+pub(super) struct Queue {
+    size: f64,
+    term: f64,
+    least: f64,
+    /// What the socket's buffer has room for.
+    most: f64,
+    /// Size that last overflowed, and when.
+    capped: Option<(f64, u64)>,
+    trial: Option<Trial>,
+    /// Loss found until then may be a trial's.
+    trial_until_ns: u64,
+    rest: u32,
+    next_rest: u32,
+}
+
+impl Queue {
+    pub fn new(full: u64, most: u64) -> Self {
+        let most = most as f64;
+        let least = ((LEAST_PACKETS * full) as f64).min(most);
+        Queue {
+            size: ((FIRST_PACKETS * full) as f64).min(most),
+            term: least,
+            least,
+            most,
+            capped: None,
+            trial: None,
+            trial_until_ns: 0,
+            rest: 0,
+            next_rest: REST_ROUNDS,
+        }
+    }
+
+    pub fn size(&self) -> f64 {
+        self.size
+    }
+
+    /// What is used of the queue. At most half, for standing credit may be on its way as well.
+    pub fn term(&self) -> f64 {
+        self.term
+    }
+
+    pub fn is_trying(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// Start-up has found that so much beyond the path itself is of use and does no harm.
+    pub fn settle(&mut self, proven: f64, rate: f64) {
+        let proven = proven.min(self.useful(rate));
+        self.size = self.size.max(2.0 * proven);
+        self.term = self.term.max(proven);
+        self.bound(rate);
+        self.rest = 0;
+    }
+
+    /// A round in which credit was the limit throughout has brought `rate`; `best` is the link's.
+    pub fn on_round(&mut self, rate: f64, best: f64, now_ns: u64) {
+        if let Some(trial) = self.trial.take() {
+            self.trial_until_ns = now_ns;
+            if rate < TRIAL_GAIN * trial.rate_before {
+                self.term = trial.term_before;
+                self.rest = self.next_rest;
+                self.next_rest = (2 * self.next_rest).min(MOST_REST_ROUNDS);
+            } else {
+                self.size = self.size.max(2.0 * self.term);
+                self.next_rest = REST_ROUNDS;
+                self.rest = 0;
+            }
+        } else if rate < FULL * best {
+            self.term += (self.term / 8.0).max(self.least / LEAST_PACKETS as f64);
+            self.extend(best, now_ns);
+        } else {
+            self.term -= self.term / 64.0;
+        }
+        self.bound(best);
+        match self.rest.checked_sub(1) {
+            Some(rest) => self.rest = rest,
+            None => self.try_more(best, now_ns),
+        }
+    }
+
+    /// Rounds are interrupted: what a trial brings can't be told.
+    pub fn pause(&mut self) {
+        if let Some(trial) = self.trial.take() {
+            self.term = trial.term_before;
+        }
+    }
+
+    /// Something on the path has overflowed.
+    pub fn on_overflow(&mut self, rtt_ns: u64, now_ns: u64) {
+        if let Some(trial) = self.trial.take() {
+            self.capped = Some((2.0 * self.term, now_ns));
+            self.term = trial.term_before;
+            self.trial_until_ns = now_ns;
+            self.rest = MOST_REST_ROUNDS;
+        } else if now_ns > self.trial_until_ns + 2 * rtt_ns {
+            self.capped = Some((self.size, now_ns));
+            self.size = (CUT * self.size).max(self.least);
+            self.term = self.term.min(self.size / 2.0);
+        }
+    }
+
+    fn useful(&self, rate: f64) -> f64 {
+        (MOST_NS * rate).max(self.least).min(self.most)
+    }
+
+    fn is_capped(&self, size: f64, now_ns: u64) -> bool {
+        self.capped
+            .is_some_and(|(at, when_ns)| size > NEAR * at && now_ns < when_ns + CAPPED_NS)
+    }
+
+    fn extend(&mut self, rate: f64, now_ns: u64) {
+        let size = self.size * 9.0 / 8.0;
+        if self.term > self.size / 2.0
+            && size <= 2.0 * self.useful(rate)
+            && !self.is_capped(size, now_ns)
+        {
+            self.size = size;
+        }
+    }
+
+    fn bound(&mut self, rate: f64) {
+        let high = (self.size / 2.0).min(self.most);
+        let low = (LEAST_NS * rate).max(self.least).min(high);
+        self.term = self.term.clamp(low, high);
+    }
+
+    fn try_more(&mut self, rate: f64, now_ns: u64) {
+        let term = (2.0 * self.term).min(self.useful(rate));
+        let beyond = term > self.size / 2.0 && self.is_capped(2.0 * term, now_ns);
+        if term < 1.25 * self.term || beyond {
+            return;
+        }
+        self.trial = Some(Trial {
+            term_before: self.term,
+            rate_before: rate,
+        });
+        self.term = term;
+    }
+}

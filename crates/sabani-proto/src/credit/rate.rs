@@ -1,0 +1,100 @@
+//! How fast the receiver's link is: the largest rate at which data came in lately.
+
+/// A sample takes at least this long: shorter ones measure how a host reads, not what the link
+/// carries.
+const SAMPLE_NS: u64 = 60_000;
+/// ... and at least this many full packets, or the moments of two packets decide.
+const SAMPLE_PACKETS: u64 = 12;
+/// The window of the maximum lasts this many round trips,
+const WINDOW_ROUND_TRIPS: u64 = 10;
+/// ... or this long, so that a pause of a host does not make the link look slow.
+const WINDOW_NS: u64 = 20_000_000;
+/// Wire overhead of a datagram in bytes: UDP, IP and Ethernet headers.
+const AROUND_DATAGRAM: u64 = 42;
+
+/// What an arrival is worth as a measure of the link, in charge. Small datagrams are charged many
+/// times what they take on the wire; a rate learned from them would be far too high for others.
+pub(super) fn worth(charge: u64, bytes: u64, packets: u32) -> u64 {
+    charge.min(2 * (bytes + AROUND_DATAGRAM * u64::from(packets)))
+}
+
+/// Largest rate seen, in charge per nanosecond.
+///
+/// A host that was kept from reading finds a backlog, and takes it in faster than any link: each
+/// such sample follows one that is as much too low, so the lower of two neighbours counts.
+#[derive(Debug, Default)]
+pub(super) struct Rate {
+    /// Start and content of the sample under way; no sample before data came.
+    since_ns: Option<u64>,
+    worth: u64,
+    last: Option<f64>,
+    /// Largest in this window, and in the one before.
+    best: f64,
+    before: f64,
+    window_ns: u64,
+    /// Credit, not the senders, was the limit all through this window.
+    limited: bool,
+}
+
+impl Rate {
+    pub fn get(&self) -> f64 {
+        self.best.max(self.before)
+    }
+
+    /// Nothing was on its way: what comes next begins a new sample.
+    pub fn pause(&mut self) {
+        self.since_ns = None;
+        self.worth = 0;
+        self.last = None;
+        self.limited = false;
+    }
+
+    pub fn add(&mut self, worth: u64) {
+        self.worth += worth;
+    }
+
+    /// Closes a sample if it is due, after a batch was read; `least_ns` is the time it must span,
+    /// `delivered` the part that usual loss leaves. Returns the time that an accepted one took.
+    pub fn tick(&mut self, full: u64, least_ns: u64, delivered: f64, now_ns: u64) -> Option<u64> {
+        let Some(since_ns) = self.since_ns else {
+            // When these came, nobody knows: the sample begins behind them.
+            if self.worth > 0 {
+                self.since_ns = Some(now_ns);
+                self.worth = 0;
+            }
+            return None;
+        };
+        let took_ns = now_ns.saturating_sub(since_ns);
+        if took_ns < least_ns.max(SAMPLE_NS) || self.worth < SAMPLE_PACKETS * full {
+            return None;
+        }
+        let rate = self.worth as f64 / took_ns as f64 / delivered;
+        self.since_ns = Some(now_ns);
+        self.worth = 0;
+        let last = self.last.replace(rate)?;
+        self.best = self.best.max(rate.min(last));
+        Some(took_ns)
+    }
+
+    /// Lets old maxima go: at once after a window in which credit was the limit throughout, slowly
+    /// if the senders were, and not at all while nothing comes.
+    pub fn roll(&mut self, rtt_ns: u64, limited: bool, now_ns: u64) {
+        let over =
+            now_ns.saturating_sub(self.window_ns) > WINDOW_NS.max(WINDOW_ROUND_TRIPS * rtt_ns);
+        if !over {
+            self.limited &= limited;
+            return;
+        }
+        if self.best > 0.0 {
+            let kept = if self.limited {
+                0.0
+            } else {
+                self.before * 15.0 / 16.0
+            };
+            self.before = self.best.max(kept);
+            self.best = 0.0;
+        }
+        self.window_ns = now_ns;
+        self.limited = limited;
+    }
+}

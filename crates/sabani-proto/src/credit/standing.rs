@@ -1,0 +1,58 @@
+//! Credit that peers hold without having asked: what lets a message begin at once.
+//!
+//! All of it together is one shallow port's queue, so the worst burst that nobody has foreseen
+//! fits. Shares between a bare request and a whole message are of little use (1 packet each ruins
+//! 400 senders at a time and speeds up no ping), so few peers get much and many get nothing.
+
+use super::CreditConfig;
+use super::queue::FIRST_PACKETS;
+
+/// Standing credit ends when nothing was heard for this long; the peer forgets it after the same
+/// time.
+pub(crate) const DECAY_NS: u64 = 100_000_000;
+/// How much longer the receiver counts it, beside two round trips: clocks and hosts are late.
+pub(super) const DECAY_GRACE_NS: u64 = 10_000_000;
+/// Less than this many full packets is not worth a promise.
+const LEAST_PACKETS: u64 = 2;
+
+/// The budget of standing credit.
+#[derive(Debug)]
+pub(super) struct Pool {
+    full: u64,
+    size: u64,
+    /// Sum of all promises that have not decayed, in charge.
+    pub promised: u64,
+    /// Peers heard within the decay time.
+    pub peers: u32,
+}
+
+impl Pool {
+    pub fn new(config: &CreditConfig) -> Self {
+        let full = u64::from(config.full_cost);
+        Pool {
+            full,
+            size: (FIRST_PACKETS * full).min(config.socket_bytes / 4),
+            promised: 0,
+            peers: 0,
+        }
+    }
+
+    /// What a peer may hold, being one of those heard lately; `own` is the promise it holds now,
+    /// `queue` the estimate of the path's queue.
+    #[inline]
+    pub fn share(&self, own: u64, queue: u64) -> u64 {
+        let size = self.size.min(queue);
+        let (size, share) = match u64::from(self.peers) {
+            0 | 1 => (size, size),
+            // Of several, some may begin at the same time while another's grants arrive.
+            peers => (size * 3 / 4, size * 3 / 4 / peers),
+        };
+        let free = size.saturating_sub(self.promised - own);
+        let packets = share.min(free) / self.full;
+        if packets < LEAST_PACKETS {
+            0
+        } else {
+            packets * self.full
+        }
+    }
+}
