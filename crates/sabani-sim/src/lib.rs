@@ -31,6 +31,12 @@
 //! counters; that every message arrived once, whole and in order is checked by the [`checker`] all
 //! along. A failure names the seed and the virtual time.
 
+//!
+//! `cargo run --release -p sabani-sim --example exchange -- --hosts 1024` measures the simulator:
+//! events per second and memory, every host sending to every other (`--sealed`, `--rounds N` and
+//! `--bytes N` vary it). An event is an arrival, a departure or a turn of a process; most of the
+//! time goes into the nodes themselves and into checking every byte.
+
 #![forbid(unsafe_code)]
 
 mod agenda;

@@ -32,8 +32,9 @@ const RETRY_MAX_NS: u64 = 1_000_000_000;
 const FULL_SIZE_TRIES: u32 = 2;
 /// In a simultaneous opening the lower id's attempt wins, until it has gone unanswered this often.
 const YIELD_AFTER: u32 = 4;
-/// Half-open connections kept; beyond, the oldest is dropped.
-const HALF_OPEN_MAX: usize = 256;
+/// Half-open connections kept; beyond, the oldest is dropped. Enough for every process of a large
+/// job to begin at once: if they push each other out before the round trip is over, none gets in.
+const HALF_OPEN_MAX: usize = 4_096;
 const HALF_OPEN_NS: u64 = 5_000_000_000;
 /// Handshake packets waiting to be sent; more are dropped as if lost.
 const OUTBOX_MAX: usize = 1_024;
@@ -379,13 +380,13 @@ impl Node {
             return;
         }
         let full = self.peers.half_open() >= HALF_OPEN_MAX;
-        let oldest = self
-            .peers
-            .half_opens()
-            .map(|(_, half)| half.expires_ns)
-            .min();
-        let until = if full { oldest.unwrap_or(0) } else { 0 }.max(now_ns);
-        self.free_half_opens(|half| half.expires_ns <= until);
+        // The oldest is the first, for all live equally long.
+        let oldest = self.peers.half_opens().next();
+        let oldest_ns = oldest.map_or(u64::MAX, |(_, half)| half.expires_ns);
+        if full || oldest_ns <= now_ns {
+            let until = now_ns.max(oldest_ns);
+            self.free_half_opens(|half| half.expires_ns <= until);
+        }
     }
 
     /// The answer to an attempt of this side's.

@@ -3,7 +3,7 @@
 use sabani_proto::seal::{JobKey, Mode};
 use sabani_proto::wire::{Kind, RejectReason};
 use sabani_proto::{Config, ConnectError, PeerId, PeerLost};
-use sabani_sim::{Faults, HostId, MS, Network, SEC, US, sealed};
+use sabani_sim::{Cable, Faults, HostId, MS, Network, SEC, Switch, US, sealed};
 
 use crate::{A, B, peer_stats, plain, sound};
 
@@ -92,6 +92,23 @@ fn many_begin_at_once() {
     }
     sound(net.settle(5 * SEC));
     assert_eq!(net.checker.excused, 0);
+}
+
+#[test]
+fn hundreds_begin_at_once_with_one() {
+    const HOSTS: u32 = 600;
+    let mut net = Network::new(1);
+    for id in 0..HOSTS {
+        net.add_host(Config::new(PeerId(id), plain()));
+    }
+    net.star(&Cable::default(), Switch::default());
+    let addr = net.host(A).addr;
+    for id in 1..HOSTS {
+        net.host(HostId(id)).node().add_peer(PeerId(0), addr);
+        net.send(HostId(id), A, 100);
+    }
+    // Sooner than anybody tries again.
+    sound(net.settle(15 * MS));
 }
 
 /// What host A's attempt to reach B came to.
