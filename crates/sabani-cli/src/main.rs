@@ -4,8 +4,12 @@
 
 mod bench;
 mod exit;
+mod interrupt;
 mod key;
+mod lab;
+mod tools;
 mod transfer;
+mod units;
 
 use std::process::ExitCode;
 
@@ -27,6 +31,9 @@ enum Command {
     Bench(Box<bench::args::BenchArgs>),
     #[command(hide = true)]
     BenchWorker(bench::args::WorkerArgs),
+    #[command(hide = true)]
+    IncastWorker,
+    Lab(lab::LabArgs),
     Send(transfer::sender::SendArgs),
     Receive(transfer::receiver::ReceiveArgs),
     Key(key::KeyArgs),
@@ -36,6 +43,8 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Bench(args) => bench::run(*args),
         Command::BenchWorker(args) => bench::worker::run(&args),
+        Command::IncastWorker => bench::incast::worker::run(),
+        Command::Lab(args) => lab::run(args),
         Command::Send(args) => transfer::sender::run(&args),
         Command::Receive(args) => transfer::receiver::run(&args),
         Command::Key(args) => key::run(&args),

@@ -6,11 +6,12 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
+    incast::args::{IncastArgs, MixArgs},
     measure::Limit,
     task::{MAX_SIZE_BYTES, MIN_SIZE_BYTES},
     transport::Transport,
-    units,
 };
+use crate::units;
 
 /// Measure Sabani on this machine or between two, against raw UDP and TCP.
 ///
@@ -51,6 +52,10 @@ pub enum BenchCommand {
     Burst(SizedArgs),
     /// A request of 128 B and an answer of 100 KiB, one after the other; TCP connects for each.
     Transactions(TransactionArgs),
+    /// Many to one: all senders answer a request of one receiver at the same time (needs root).
+    Incast(IncastArgs),
+    /// A short message among long flows to the same receiver (needs root).
+    Mix(MixArgs),
     /// Be the other half for a `sabani bench … --to ADDR` on another machine or in another namespace.
     ///
     /// Whoever can reach the port can make this machine send packets, to itself alone: let the
@@ -114,12 +119,8 @@ pub struct CommonArgs {
     /// By default all that this system offers.
     #[arg(long, value_delimiter = ',')]
     pub against: Vec<Against>,
-    /// Measure Sabani encrypted, as by default; without `--plain` nothing else of it.
-    #[arg(long)]
-    pub sealed: bool,
-    /// Measure Sabani without encryption; without `--sealed` nothing else of it.
-    #[arg(long)]
-    pub plain: bool,
+    #[command(flatten)]
+    pub variants: VariantArgs,
     /// Turns per transport and size.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
@@ -137,6 +138,20 @@ pub struct CommonArgs {
     /// By default the first two cores this process may use, and none if there is just one.
     #[arg(long, value_name = "CORES")]
     pub pin: Option<Pin>,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+impl CommonArgs {
+    /// How long a turn lasts by the clock.
+    pub fn limit(&self) -> Limit {
+        Limit::Time(self.seconds)
+    }
+}
+
+/// Where the results go, beside a table on standard output.
+#[derive(Args, Debug)]
+pub struct OutputArgs {
     /// Also write one JSON object per line and result; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -145,9 +160,20 @@ pub struct CommonArgs {
     pub html: Option<PathBuf>,
 }
 
-impl CommonArgs {
+/// Which variants of Sabani to measure.
+#[derive(Args, Debug)]
+pub struct VariantArgs {
+    /// Measure Sabani encrypted, as by default; without `--plain` nothing else of it.
+    #[arg(long)]
+    pub sealed: bool,
+    /// Measure Sabani without encryption; without `--sealed` nothing else of it.
+    #[arg(long)]
+    pub plain: bool,
+}
+
+impl VariantArgs {
     /// Sabani's variants to measure: both, unless one is asked for.
-    pub fn sabani(&self) -> Vec<Transport> {
+    pub fn transports(&self) -> Vec<Transport> {
         let both = self.sealed == self.plain;
         let mut variants = Vec::new();
         if both || self.sealed {
@@ -157,11 +183,6 @@ impl CommonArgs {
             variants.push(Transport::SabaniPlain);
         }
         variants
-    }
-
-    /// How long a turn lasts by the clock.
-    pub fn limit(&self) -> Limit {
-        Limit::Time(self.seconds)
     }
 }
 
@@ -253,7 +274,8 @@ pub struct WorkerArgs {
     pub only: Option<IpAddr>,
 }
 
-fn parse_message_size(text: &str) -> Result<usize> {
+/// Reads the size of a message.
+pub fn parse_message_size(text: &str) -> Result<usize> {
     let size = units::parse_size(text)?;
     if !(MIN_SIZE_BYTES..=MAX_SIZE_BYTES).contains(&size) {
         bail!("sizes go from 4 B to 64 MiB");

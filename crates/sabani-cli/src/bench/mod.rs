@@ -3,6 +3,7 @@
 pub mod args;
 mod burst;
 mod control;
+pub mod incast;
 mod measure;
 mod pair;
 mod ping;
@@ -13,7 +14,6 @@ mod serve;
 mod task;
 mod transactions;
 mod transport;
-mod units;
 pub mod worker;
 
 use std::sync::mpsc::channel;
@@ -47,6 +47,8 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Some(BenchCommand::Ping(args)) => measure(&args.common, &pings(&args)),
         Some(BenchCommand::Burst(args)) => measure(&args.common, &bursts(&args)),
         Some(BenchCommand::Transactions(args)) => measure(&args.common, &transactions(&args)),
+        Some(BenchCommand::Incast(args)) => incast::run(&args),
+        Some(BenchCommand::Mix(args)) => incast::run_mix(&args),
         Some(BenchCommand::Serve(args)) => serve::run(&args),
     }
 }
@@ -84,8 +86,8 @@ fn transactions(args: &TransactionArgs) -> Vec<Task> {
 
 /// Measures, and reports as the user wishes.
 fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
-    let transports = [common.sabani(), baselines(&common.against)?].concat();
-    let mut reports = report::Reports::open(common)?;
+    let transports = [common.variants.transports(), baselines(&common.against)?].concat();
+    let mut reports = report::Reports::open(&common.output)?;
     let (sender, events) = channel();
     let interrupt = sender.clone();
     // If nobody listens any more, the run is over anyway.
@@ -115,7 +117,7 @@ fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
     progress.finish_and_clear();
     drop(pair);
     drop(place);
-    reports.write(&results)
+    reports.write(&report::render(&results)?)
 }
 
 /// One task by all transports, which take turns; the order is reversed from round to round, so that

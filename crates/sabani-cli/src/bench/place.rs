@@ -1,16 +1,14 @@
 //! Where the two processes live: on the loopback interface, or in network namespaces of their own.
 
 use std::{
-    io::ErrorKind,
     net::{IpAddr, Ipv4Addr},
-    os::unix::process::CommandExt,
     process::{self, Command},
 };
 
-use anyhow::{Context, Result, bail, ensure};
-use nix::unistd::geteuid;
+use anyhow::Result;
 
 use super::{args::Where, transport::Role};
+use crate::tools;
 
 /// The interface, in each namespace.
 const INTERFACE: &str = "veth0";
@@ -68,10 +66,7 @@ pub struct Namespaces {
 
 impl Namespaces {
     fn create(segmentation_offload: bool) -> Result<Self> {
-        ensure!(
-            geteuid().is_root(),
-            "network namespaces need root: run this with sudo, or use --where loopback"
-        );
+        tools::need_root(", or use --where loopback")?;
         let id = process::id();
         let namespaces = Self {
             client: format!("sabani-bench-{id}-a"),
@@ -104,7 +99,7 @@ impl Namespaces {
             if !segmentation_offload {
                 let offload = format!("-K {INTERFACE} tx-udp-segmentation off");
                 // Looked for first, since inside `ip netns exec` its absence reads like any failure.
-                tool("ethtool", "--version")?;
+                tools::run("ethtool", "--version")?;
                 ip(&format!("netns exec {namespace} ethtool {offload}"))?;
             }
         }
@@ -121,49 +116,6 @@ impl Drop for Namespaces {
     }
 }
 
-fn ip(arguments: &str) -> Result<()> {
-    tool("ip", arguments)
-}
-
-/// Runs a system tool, out of reach of the terminal's Ctrl-C, so that cleaning up is not cut short.
-fn tool(name: &str, arguments: &str) -> Result<()> {
-    let output = Command::new(name)
-        .args(arguments.split(' '))
-        .process_group(0)
-        .output();
-    let output = match output {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let package = if name == "ip" { "iproute2" } else { name };
-            bail!("the tool `{name}` is missing: install the package {package}")
-        }
-        output => output.with_context(|| format!("cannot run `{name}`"))?,
-    };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("`{name} {arguments}` failed: {}", said.trim());
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn missing_tools_are_named() {
-        let error = tool("sabani-no-such-tool", "x").unwrap_err().to_string();
-        assert!(
-            error.contains("install the package sabani-no-such-tool"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn failures_say_what_was_tried() {
-        let error = tool("ls", "/nonexistent/path").unwrap_err().to_string();
-        assert!(
-            error.starts_with("`ls /nonexistent/path` failed: "),
-            "{error}"
-        );
-    }
+fn ip(arguments: &str) -> Result<String> {
+    tools::run("ip", arguments)
 }

@@ -13,9 +13,9 @@ use std::thread;
 use anyhow::{Context, Result};
 use sabani::{Error, Event, LinkState, Match, Message, PeerId, PeerLost};
 
-use super::interrupt::TICK;
 use super::protocol::{Request, TAG_HELLO};
 use super::worker::{Shared, Task, Worker};
+use crate::interrupt::TICK;
 
 /// Threads that write: several, because each waits for the disk at the end of each file.
 const WORKERS: usize = 8;

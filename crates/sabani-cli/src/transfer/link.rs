@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use sabani::{Error, Event, Match, Node};
 
-use super::interrupt::{self, TICK};
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Request, TAG_ANSWER, VERSION};
+use crate::interrupt::{self, TICK};
 
 /// The first pause before another try to reach the receiver; it doubles.
 const PAUSE: Duration = Duration::from_millis(250);

@@ -8,7 +8,6 @@
 
 mod desk;
 mod incoming;
-mod interrupt;
 mod lease;
 mod link;
 mod path;

@@ -16,8 +16,9 @@ use super::progress::Progress;
 use super::protocol::{RECEIVER, Totals};
 use super::store::Store;
 use super::worker::Shared;
-use super::{DEAD_AFTER, DEFAULT_PORT, SPIN, interrupt};
+use super::{DEAD_AFTER, DEFAULT_PORT, SPIN};
 use crate::exit::Interrupted;
+use crate::interrupt;
 use crate::key::SealArgs;
 
 /// How long the last answers may take to arrive.

@@ -18,8 +18,9 @@ use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
 use super::upload::{Failure, Uploader};
 use super::walk::{Entry, Folder, Root, Visitor};
-use super::{DEAD_AFTER, DEFAULT_PORT, SPIN, interrupt};
+use super::{DEAD_AFTER, DEFAULT_PORT, SPIN};
 use crate::exit::{Interrupted, Usage};
+use crate::interrupt;
 use crate::key::SealArgs;
 
 /// Files found before those who send them; bounds memory.

@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-use super::interrupt::TICK;
 use super::link::{Line, Trouble};
 use super::path::RelativePath;
 use super::progress::Progress;
 use super::protocol::{Ask, CHUNK, FileInfo, Reply, SMALL, WINDOW};
 use super::store::{digest, hash_prefix};
 use super::walk;
+use crate::interrupt::TICK;
 
 /// A file that changes while it is read is tried so many times.
 const TRIES: u32 = 3;

@@ -23,25 +23,33 @@ th:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
 
 /// Renders the page.
 pub fn render(results: &Results) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>sabani bench</title>\n\
-         <style>{STYLE}</style>\n<h1>sabani bench</h1>\n<p>Where: {}. Points are medians over the rounds, bars the \
-         spread; ratios are medians of the ratios turn by turn.</p>\n",
-        escape(&results.place)
-    );
+    let mut body = String::new();
     for cells in results
         .cells
         .chunk_by(|a, b| a.task.bench() == b.task.bench())
     {
         let task = cells[0].task;
-        let _ = writeln!(page, "<h2>{}</h2>", escape(table::title(task)));
-        page.push_str(&plot(cells).render());
+        let _ = writeln!(body, "<h2>{}</h2>", escape(table::title(task)));
+        body.push_str(&plot(cells).render());
         for cells in cells.chunk_by(|a, b| a.task == b.task) {
-            page.push_str(&html_table(&table::rows(cells)));
+            body.push_str(&html_table(&table::rows(cells)));
         }
     }
-    page.push_str("</html>\n");
-    page
+    let what = format!(
+        "Where: {}. Points are medians over the rounds, bars the spread; ratios are medians of the \
+         ratios turn by turn.",
+        results.place
+    );
+    page(&what, &body)
+}
+
+/// A page: what it shows, and its plots and tables.
+pub fn page(what: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>sabani bench</title>\n\
+         <style>{STYLE}</style>\n<h1>sabani bench</h1>\n<p>{}</p>\n{body}</html>\n",
+        escape(what)
+    )
 }
 
 fn plot(cells: &[Cell]) -> Plot {
@@ -76,7 +84,8 @@ fn plot(cells: &[Cell]) -> Plot {
     Plot { lines, ticks, unit }
 }
 
-fn html_table(rows: &[Vec<String>]) -> String {
+/// A table; the first row is its header.
+pub fn html_table(rows: &[Vec<String>]) -> String {
     let mut text = String::from("<table>\n");
     for (index, row) in rows.iter().enumerate() {
         let tag = if index == 0 { "th" } else { "td" };

@@ -1,9 +1,9 @@
 //! What a run tells: a table, and on request lines of JSON and a page.
 
-mod html;
+pub mod html;
 mod json;
-mod svg;
-mod table;
+pub mod svg;
+pub mod table;
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{args::CommonArgs, results::Results};
+use super::{args::OutputArgs, results::Results};
 
 /// Where the results go. Files are opened before anything is measured, so that a mistake in a path
 /// costs no time.
@@ -28,9 +28,9 @@ impl Reports {
     ///
     /// # Errors
     /// If a file cannot be created.
-    pub fn open(common: &CommonArgs) -> Result<Self> {
-        let stdout_is_json = common.json.as_deref() == Some(Path::new("-"));
-        let json: Option<Box<dyn Write>> = match &common.json {
+    pub fn open(output: &OutputArgs) -> Result<Self> {
+        let stdout_is_json = output.json.as_deref() == Some(Path::new("-"));
+        let json: Option<Box<dyn Write>> = match &output.json {
             Some(_) if stdout_is_json => Some(Box::new(io::stdout())),
             Some(path) => Some(Box::new(create(path)?)),
             None => None,
@@ -42,7 +42,7 @@ impl Reports {
         Ok(Self {
             table,
             json,
-            html: common.html.as_deref().map(create).transpose()?,
+            html: output.html.as_deref().map(create).transpose()?,
         })
     }
 
@@ -50,17 +50,39 @@ impl Reports {
     ///
     /// # Errors
     /// If one of the outputs fails.
-    pub fn write(&mut self, results: &Results) -> Result<()> {
-        self.table.write_all(table::render(results).as_bytes())?;
+    pub fn write(&mut self, rendered: &Rendered) -> Result<()> {
+        self.table.write_all(rendered.table.as_bytes())?;
         if let Some(json) = &mut self.json {
-            json.write_all(json::render(results)?.as_bytes())?;
+            json.write_all(rendered.json.as_bytes())?;
             json.flush()?;
         }
         if let Some(html) = &mut self.html {
-            html.write_all(html::render(results).as_bytes())?;
+            html.write_all(rendered.html.as_bytes())?;
         }
         Ok(())
     }
+}
+
+/// What a run tells, in each form.
+pub struct Rendered {
+    /// For people.
+    pub table: String,
+    /// Lines of JSON.
+    pub json: String,
+    /// A page.
+    pub html: String,
+}
+
+/// Renders what two processes have measured.
+///
+/// # Errors
+/// If a figure cannot be written as JSON.
+pub fn render(results: &Results) -> Result<Rendered> {
+    Ok(Rendered {
+        table: table::render(results),
+        json: json::render(results)?,
+        html: html::render(results),
+    })
 }
 
 fn create(path: &Path) -> Result<File> {

@@ -60,7 +60,7 @@ impl Plot {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         for decade in y.decades() {
             let at = y.place(decade);
-            let label = crate::bench::units::format_figure(decade);
+            let label = crate::units::format_figure(decade);
             let _ = write!(
                 svg,
                 r#"<line class="grid" x1="{LEFT}" x2="{right}" y1="{at:.1}" y2="{at:.1}"/><text x="{:.1}" y="{:.1}" text-anchor="end">{label}</text>"#,

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::bench::{
-    results::{Cell, Histogram, Results, references},
-    task::Task,
+use crate::{
+    bench::{
+        results::{Cell, Histogram, Results, references},
+        task::Task,
+    },
     units::{format_figure, format_size},
 };
 
@@ -108,7 +110,8 @@ fn row(cell: &Cell, references: &[&Cell], width: usize) -> Vec<String> {
     row
 }
 
-fn align(rows: &[Vec<String>]) -> String {
+/// Puts the fields of each row below each other, all but the first two to the right.
+pub fn align(rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..rows[0].len())
         .map(|column| {
             rows.iter()

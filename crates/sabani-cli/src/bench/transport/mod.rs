@@ -1,8 +1,8 @@
 //! The transports, each behind the same small trait.
 
 mod raw_udp;
-mod sabani;
-mod tcp;
+pub mod sabani;
+pub mod tcp;
 
 use std::{
     fmt,
@@ -93,7 +93,7 @@ impl Transport {
 
     /// Whether it is TCP.
     pub fn is_tcp(self) -> bool {
-        matches!(self, Self::TcpCubic | Self::TcpBbr)
+        self.congestion().is_some()
     }
 
     /// Whether it encrypts.
@@ -101,13 +101,18 @@ impl Transport {
         self == Self::Sabani
     }
 
+    /// TCP's congestion control, as the system calls it.
+    pub fn congestion(self) -> Option<&'static str> {
+        match self {
+            Self::TcpCubic => Some("cubic"),
+            Self::TcpBbr => Some("bbr"),
+            Self::Sabani | Self::SabaniPlain | Self::RawUdp | Self::RawUdpConnected => None,
+        }
+    }
+
     /// Whether this system offers it.
     pub fn is_available(self) -> bool {
-        match self {
-            Self::Sabani | Self::SabaniPlain | Self::RawUdp | Self::RawUdpConnected => true,
-            Self::TcpCubic => tcp::is_available("cubic"),
-            Self::TcpBbr => tcp::is_available("bbr"),
-        }
+        self.congestion().is_none_or(tcp::is_available)
     }
 
     /// Opens one end on `bind`. The key is for a transport that encrypts.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Error, Result, anyhow, bail};
-use sabani::{Checksum, JobKey, Match, Message, Node, PeerId};
+use sabani::{Builder, Checksum, JobKey, Match, Message, Node, PeerId};
 
 use super::{Delivery, Endpoint, Key, PATIENCE, Role, send_until};
 use crate::bench::measure::{Idle, Limit, Stop, Tally};
@@ -24,6 +24,15 @@ const SMALL_PER_LOOK: u64 = 64;
 /// Messages are told apart by nothing here.
 const TAG: u64 = 1;
 
+/// What a node is opened with, sealed under the run's key if there is one.
+pub fn builder(id: PeerId, bind: SocketAddr, key: Option<Key>) -> Builder {
+    let builder = Node::builder(id).bind(bind);
+    match key {
+        Some(Key(bytes)) => builder.job_key(JobKey::from_bytes(bytes)),
+        None => builder.plain(Checksum::None),
+    }
+}
+
 /// One node with one peer.
 pub struct Sabani {
     node: Node,
@@ -39,13 +48,9 @@ impl Sabani {
             Role::Client => (PeerId(0), PeerId(1)),
             Role::Server => (PeerId(1), PeerId(0)),
         };
-        let builder = Node::builder(own).bind(SocketAddr::new(bind, 0)).spin(SPIN);
-        let builder = match key {
-            Some(Key(bytes)) => builder.job_key(JobKey::from_bytes(bytes)),
-            None => builder.plain(Checksum::None),
-        };
+        let builder = builder(own, SocketAddr::new(bind, 0), key);
         Ok(Self {
-            node: builder.open()?,
+            node: builder.spin(SPIN).open()?,
             role,
             peer,
             source: Arc::default(),

@@ -57,7 +57,7 @@ impl Tcp {
 
     fn connect(&self) -> Result<TcpStream> {
         let peer = self.peer.context("not joined")?;
-        let socket = socket(self.bind, self.congestion)?;
+        let socket = socket(SocketAddr::new(self.bind, 0), self.congestion)?;
         socket
             .connect(&peer.into())
             .with_context(|| format!("cannot connect to {peer}"))?;
@@ -180,8 +180,8 @@ impl Endpoint for Tcp {
     }
 }
 
-fn socket(bind: IpAddr, congestion: &str) -> Result<Socket> {
-    let addr = SocketAddr::new(bind, 0);
+/// A socket with a congestion control.
+pub fn socket(addr: SocketAddr, congestion: &str) -> Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
     socket
         .set_tcp_congestion(congestion.as_bytes())
@@ -195,20 +195,21 @@ fn socket(bind: IpAddr, congestion: &str) -> Result<Socket> {
 }
 
 fn listen(bind: IpAddr, congestion: &str) -> Result<Socket> {
-    let socket = socket(bind, congestion)?;
+    let socket = socket(SocketAddr::new(bind, 0), congestion)?;
     socket.listen(128)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
 /// Makes a connected socket what all of them are here.
-fn ready(socket: Socket) -> Result<TcpStream> {
+pub fn ready(socket: Socket) -> Result<TcpStream> {
     socket.set_tcp_nodelay(true)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 
-fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> Result<()> {
+/// Writes all, spinning where the system takes no more.
+pub fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(taken) => bytes = &bytes[taken..],
@@ -219,7 +220,8 @@ fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>> {
+/// Reads what is there, if anything.
+pub fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>> {
     match stream.read(buffer) {
         Ok(0) => bail!("the other end has closed the connection"),
         Ok(bytes) => Ok(Some(bytes)),

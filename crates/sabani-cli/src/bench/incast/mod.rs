@@ -1,0 +1,105 @@
+//! `sabani bench incast` and `sabani bench mix`: many senders, one receiver, a bottleneck before it.
+//!
+//! [`fleet`] makes a lab and starts a process on each host; they are driven by the lines of [`protocol`]
+//! and obey in [`worker`], as a [`sender`] or as the [`receiver`], which measures. [`cell`] makes
+//! figures of its times, and [`report`] shows them.
+
+pub mod args;
+mod cell;
+mod cpu;
+mod fleet;
+mod process;
+mod protocol;
+mod receiver;
+mod report;
+mod requester;
+mod sender;
+pub mod worker;
+
+use anyhow::Result;
+
+use super::{progress_bar, report::Reports, transport::Transport};
+use crate::interrupt;
+
+use args::{FanInArgs, IncastArgs, MixArgs};
+use cell::{Cell, Link};
+use fleet::Fleet;
+use protocol::{Pattern, Turn};
+use report::Results;
+
+/// Rounds after which another transport has its turn.
+const ROUNDS_PER_TURN: u32 = 20;
+const SHORT_BYTES: usize = 1 << 10;
+const LONG_BYTES: usize = 1 << 20;
+
+/// Runs `sabani bench incast`.
+///
+/// # Errors
+/// Without root, or if something fails in one of the processes.
+pub fn run(args: &IncastArgs) -> Result<()> {
+    let bytes = args.bytes;
+    measure(args.senders, Pattern::Incast { bytes }, &args.common)
+}
+
+/// Runs `sabani bench mix`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_mix(args: &MixArgs) -> Result<()> {
+    let pattern = Pattern::Mix {
+        short: SHORT_BYTES,
+        long: LONG_BYTES,
+    };
+    measure(args.senders, pattern, &args.common)
+}
+
+fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
+    let transports = args.transports()?;
+    let mut reports = Reports::open(&args.output)?;
+    interrupt::install()?;
+    let mut fleet = Fleet::start(senders, args.link, &transports)?;
+    let round_trip = fleet.round_trip()?;
+    let results = Results {
+        senders,
+        pattern,
+        link: Link {
+            rate: args.link.rate,
+            round_trip,
+        },
+        queue_bytes: args.link.queue,
+        cells: take_turns(&mut fleet, &transports, pattern, args.rounds)?,
+    };
+    drop(fleet);
+    reports.write(&report::render(&results)?)
+}
+
+/// Every other time in the reverse order, so that none always follows the same other.
+fn take_turns(
+    fleet: &mut Fleet,
+    transports: &[Transport],
+    pattern: Pattern,
+    rounds: u32,
+) -> Result<Vec<Cell>> {
+    let mut cells: Vec<Cell> = transports.iter().copied().map(Cell::new).collect();
+    let turns = rounds.div_ceil(ROUNDS_PER_TURN);
+    let progress = progress_bar(turns as usize * cells.len())?;
+    for turn in 0..turns {
+        let mut order: Vec<_> = cells.iter_mut().collect();
+        if turn % 2 == 1 {
+            order.reverse();
+        }
+        for cell in order {
+            progress.set_message(cell.transport.label());
+            let turn = Turn {
+                transport: cell.transport,
+                pattern,
+                rounds: ROUNDS_PER_TURN.min(rounds - turn * ROUNDS_PER_TURN),
+            };
+            fleet.turn(turn, cell)?;
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    cells.iter_mut().for_each(Cell::finish);
+    Ok(cells)
+}

@@ -1,0 +1,186 @@
+//! The receiver: it asks, and it measures.
+
+use std::{
+    collections::HashMap,
+    net::{Ipv4Addr, UdpSocket},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    protocol::{ECHO_PORT, Pattern, Setup, Times, Turn},
+    requester::{self, Requester},
+};
+use crate::bench::transport::Transport;
+
+/// Round trips of which the median is told, and how long one may take.
+const ROUND_TRIPS: usize = 101;
+const ROUND_TRIP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Messages that each long flow owes at any time: when one is done, the next is under way.
+const LONG_AHEAD: usize = 2;
+/// Pauses between short messages: from the first, up to twice as long, so that they meet the long
+/// flows at different moments.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_STEPS: u32 = 10;
+/// How long the receiver looks at one long flow before it turns to the next.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// All that the receiver has open.
+pub struct Receiver {
+    host: Ipv4Addr,
+    senders: Vec<Ipv4Addr>,
+    requesters: HashMap<Transport, Box<dyn Requester>>,
+}
+
+impl Receiver {
+    /// Meets all senders by all transports.
+    ///
+    /// # Errors
+    /// If one of them can't be reached.
+    pub fn open(setup: &Setup, senders: Vec<Ipv4Addr>) -> Result<Self> {
+        let open = |&transport| Ok((transport, requester::open(transport, setup, &senders)?));
+        Ok(Self {
+            host: setup.host,
+            requesters: setup.transports.iter().map(open).collect::<Result<_>>()?,
+            senders,
+        })
+    }
+
+    /// The median time that a packet takes to a sender and back, by programs that sleep.
+    ///
+    /// # Errors
+    /// If none comes back.
+    pub fn round_trip(&self) -> Result<Duration> {
+        let socket = UdpSocket::bind((self.host, 0))?;
+        let sender = self.senders.first().context("there is no sender")?;
+        socket.connect((*sender, ECHO_PORT))?;
+        socket.set_read_timeout(Some(ROUND_TRIP_TIMEOUT))?;
+        let mut times = Vec::with_capacity(ROUND_TRIPS);
+        for _ in 0..ROUND_TRIPS {
+            let start = Instant::now();
+            socket.send(&[0])?;
+            socket.recv(&mut [0])?;
+            times.push(start.elapsed());
+        }
+        times.sort_unstable();
+        Ok(times[ROUND_TRIPS / 2])
+    }
+
+    /// Does one turn.
+    ///
+    /// # Errors
+    /// If a transport fails, or a message does not come.
+    pub fn turn(&mut self, turn: Turn) -> Result<Times> {
+        let senders = self.senders.len();
+        let requester = self.requesters.get_mut(&turn.transport);
+        let requester = requester.context("this transport is not open")?.as_mut();
+        match turn.pattern {
+            Pattern::Incast { bytes } => incast(requester, senders, bytes, turn.rounds),
+            Pattern::Mix { short, long } => Mix {
+                requester,
+                short: (senders - 1, short),
+                long: (senders - 1, long),
+            }
+            .turn(turn.rounds),
+        }
+    }
+}
+
+/// The first round does not count: a transport that was silent for a while may begin slowly.
+fn incast(
+    requester: &mut dyn Requester,
+    senders: usize,
+    bytes: usize,
+    rounds: u32,
+) -> Result<Times> {
+    let mut times = Times::default();
+    for round in 0..=rounds {
+        let start = Instant::now();
+        for sender in 0..senders {
+            requester.request(sender, bytes)?;
+        }
+        for sender in 0..senders {
+            requester.wait(sender)?;
+        }
+        let completion_ns = start.elapsed().as_nanos() as u64;
+        if round > 0 {
+            times.completion_ns.push(completion_ns);
+            times.bytes += (senders * bytes) as u64;
+            times.elapsed_ns += completion_ns;
+        }
+    }
+    Ok(times)
+}
+
+/// One short message at a time, and long flows.
+struct Mix<'a> {
+    requester: &'a mut dyn Requester,
+    /// The sender of short messages, and their size.
+    short: (usize, usize),
+    /// How many senders of long messages there are, and their size.
+    long: (usize, usize),
+}
+
+impl Mix<'_> {
+    fn turn(mut self, rounds: u32) -> Result<Times> {
+        let mut times = Times::default();
+        for _ in 0..=rounds {
+            times.unloaded_ns.push(self.short_message()?);
+        }
+        times.unloaded_ns.remove(0);
+        self.begin_long()?;
+        let start = Instant::now();
+        for round in 0..rounds {
+            let pause = PAUSE + PAUSE * (round % PAUSE_STEPS) / PAUSE_STEPS;
+            times.bytes += self.keep_long_going(pause)?;
+            times.completion_ns.push(self.short_message()?);
+        }
+        times.elapsed_ns = start.elapsed().as_nanos() as u64;
+        self.end_long()?;
+        Ok(times)
+    }
+
+    fn short_message(&mut self) -> Result<u64> {
+        let (sender, bytes) = self.short;
+        let start = Instant::now();
+        self.requester.request(sender, bytes)?;
+        self.requester.wait(sender)?;
+        Ok(start.elapsed().as_nanos() as u64)
+    }
+
+    /// All flows have had a first message when this ends.
+    fn begin_long(&mut self) -> Result<()> {
+        let (flows, bytes) = self.long;
+        for _ in 0..=LONG_AHEAD {
+            for sender in 0..flows {
+                self.requester.request(sender, bytes)?;
+            }
+        }
+        (0..flows).try_for_each(|sender| self.requester.wait(sender))
+    }
+
+    /// Asks for another message whenever one has come. Returns the bytes that have.
+    fn keep_long_going(&mut self, time: Duration) -> Result<u64> {
+        let (flows, bytes) = self.long;
+        let mut arrived = 0;
+        let start = Instant::now();
+        for sender in (0..flows).cycle() {
+            if start.elapsed() >= time {
+                break;
+            }
+            if self.requester.arrives(sender, LOOK)? {
+                self.requester.request(sender, bytes)?;
+                arrived += bytes as u64;
+            }
+        }
+        Ok(arrived)
+    }
+
+    fn end_long(&mut self) -> Result<()> {
+        for sender in (0..self.long.0).cycle().take(self.long.0 * LONG_AHEAD) {
+            self.requester.wait(sender)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! A sender: answers requests by all transports, each in a thread that sleeps between them.
+
+use std::{
+    fs,
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, UdpSocket},
+    process,
+    sync::Arc,
+    thread,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use sabani::{Match, Node, PeerId};
+
+use super::{
+    protocol::{Counts, ECHO_PORT, Setup, address},
+    requester::TAG,
+};
+use crate::bench::{
+    task::MAX_SIZE_BYTES,
+    transport::{Transport, sabani::builder, tcp},
+};
+
+/// What the system counts for all TCP connections of a host.
+const TCP_COUNTERS: &str = "/proc/self/net/snmp";
+
+/// All that a sender has open.
+pub struct Sender {
+    nodes: Vec<(Transport, Node)>,
+}
+
+impl Sender {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// If a socket can't be had.
+    pub fn open(setup: &Setup) -> Result<Self> {
+        let echo = UdpSocket::bind((setup.host, ECHO_PORT))?;
+        serve("round trips", move || answer_packets(&echo));
+        let mut nodes = Vec::new();
+        for &transport in &setup.transports {
+            let own = address(setup.host, transport);
+            match transport.congestion() {
+                Some(congestion) => {
+                    let listener = tcp::socket(own, congestion)?;
+                    listener.listen(1)?;
+                    serve(transport.label(), move || {
+                        answer_stream(listener.accept()?.0.into())
+                    });
+                }
+                None => {
+                    let node = open_node(transport, setup, own)?;
+                    nodes.push((transport, node.clone()));
+                    serve(transport.label(), move || answer_messages(&node));
+                }
+            }
+        }
+        Ok(Self { nodes })
+    }
+
+    /// What one transport has sent so far.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn count(&self, transport: Transport) -> Result<Counts> {
+        let node = self.nodes.iter().find(|(other, _)| *other == transport);
+        let Some((_, node)) = node else {
+            return tcp_counts(&fs::read_to_string(TCP_COUNTERS)?);
+        };
+        let counters = node.stats().counters;
+        Ok(Counts {
+            packets: counters.packets_sent,
+            resent: counters.packets_lost,
+        })
+    }
+}
+
+/// Its id follows from its address: the receiver, 0, has the first one.
+fn open_node(transport: Transport, setup: &Setup, own: SocketAddr) -> Result<Node> {
+    let key = transport.is_sealed().then_some(setup.key);
+    let id = PeerId(u32::from(setup.host.octets()[3]) - 1);
+    let node = builder(id, own, key).spin(std::time::Duration::ZERO);
+    Ok(node.open()?)
+}
+
+/// Nothing can be measured any more when one of them fails.
+fn serve(what: &'static str, answer: impl FnOnce() -> Result<()> + Send + 'static) {
+    thread::spawn(move || {
+        if let Err(error) = answer() {
+            eprintln!("sabani bench, a sender of {what}: {error:#}");
+            process::exit(1);
+        }
+    });
+}
+
+fn answer_packets(echo: &UdpSocket) -> Result<()> {
+    let mut packet = [0; 64];
+    loop {
+        let (len, from) = echo.recv_from(&mut packet)?;
+        echo.send_to(&packet[..len], from)?;
+    }
+}
+
+fn answer_messages(node: &Node) -> Result<()> {
+    let mut source = Source::default();
+    loop {
+        let request = node.recv(Match::any())?;
+        let bytes = source.get(request.body())?;
+        node.send_owned(request.source, TAG, bytes)?;
+    }
+}
+
+fn answer_stream(mut stream: std::net::TcpStream) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let mut source = Source::default();
+    let mut request = [0; 8];
+    loop {
+        match stream.read_exact(&mut request) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+            read => read?,
+        }
+        let bytes = source.get(&request)?;
+        stream.write_all(&bytes)?;
+    }
+}
+
+/// What is sent: written once for each size.
+#[derive(Default)]
+struct Source(Arc<Vec<u8>>);
+
+impl Source {
+    fn get(&mut self, request: &[u8]) -> Result<Arc<Vec<u8>>> {
+        let request: [u8; 8] = request.try_into().context("that is no request")?;
+        let size = u64::from_le_bytes(request);
+        ensure!(size <= MAX_SIZE_BYTES as u64, "{size} bytes are too many");
+        if self.0.len() as u64 != size {
+            self.0 = Arc::new(vec![1; size as usize]);
+        }
+        Ok(Arc::clone(&self.0))
+    }
+}
+
+/// Reads the two lines about TCP: names and figures.
+fn tcp_counts(text: &str) -> Result<Counts> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (Some(names), Some(figures)) = (lines.next(), lines.next()) else {
+        bail!("no counters of TCP in {TCP_COUNTERS}");
+    };
+    let figure = |wanted: &str| {
+        let mut pairs = names.split(' ').zip(figures.split(' '));
+        let figure = pairs.find(|(name, _)| *name == wanted);
+        let (_, figure) = figure.with_context(|| format!("no {wanted} in {TCP_COUNTERS}"))?;
+        Ok::<u64, anyhow::Error>(figure.parse()?)
+    };
+    let resent = figure("RetransSegs")?;
+    Ok(Counts {
+        packets: figure("OutSegs")? + resent,
+        resent,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resent_segments_are_counted_apart_by_the_system() {
+        let text =
+            "Ip: Forwarding\nIp: 1\nTcp: MaxConn OutSegs RetransSegs\nTcp: -1 90 10\nUdp: x\n";
+        let expected = Counts {
+            packets: 100,
+            resent: 10,
+        };
+        assert_eq!(tcp_counts(text).unwrap(), expected);
+        assert!(tcp_counts("Tcp: OutSegs\nTcp: 1\n").is_err());
+        assert!(tcp_counts("").is_err());
+    }
+
+    #[test]
+    fn requests_are_checked() {
+        let mut source = Source::default();
+        assert_eq!(source.get(&5u64.to_le_bytes()).unwrap().len(), 5);
+        assert!(source.get(&u64::MAX.to_le_bytes()).is_err());
+        assert!(source.get(&[1, 2]).is_err());
+    }
+}

@@ -1,0 +1,40 @@
+//! Running programs on a host.
+
+use std::{ffi::OsStr, os::unix::process::CommandExt, path::Path, process::Command};
+
+use anyhow::{Context, Result};
+use nix::{
+    sched::{CloneFlags, unshare},
+    unistd::sethostname,
+};
+
+use super::{
+    args::ExecArgs,
+    names::{Host, Lab},
+};
+use crate::tools;
+
+/// Becomes the command, on a host: with its network, its files of names, and its host name.
+///
+/// # Errors
+/// Without root, if there is no such host, or if the command can't be started.
+pub fn run(args: &ExecArgs) -> Result<()> {
+    tools::need_root("")?;
+    args.name.lab.check(args.host)?;
+    unshare(CloneFlags::CLONE_NEWUTS).context("cannot have a host name of its own")?;
+    sethostname(args.host.to_string())?;
+    let error = Command::new("ip")
+        .args(["netns", "exec", &args.name.lab.namespace(args.host)])
+        .args(&args.command)
+        .exec();
+    Err(error).context("cannot run `ip`: install the package iproute2")
+}
+
+/// A command that runs a program on a host, in the process that is started.
+pub fn command(own: &Path, lab: &Lab, host: Host, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(own);
+    let (lab, host) = (lab.to_string(), host.to_string());
+    command.args(["lab", "exec", "--name", &lab, &host, "--"]);
+    command.arg(program);
+    command
+}

@@ -1,0 +1,224 @@
+//! Making a lab.
+
+use std::{fmt::Write, fs, path::Path};
+
+use anyhow::Result;
+
+use super::{
+    MTU_BYTES,
+    args::{LinkArgs, UpArgs},
+    down,
+    names::{Host, Lab},
+    turn::Turn,
+};
+use crate::{
+    exit::{Interrupted, Usage},
+    interrupt, tools,
+};
+
+/// A host's interface.
+pub const INTERFACE: &str = "eth0";
+/// What a port may send at once after a pause. Less than two packets, so that nothing passes as a train;
+/// more than one, so that a timer that is late by a few µs costs no throughput.
+const BURST_BYTES: u64 = 3000;
+
+/// A lab to be made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What it is called.
+    pub lab: Lab,
+    /// How many hosts it has.
+    pub hosts: u16,
+    /// What each port of its switch can do.
+    pub link: LinkArgs,
+}
+
+/// Runs `sabani lab up`.
+///
+/// # Errors
+/// As [`Plan::make`].
+pub fn run(args: &UpArgs) -> Result<()> {
+    interrupt::install()?;
+    let plan = Plan {
+        lab: args.name.lab.clone(),
+        hosts: args.hosts,
+        link: args.link,
+    };
+    plan.make()?;
+    let last = Host(args.hosts);
+    println!(
+        "lab `{}` is up: hosts h1 to {last} at {} to {}; `sabani lab exec h1 -- ping -c 1 {last}`",
+        plan.lab,
+        Host(1).address(),
+        last.address(),
+    );
+    Ok(())
+}
+
+impl Plan {
+    /// Makes the lab, all of it or nothing.
+    ///
+    /// # Errors
+    /// Without root or the tools, if there is such a lab already, and when the user interrupts.
+    pub fn make(&self) -> Result<()> {
+        tools::need_root("")?;
+        let _turn = Turn::wait()?;
+        if self.lab.exists()? {
+            let lab = &self.lab;
+            let what = format!("there is a lab `{lab}`: `sabani lab down --name {lab}` ends it");
+            return Err(Usage(what).into());
+        }
+        self.build().inspect_err(|_| {
+            // Why it failed matters more than why it can't be removed.
+            let _ = down::remove(&self.lab);
+        })
+    }
+
+    fn build(&self) -> Result<()> {
+        // Looked for first, since inside `ip netns exec` their absence reads like any failure.
+        for tool in ["ethtool --version", "nft --version"] {
+            let (name, arguments) = tool.split_once(' ').unwrap_or((tool, ""));
+            tools::run(name, arguments)?;
+        }
+        let steps = [
+            Self::add_namespaces,
+            Self::write_names,
+            Self::join_to_switch,
+            Self::teach_switch,
+            Self::set_up_hosts,
+            Self::cut_trains,
+            Self::limit_ports,
+        ];
+        for step in steps {
+            if interrupt::requested() {
+                return Err(Interrupted("interrupted: nothing is left of the lab".into()).into());
+            }
+            step(self)?;
+        }
+        Ok(())
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = Host> {
+        (1..=self.hosts).map(Host)
+    }
+
+    /// One line for each host.
+    fn for_hosts(&self, line: impl Fn(Host) -> String) -> String {
+        self.hosts().map(|host| line(host) + "\n").collect()
+    }
+
+    fn add_namespaces(&self) -> Result<()> {
+        let switch = format!("netns add {}\n", self.lab.switch());
+        let hosts = self.for_hosts(|host| format!("netns add {}", self.lab.namespace(host)));
+        batch("ip", "", &(switch + &hosts))
+    }
+
+    /// `ip netns exec` lays these files over those of the machine.
+    fn write_names(&self) -> Result<()> {
+        let names = self.for_hosts(|host| format!("{} {host}", host.address()));
+        for host in self.hosts() {
+            let folder = self.lab.overlay(host);
+            fs::create_dir_all(&folder)?;
+            fs::write(
+                folder.join("hosts"),
+                format!("127.0.0.1 localhost\n{names}"),
+            )?;
+            fs::write(folder.join("hostname"), format!("{host}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Interfaces have no address of IPv6, whose announcements would only be in the way.
+    fn join_to_switch(&self) -> Result<()> {
+        let mut lines = String::from(
+            "link add name switch type bridge mcast_snooping 0\n\
+             link set switch addrgenmode none up\n",
+        );
+        for host in self.hosts() {
+            let (port, namespace) = (host.port(), self.lab.namespace(host));
+            let hardware = host.hardware_address();
+            let _ = write!(
+                lines,
+                "link add name {port} mtu {MTU_BYTES} type veth peer name {INTERFACE} mtu {MTU_BYTES} \
+                 address {hardware} netns {namespace}\n\
+                 link set {port} addrgenmode none master switch up\n"
+            );
+        }
+        batch("ip", &self.lab.switch(), &lines)
+    }
+
+    /// Packets to a host that has not sent anything yet would go to all others as well; and rules
+    /// of iptables have no business here.
+    fn teach_switch(&self) -> Result<()> {
+        let lines = self.for_hosts(|host| {
+            let (hardware, port) = (host.hardware_address(), host.port());
+            format!("fdb replace {hardware} dev {port} master static")
+        });
+        batch("bridge", &self.lab.switch(), &lines)?;
+        for rules in ["arptables", "iptables", "ip6tables"] {
+            let file = format!("/proc/sys/net/bridge/bridge-nf-call-{rules}");
+            if Path::new(&file).exists() {
+                let tee = format!("netns exec {} tee {file}", self.lab.switch());
+                tools::feed("ip", &tee, "0")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hosts know each other's hardware addresses: a lost question for one would stall a transport
+    /// that has nothing to do with it.
+    fn set_up_hosts(&self) -> Result<()> {
+        let neighbours = self.for_hosts(|host| {
+            format!(
+                "neigh replace {} lladdr {} dev {INTERFACE} nud permanent",
+                host.address(),
+                host.hardware_address()
+            )
+        });
+        for host in self.hosts() {
+            let lines = format!(
+                "link set lo up\n\
+                 link set {INTERFACE} addrgenmode none up\n\
+                 addr add {}/24 dev {INTERFACE}\n{neighbours}",
+                host.address()
+            );
+            batch("ip", &self.lab.namespace(host), &lines)?;
+        }
+        Ok(())
+    }
+
+    /// Lets hosts send single packets only: their stack cuts trains just before the wire.
+    fn cut_trains(&self) -> Result<()> {
+        for host in self.hosts() {
+            let namespace = self.lab.namespace(host);
+            tools::run(
+                "ip",
+                &format!(
+                    "netns exec {namespace} ethtool -K {INTERFACE} tso off tx-udp-segmentation off"
+                ),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn limit_ports(&self) -> Result<()> {
+        let LinkArgs { rate, queue } = self.link;
+        let lines = self.for_hosts(|host| {
+            format!(
+                "qdisc add dev {} root tbf rate {}bit burst {BURST_BYTES} limit {queue}",
+                host.port(),
+                rate.0
+            )
+        });
+        batch("tc", &self.lab.switch(), &lines)
+    }
+}
+
+/// Gives `ip`, `tc` or `bridge` many commands at once, in a namespace unless that is empty.
+fn batch(tool: &str, namespace: &str, lines: &str) -> Result<()> {
+    let arguments = match namespace {
+        "" => "-batch -".into(),
+        namespace => format!("-n {namespace} -batch -"),
+    };
+    tools::feed(tool, &arguments, lines).map(|_| ())
+}

@@ -1,0 +1,270 @@
+//! Labs of the program's own, and measurements in them. They need root; where there is none, each
+//! says so and is skipped.
+
+use std::{
+    fs,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+fn sabani(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sabani"));
+    command.args(arguments.split(' '));
+    command
+}
+
+fn output(arguments: &str) -> Output {
+    sabani(arguments).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What a command prints; it must succeed.
+fn said(arguments: &str) -> String {
+    let output = output(arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Everything that any lab whose name begins so has left.
+fn left(beginning: &str) -> Vec<String> {
+    let folders = ["/run/netns", "/etc/netns"];
+    let entries = folders
+        .iter()
+        .filter_map(|folder| fs::read_dir(folder).ok());
+    let names = entries
+        .flatten()
+        .flatten()
+        .map(|entry| text(entry.file_name().as_encoded_bytes()));
+    names
+        .filter(|name| name.starts_with(&format!("sabani-{beginning}")))
+        .collect()
+}
+
+/// A lab of a test's own, gone afterwards however that ends.
+struct Lab(String);
+
+impl Lab {
+    /// `None`, and the reason is printed, where this can't be tested.
+    fn may_exist(test: &str) -> Option<Self> {
+        let lab = Self(format!("test-{test}-{}", std::process::id()));
+        let tried = output(&format!("lab down --name {}", lab.0));
+        if tried.status.success() {
+            return Some(lab);
+        }
+        println!("skipped: {}", text(&tried.stderr).trim());
+        None
+    }
+
+    fn up(&self, hosts: u16) -> Command {
+        sabani(&format!(
+            "lab up --name {} --hosts {hosts} --rate 50mbit --queue 32KiB",
+            self.0
+        ))
+    }
+
+    fn exec(&self, host: &str, script: &str) -> Output {
+        sabani(&format!("lab exec --name {} {host} -- sh -c", self.0))
+            .arg(script)
+            .output()
+            .expect("the program starts")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = output(&format!("lab down --name {}", self.0));
+    }
+}
+
+#[test]
+fn a_lab_has_hosts_that_reach_each_other() {
+    let Some(lab) = Lab::may_exist("hosts") else {
+        return;
+    };
+    assert!(lab.up(3).output().expect("it starts").status.success());
+    let again = lab.up(3).output().expect("it starts");
+    assert_eq!(again.status.code(), Some(2), "{}", text(&again.stderr));
+
+    for host in ["h1", "h3"] {
+        let named = lab.exec(host, "uname -n; cat /etc/hostname");
+        assert_eq!(text(&named.stdout), format!("{host}\n{host}\n"));
+    }
+    assert_eq!(lab.exec("2", "exit 7").status.code(), Some(7));
+    assert_eq!(lab.exec("h4", "true").status.code(), Some(2));
+    let resolved = text(&lab.exec("h1", "getent hosts h3").stdout);
+    assert!(resolved.starts_with("10.78.0.3 "), "{resolved}");
+
+    let status = said(&format!("lab status --name {}", lab.0));
+    assert_eq!(status.lines().count(), 4, "{status}");
+    assert!(
+        status.contains("50mbit") && status.contains("32 KiB"),
+        "{status}"
+    );
+    said(&format!("lab loss --name {} 2.5 --host h3", lab.0));
+    let status = said(&format!("lab status --name {}", lab.0));
+    assert_eq!(status.matches("2.5 %").count(), 1, "{status}");
+    said(&format!("lab loss --name {} 0", lab.0));
+
+    let mut sleeper = sabani(&format!("lab exec --name {} h2 -- sleep 1000", lab.0))
+        .spawn()
+        .expect("it starts");
+    assert!(said(&format!("lab down --name {}", lab.0)).contains("is down"));
+    assert!(!sleeper.wait().expect("it ends").success());
+    assert!(said(&format!("lab down --name {}", lab.0)).contains("no lab"));
+    assert_eq!(left(&lab.0), [""; 0]);
+}
+
+/// Waits until a lab that is being made has its first namespaces.
+fn begun(lab: &Lab, child: &mut Child) {
+    while left(&lab.0).len() < 2 && child.try_wait().expect("a child").is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_lab_that_was_killed_while_it_was_made_goes_down() {
+    let Some(lab) = Lab::may_exist("killed") else {
+        return;
+    };
+    let mut child = lab.up(30).stdout(Stdio::null()).spawn().expect("it starts");
+    begun(&lab, &mut child);
+    child.kill().expect("it was running");
+    child.wait().expect("it ends");
+    assert!(said(&format!("lab down --name {}", lab.0)).contains("is down"));
+    assert_eq!(left(&lab.0), [""; 0]);
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_of_a_lab() {
+    let Some(lab) = Lab::may_exist("interrupted") else {
+        return;
+    };
+    let mut child = lab.up(30).stdout(Stdio::null()).spawn().expect("it starts");
+    begun(&lab, &mut child);
+    interrupt(&child, "INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(left(&lab.0), [""; 0]);
+}
+
+fn interrupt(child: &Child, signal: &str) {
+    let killed = Command::new("kill")
+        .args([format!("-{signal}"), child.id().to_string()])
+        .status();
+    assert!(killed.expect("kill").success());
+}
+
+fn json_lines(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let parsed = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object"));
+    parsed.collect()
+}
+
+fn assert_positive(line: &Value, fields: &[&str]) {
+    for field in fields {
+        let figure = line[field].as_f64();
+        assert!(
+            figure.is_some_and(|figure| figure > 0.0),
+            "{field} of {line}"
+        );
+    }
+}
+
+#[test]
+fn incast_tells_times_of_each_transport() {
+    if Lab::may_exist("incast").is_none() {
+        return;
+    }
+    let child = sabani(
+        "bench incast --lab --senders 3 --bytes 32k --rounds 5 --rate 200mbit --against tcp-cubic --json -",
+    );
+    let (pid, lines) = run(child);
+    assert_eq!(lines.len(), 3);
+    for line in &lines {
+        assert_eq!(
+            (&line["bench"], &line["where"]),
+            (&"incast".into(), &"lab".into())
+        );
+        assert_eq!(
+            (&line["senders"], &line["size_bytes"]),
+            (&3.into(), &32768.into())
+        );
+        assert_eq!(line["rounds"], 5);
+        assert_positive(
+            line,
+            &["goodput_ratio", "p50_ms", "p99_ms", "max_ms", "ideal_ms"],
+        );
+        assert!(line["extra_packets_ratio"].is_number() && line["valid"].is_boolean());
+        assert!(line["goodput_ratio"].as_f64() < Some(1.05), "{line}");
+    }
+    let transports = lines
+        .iter()
+        .map(|line| line["transport"].as_str().unwrap_or(""));
+    assert_eq!(transports.collect::<Vec<_>>(), ["sabani", "sabani", "tcp"]);
+    assert_eq!(left(&format!("incast-{pid}")), [""; 0]);
+}
+
+#[test]
+fn mix_compares_with_silence() {
+    if Lab::may_exist("mix").is_none() {
+        return;
+    }
+    let arguments = "bench mix --lab --senders 2 --rounds 3 --sealed --against none --json -";
+    let (_, lines) = run(sabani(arguments));
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0]["bench"], "mix");
+    assert_positive(&lines[0], &["unloaded_ms", "p99_ms"]);
+}
+
+/// Runs a measurement and returns the id that its process had.
+fn run(mut command: Command) -> (u32, Vec<Value>) {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let pid = child.id();
+    (pid, json_lines(&child.wait_with_output().expect("it ends")))
+}
+
+#[test]
+fn a_measurement_takes_its_lab_along_even_when_killed() {
+    if Lab::may_exist("guard").is_none() {
+        return;
+    }
+    for (signal, status) in [("INT", Some(130)), ("KILL", None)] {
+        let mut child = sabani("bench incast --lab --senders 2 --rounds 100000 --against none")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let lab = Lab(format!("incast-{}", child.id()));
+        begun(&lab, &mut child);
+        interrupt(&child, signal);
+        assert_eq!(child.wait().expect("it ends").code(), status);
+        while !left(&lab.0).is_empty() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn mistakes_are_told_from_failures() {
+    for line in [
+        "lab up --hosts 0",
+        "lab loss 200",
+        "bench incast --senders 8",
+        "bench incast --lab --against raw-udp",
+        "bench incast --lab --rate 1",
+    ] {
+        assert_eq!(output(line).status.code(), Some(2), "{line}");
+    }
+}
