@@ -30,7 +30,6 @@
 //! Scenarios build a network, make it misbehave, call [`Network::settle`], and look at the
 //! counters; that every message arrived once, whole and in order is checked by the [`checker`] all
 //! along. A failure names the seed and the virtual time.
-
 //!
 //! `cargo run --release -p sabani-sim --example exchange -- --hosts 1024` measures the simulator:
 //! events per second and memory, every host sending to every other (`--sealed`, `--rounds N` and
