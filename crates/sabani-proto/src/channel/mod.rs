@@ -16,7 +16,7 @@ pub use cost::datagram_cost;
 pub(crate) use mtu::MtuSearch;
 pub use mtu::{BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
 pub(crate) use packet_set::{Arrival, PacketSet};
-pub(crate) use received::Received;
+pub(crate) use received::{Owed, Received};
 pub(crate) use rtt::Rtt;
 pub(crate) use sent::{Cargo, Fate, SentLog};
 

@@ -17,6 +17,18 @@ pub(crate) struct Received {
     deadline: Option<u64>,
 }
 
+/// Packets that came in a row, all of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owed {
+    pub packets: u32,
+    /// Bytes of each.
+    pub bytes: usize,
+    /// Flags of any of them.
+    pub flags: u8,
+    /// How the first one fitted in.
+    pub arrival: Arrival,
+}
+
 impl Received {
     pub fn new(policy: AckPolicy, delay_ns: u64) -> Self {
         Received {
@@ -31,9 +43,10 @@ impl Received {
         }
     }
 
-    /// Records an authenticated packet that [`PacketSet::contains`] did not know.
+    /// Records an authenticated packet of `bytes` that [`PacketSet::contains`] did not know; returns
+    /// what [`Received::owe`] wants to know if it must be acknowledged.
     #[inline]
-    pub fn on_packet(&mut self, prelude: &Prelude, now_ns: u64) -> Arrival {
+    pub fn on_packet(&mut self, prelude: &Prelude, bytes: usize, now_ns: u64) -> Owed {
         let arrival = self.packets.insert(prelude.packet_number);
         if arrival != Arrival::Late {
             self.largest_at_ns = now_ns;
@@ -41,29 +54,28 @@ impl Received {
                 self.answers = prelude.packet_number as u32;
             }
         }
-        arrival
+        Owed {
+            packets: 1,
+            bytes,
+            flags: prelude.flags,
+            arrival,
+        }
     }
 
-    /// Settles when the packet must be acknowledged, once it is known to carry something that
+    /// Settles when packets must be acknowledged, once they are known to carry something that
     /// must arrive. `window` is what the sender may have on its way.
     #[inline]
-    pub fn owe(
-        &mut self,
-        prelude: &Prelude,
-        arrival: Arrival,
-        bytes: usize,
-        window: u32,
-        now_ns: u64,
-    ) {
-        self.owed_packets += 1;
-        self.owed_cost = self.owed_cost.saturating_add(datagram_cost(bytes));
-        let asked = prelude.flags & Prelude::ASK != 0;
-        let urgent = prelude.flags & Prelude::URGENT != 0;
+    pub fn owe(&mut self, owed: &Owed, window: u32, now_ns: u64) {
+        self.owed_packets += owed.packets;
+        let cost = datagram_cost(owed.bytes) * owed.packets;
+        self.owed_cost = self.owed_cost.saturating_add(cost);
+        let asked = owed.flags & Prelude::ASK != 0;
+        let urgent = owed.flags & Prelude::URGENT != 0;
         let due = match self.policy {
             AckPolicy::WhenAsked => self.owed_cost >= window / 3,
             AckPolicy::EveryPackets(n) => self.owed_packets >= n,
         };
-        if due || arrival != Arrival::Next || (asked && urgent) {
+        if due || owed.arrival != Arrival::Next || (asked && urgent) {
             self.deadline = Some(now_ns);
         } else if asked && self.deadline.is_none() {
             self.deadline = Some(now_ns + self.delay_ns);

@@ -338,8 +338,8 @@ fn due_after(policy: AckPolicy, packets: &[(u64, u8)]) -> Option<u64> {
     let mut received = Received::new(policy, 7);
     for &(number, flags) in packets {
         let prelude = data(number, flags);
-        let arrival = received.on_packet(&prelude, 100);
-        received.owe(&prelude, arrival, 1_200, 100_000, 100);
+        let owed = received.on_packet(&prelude, 1_200, 100);
+        received.owe(&owed, 100_000, 100);
     }
     received.deadline().map(|at| at - 100)
 }
@@ -366,8 +366,8 @@ fn an_acknowledgement_says_how_long_it_waited_and_what_it_answers() {
     for (number, flags, at) in [(0, 0, 10), (1, Prelude::ASK, 20), (0, 0, 30)] {
         let prelude = data(number, flags);
         if !received.packets.contains(number) {
-            let arrival = received.on_packet(&prelude, at);
-            received.owe(&prelude, arrival, 100, 10_000, at);
+            let owed = received.on_packet(&prelude, 100, at);
+            received.owe(&owed, 10_000, at);
         }
     }
     assert!(received.owes());

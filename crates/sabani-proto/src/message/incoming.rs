@@ -126,6 +126,29 @@ struct InBody {
     charge: Charge,
 }
 
+impl InBody {
+    /// Whether the sender was given leave to send this.
+    #[inline]
+    fn may_take(&self, fragment: &Fragment<'_>) -> bool {
+        fragment.total == self.total && fragment.end() <= self.granted
+    }
+
+    #[inline]
+    fn copy(&mut self, fragment: &Fragment<'_>) {
+        let place = fragment.offset as usize..fragment.end() as usize;
+        self.buffer[place].copy_from_slice(fragment.data);
+    }
+}
+
+/// Pieces of one body that follow each other, put to their place and not noted yet.
+#[derive(Debug, Default)]
+pub(crate) struct Landing {
+    /// Where the body is, and its id on the wire; `None` if all of it came before.
+    body: Option<(usize, u32)>,
+    start: u64,
+    end: u64,
+}
+
 /// Where a connection's messages go.
 pub(crate) struct Inbox<'a> {
     pub mailbox: &'a mut Mailbox,
@@ -482,27 +505,67 @@ impl Incoming {
         fragment: &Fragment<'_>,
         inbox: &mut Inbox<'_>,
     ) -> Result<(), Violation> {
+        let landing = self.land(fragment, inbox)?;
+        self.settle(landing, inbox)
+    }
+
+    /// Puts a piece of a body to its place. Others may [`follow`](Self::follow) it; then
+    /// [`settle`](Self::settle) takes note of all of them.
+    #[inline]
+    pub fn land(
+        &mut self,
+        fragment: &Fragment<'_>,
+        inbox: &mut Inbox<'_>,
+    ) -> Result<Landing, Violation> {
         let id = expand_id(fragment.id, self.next_id);
         let at = match self.body_at(id) {
             Some(at) => at,
             // All of the message came before.
-            None if id < self.next_id => return Ok(()),
+            None if id < self.next_id => return Ok(Landing::default()),
             None => self.early_body(id, fragment.total)?,
         };
         let body = &mut self.bodies[at];
-        let end = fragment.offset + fragment.data.len() as u64;
-        if fragment.total != body.total || end > body.granted {
+        if !body.may_take(fragment) {
             return Err(Violation("fragment that was not granted"));
         }
         if !body.has_room {
             body.buffer = inbox.mailbox.pool.take(body.total as usize);
             body.has_room = true;
         }
-        if body.received.insert(fragment.offset, end) {
-            body.buffer[fragment.offset as usize..end as usize].copy_from_slice(fragment.data);
-            if body.received.is_absurd(body.total) {
-                return Err(Violation("body in crumbs"));
-            }
+        body.copy(fragment);
+        Ok(Landing {
+            body: Some((at, fragment.id)),
+            start: fragment.offset,
+            end: fragment.end(),
+        })
+    }
+
+    /// Puts a piece of a body behind the one before it; `false` if it does not belong there.
+    #[inline]
+    pub fn follow(&mut self, landing: &mut Landing, fragment: &Fragment<'_>) -> bool {
+        let Some((at, id)) = landing.body else {
+            return false;
+        };
+        let body = &mut self.bodies[at];
+        if fragment.id != id || fragment.offset != landing.end || !body.may_take(fragment) {
+            return false;
+        }
+        body.copy(fragment);
+        landing.end = fragment.end();
+        true
+    }
+
+    /// Takes note of pieces that have been put to their place, and passes the body on if it is
+    /// complete.
+    #[inline]
+    pub fn settle(&mut self, landing: Landing, inbox: &mut Inbox<'_>) -> Result<(), Violation> {
+        let Some((at, _)) = landing.body else {
+            return Ok(());
+        };
+        let body = &mut self.bodies[at];
+        let new = body.received.insert(landing.start, landing.end);
+        if new && body.received.is_absurd(body.total) {
+            return Err(Violation("body in crumbs"));
         }
         self.finish(at, inbox);
         Ok(())

@@ -17,7 +17,7 @@ mod unread;
 use crate::wire::{Entry, EntryMode};
 pub use body::{Body, Outbound};
 pub(crate) use budget::Budget;
-pub(crate) use incoming::{Inbox, Incoming, LogCredit, Violation};
+pub(crate) use incoming::{Inbox, Incoming, Landing, LogCredit, Violation};
 pub(crate) use mailbox::{Arrived, Cancelled, LinkRef, Mailbox, Taken};
 pub use mailbox::{Envelope, Message, RecvError, RecvTicket};
 pub use matching::Match;

@@ -8,6 +8,7 @@
 //! 3. The first data packet that opens under the fresh keys proves that the initiator is alive and
 //!    reachable where it says: only now does the new connection take the place of an old one.
 
+use super::arrivals::{Batch, Packet};
 use super::peers::{Link, Target};
 use super::session::{Established, Session};
 use super::{HALF_OPEN_TIMER, Node, Path, PeerLost};
@@ -441,17 +442,18 @@ impl Node {
     }
 
     /// A packet on a half-open connection: if it opens, the initiator has proven itself.
-    pub(super) fn handle_first_data(
+    pub(super) fn handle_first_data<'a>(
         &mut self,
         now_ns: u64,
         path: Path,
-        prelude: &Prelude,
-        datagram: &mut [u8],
+        first: Packet<'a>,
+        batch: &mut Batch<'a>,
     ) -> Option<u32> {
+        let prelude = first.prelude;
         let Some(Target::HalfOpen(half)) = self.peers.target(prelude.connection) else {
             return None;
         };
-        let (head, sealed) = datagram.split_at_mut(Prelude::LEN);
+        let (head, sealed) = first.datagram.split_at_mut(Prelude::LEN);
         // Opened on a copy: the packet is opened again, in place, by the open connection.
         if half
             .rx
@@ -483,7 +485,7 @@ impl Node {
             hello: half.hello,
         };
         self.establish(index, made, now_ns);
-        self.handle_data(now_ns, path, prelude, datagram)
+        self.handle_data(now_ns, path, first, batch)
     }
 
     /// Forgets handshakes that the peer's process began beside the one that was chosen.

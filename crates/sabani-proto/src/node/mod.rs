@@ -1,5 +1,6 @@
 //! The node: every peer of one process, driven by the contract at the crate's root.
 
+mod arrivals;
 mod handshake;
 mod hub;
 mod peers;

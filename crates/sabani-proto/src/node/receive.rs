@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::arrivals::{Batch, Origin, Packet};
 use super::peers::Target;
-use super::session::Opened;
 use super::{Node, Path};
 use crate::error::PeerLost;
 use crate::wire::{Kind, Prelude};
@@ -27,8 +27,9 @@ impl Node {
         let now_ns = self.clock.lived(now_ns);
         let path = Path { peer: from, local };
         let mut touched = None;
-        for datagram in bytes.chunks_mut(segment.max(1)) {
-            let open = self.handle_datagram(now_ns, path, datagram);
+        let mut batch = Batch::new(bytes, segment);
+        while let Some(datagram) = batch.next() {
+            let open = self.handle_datagram(now_ns, path, datagram, &mut batch);
             if open != touched {
                 if let Some(index) = touched {
                     self.after_packets(index, now_ns);
@@ -71,15 +72,22 @@ impl Node {
         }
     }
 
-    /// Takes in one datagram; returns the peer whose connection it belongs to.
+    /// Takes in one datagram, and those behind it on the same connection; returns the peer that
+    /// the connection leads to.
     #[inline]
-    fn handle_datagram(&mut self, now_ns: u64, path: Path, datagram: &mut [u8]) -> Option<u32> {
+    fn handle_datagram<'a>(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        datagram: &'a mut [u8],
+        batch: &mut Batch<'a>,
+    ) -> Option<u32> {
         let Ok((prelude, version)) = Prelude::parse(datagram) else {
             self.dropped.malformed += 1;
             return None;
         };
         match prelude.kind {
-            Kind::Data => self.handle_data(now_ns, path, &prelude, datagram),
+            Kind::Data => self.handle_data(now_ns, path, Packet { prelude, datagram }, batch),
             Kind::Init => {
                 self.handle_init(now_ns, path, &prelude, version, datagram);
                 None
@@ -97,17 +105,17 @@ impl Node {
     }
 
     #[inline]
-    pub(super) fn handle_data(
+    pub(super) fn handle_data<'a>(
         &mut self,
         now_ns: u64,
         path: Path,
-        prelude: &Prelude,
-        datagram: &mut [u8],
+        first: Packet<'a>,
+        batch: &mut Batch<'a>,
     ) -> Option<u32> {
-        let index = match self.peers.target(prelude.connection) {
+        let index = match self.peers.target(first.prelude.connection) {
             Some(Target::Open(index)) => *index,
             Some(Target::HalfOpen(_)) => {
-                return self.handle_first_data(now_ns, path, prelude, datagram);
+                return self.handle_first_data(now_ns, path, first, batch);
             }
             _ => {
                 self.dropped.unknown_connection += 1;
@@ -118,24 +126,7 @@ impl Node {
         let peer = &mut self.peers[index];
         let link = peer.link.as_mut()?;
         let session = link.session.as_mut()?;
-        if session
-            .channel
-            .received
-            .packets
-            .contains(prelude.packet_number)
-        {
-            self.dropped.replayed += 1;
-            return None;
-        }
-        let bytes = datagram.len();
-        let (head, sealed) = datagram.split_at_mut(Prelude::LEN);
-        let Ok(payload) = session.rx.open(prelude.packet_number, head, sealed) else {
-            self.dropped.forged += 1;
-            return None;
-        };
-        let opened = Opened {
-            prelude,
-            bytes,
+        let origin = Origin {
             peer: peer.id,
             link: super::LinkRef {
                 peer: index,
@@ -143,7 +134,15 @@ impl Node {
             },
             now_ns,
         };
-        match session.on_payload(&mut link.outgoing, payload, opened, &mut self.hub) {
+        let outgoing = &mut link.outgoing;
+        match session.on_packets(
+            outgoing,
+            first,
+            batch,
+            origin,
+            &mut self.hub,
+            &mut self.dropped,
+        ) {
             Ok(false) => Some(index),
             Ok(true) => {
                 self.take_leave(index, now_ns);

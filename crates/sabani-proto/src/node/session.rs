@@ -1,11 +1,10 @@
 //! An open connection: fills packets, takes packets in.
 
+use super::arrivals::Origin;
 use super::hub::Hub;
-use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Sent, datagram_cost};
+use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Owed, Sent, datagram_cost};
 use crate::error::PeerLost;
-use crate::message::{
-    Content, Inbox, Incoming, LinkRef, LogCredit, Outgoing, SendWindow, Violation,
-};
+use crate::message::{Content, Inbox, Incoming, LogCredit, Outgoing, SendWindow, Violation};
 use crate::seal::{SealRx, SealTx};
 use crate::stats::{Counters, Limit, LinkState, PeerStats};
 use crate::wire::{
@@ -470,48 +469,22 @@ impl Session {
         }
     }
 
-    /// Takes in the frames of an opened packet.
+    /// Takes in the frames of an opened packet; returns whether the peer has closed.
     pub fn on_payload(
         &mut self,
         outgoing: &mut Outgoing,
         payload: &[u8],
-        arrival: Opened<'_>,
+        owed: &Owed,
+        origin: Origin,
         hub: &mut Hub,
     ) -> Result<bool, PeerLost> {
-        let Opened {
-            prelude,
-            bytes,
-            peer,
-            link,
-            now_ns,
-        } = arrival;
-        let order = self.channel.received.on_packet(prelude, now_ns);
-        self.channel.last_heard_ns = now_ns;
-        self.counters.packets_received += 1;
-        self.counters.bytes_received += bytes as u64;
-        if let Some(fragment) = Fragment::alone(payload) {
-            let mut inbox = Inbox {
-                mailbox: &mut hub.mailbox,
-                source: peer,
-                link,
-            };
-            self.incoming.on_fragment(&fragment, &mut inbox)?;
-            self.last_data_ns = now_ns;
-            let window = hub.window;
-            let received = &mut self.channel.received;
-            received.owe(prelude, order, bytes, window, now_ns);
-            return Ok(false);
-        }
+        let Origin { peer, now_ns, .. } = origin;
         let mut eliciting = false;
         let mut closed = false;
         for frame in Frames::new(payload) {
             let frame = frame.map_err(|bad| PeerLost::Violation(bad.0))?;
             eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_));
-            let mut inbox = Inbox {
-                mailbox: &mut hub.mailbox,
-                source: peer,
-                link,
-            };
+            let mut inbox = origin.inbox(&mut hub.mailbox);
             match frame {
                 Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
                 Frame::Fragment(fragment) => self.incoming.on_fragment(&fragment, &mut inbox)?,
@@ -527,13 +500,16 @@ impl Session {
             }
         }
         if eliciting {
-            self.last_data_ns = now_ns;
-            let window = hub.window;
-            self.channel
-                .received
-                .owe(prelude, order, bytes, window, now_ns);
+            self.owe(owed, hub.window, now_ns);
         }
         Ok(closed)
+    }
+
+    /// Packets have come that must be acknowledged.
+    #[inline]
+    pub fn owe(&mut self, owed: &Owed, window: u32, now_ns: u64) {
+        self.last_data_ns = now_ns;
+        self.channel.received.owe(owed, window, now_ns);
     }
 
     fn on_control(&mut self, outgoing: &mut Outgoing, frame: &Frame<'_>, inbox: &mut Inbox<'_>) {
@@ -707,15 +683,6 @@ impl Session {
         self.incoming.shrink();
         outgoing.shrink();
     }
-}
-
-/// A packet that has arrived, beside its payload.
-pub(crate) struct Opened<'a> {
-    pub prelude: &'a Prelude,
-    pub bytes: usize,
-    pub peer: PeerId,
-    pub link: LinkRef,
-    pub now_ns: u64,
 }
 
 impl From<Violation> for PeerLost {

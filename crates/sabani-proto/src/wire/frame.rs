@@ -293,6 +293,12 @@ fn read_fragment(mut body: Reader<'_>) -> Result<Fragment<'_>, Malformed> {
 }
 
 impl<'a> Fragment<'a> {
+    /// Where in the body the piece ends.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.data.len() as u64
+    }
+
     /// The fragment, if it is all that the payload holds: what nearly every packet of a long
     /// message is. A payload that is anything else, malformed or not, is left to [`Frames`].
     #[inline]

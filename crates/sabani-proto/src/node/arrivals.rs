@@ -1,0 +1,185 @@
+//! Packets of one connection that arrived together: opened one by one, and noted by runs where
+//! they carry a long body.
+
+use std::iter;
+
+use super::hub::Hub;
+use super::session::Session;
+use crate::PeerId;
+use crate::channel::{Arrival, Owed};
+use crate::error::PeerLost;
+use crate::message::{Inbox, Landing, LinkRef, Mailbox, Outgoing};
+use crate::stats::Dropped;
+use crate::wire::{Fragment, Kind, Prelude};
+
+/// Datagrams that arrived together, all of one size but the last.
+pub(crate) struct Batch<'a> {
+    rest: &'a mut [u8],
+    segment: usize,
+}
+
+impl<'a> Batch<'a> {
+    pub fn new(bytes: &'a mut [u8], segment: usize) -> Self {
+        Batch {
+            rest: bytes,
+            segment: segment.max(1),
+        }
+    }
+
+    /// Takes the packets that follow on the same connection as `first`, itself before them.
+    #[inline]
+    fn same_connection(
+        &mut self,
+        first: Packet<'a>,
+    ) -> impl Iterator<Item = Packet<'a>> + use<'_, 'a> {
+        let connection = first.prelude.connection;
+        let follows =
+            move |prelude: &Prelude| prelude.kind == Kind::Data && prelude.connection == connection;
+        let more = iter::from_fn(move || {
+            let front = &self.rest[..self.segment.min(self.rest.len())];
+            let (prelude, _) = Prelude::parse(front).ok()?;
+            let datagram = follows(&prelude).then(|| self.next())??;
+            Some(Packet { prelude, datagram })
+        });
+        iter::once(first).chain(more)
+    }
+}
+
+impl<'a> Iterator for Batch<'a> {
+    type Item = &'a mut [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a mut [u8]> {
+        let rest = std::mem::take(&mut self.rest);
+        let (datagram, rest) = rest.split_at_mut(self.segment.min(rest.len()));
+        self.rest = rest;
+        (!datagram.is_empty()).then_some(datagram)
+    }
+}
+
+/// A datagram with what its prelude says.
+pub(crate) struct Packet<'a> {
+    pub prelude: Prelude,
+    pub datagram: &'a mut [u8],
+}
+
+/// Where and when packets came from.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub peer: PeerId,
+    pub link: LinkRef,
+    pub now_ns: u64,
+}
+
+impl Origin {
+    #[inline]
+    pub fn inbox<'a>(&self, mailbox: &'a mut Mailbox) -> Inbox<'a> {
+        Inbox {
+            mailbox,
+            source: self.peer,
+            link: self.link,
+        }
+    }
+}
+
+/// Packets in a row, each with nothing but a piece of one body, in a row too: put to their place,
+/// and not noted yet.
+struct Run {
+    owed: Owed,
+    landing: Landing,
+}
+
+impl Session {
+    /// Takes in `first`, and the packets behind it in `batch` that are of the same connection;
+    /// returns whether the peer has closed.
+    pub fn on_packets<'a>(
+        &mut self,
+        outgoing: &mut Outgoing,
+        first: Packet<'a>,
+        batch: &mut Batch<'a>,
+        origin: Origin,
+        hub: &mut Hub,
+        dropped: &mut Dropped,
+    ) -> Result<bool, PeerLost> {
+        let mut run = None;
+        for packet in batch.same_connection(first) {
+            let Some((owed, payload)) = self.open(packet, origin.now_ns, dropped) else {
+                continue;
+            };
+            let fragment = Fragment::alone(payload);
+            if let (Some(run), Some(fragment)) = (&mut run, &fragment)
+                && self.extend(run, &owed, fragment)
+            {
+                continue;
+            }
+            self.settle_run(run.take(), origin, hub)?;
+            let Some(fragment) = fragment else {
+                if self.on_payload(outgoing, payload, &owed, origin, hub)? {
+                    return Ok(true);
+                }
+                continue;
+            };
+            let inbox = &mut origin.inbox(&mut hub.mailbox);
+            let landing = self.incoming.land(&fragment, inbox)?;
+            run = Some(Run { owed, landing });
+        }
+        self.settle_run(run, origin, hub)?;
+        Ok(false)
+    }
+
+    /// Opens a packet in place, unless it is a replay or forged, and records its number.
+    #[inline]
+    fn open<'a>(
+        &mut self,
+        packet: Packet<'a>,
+        now_ns: u64,
+        dropped: &mut Dropped,
+    ) -> Option<(Owed, &'a [u8])> {
+        let Packet { prelude, datagram } = packet;
+        let received = &mut self.channel.received;
+        if received.packets.contains(prelude.packet_number) {
+            dropped.replayed += 1;
+            return None;
+        }
+        let bytes = datagram.len();
+        let (head, sealed) = datagram.split_at_mut(Prelude::LEN);
+        let Ok(payload) = self.rx.open(prelude.packet_number, head, sealed) else {
+            dropped.forged += 1;
+            return None;
+        };
+        self.channel.last_heard_ns = now_ns;
+        self.counters.packets_received += 1;
+        self.counters.bytes_received += bytes as u64;
+        Some((received.on_packet(&prelude, bytes, now_ns), payload))
+    }
+
+    /// Adds a packet to the run if it is the next.
+    #[inline]
+    fn extend(&mut self, run: &mut Run, owed: &Owed, fragment: &Fragment<'_>) -> bool {
+        let extends = owed.arrival == Arrival::Next
+            && owed.bytes == run.owed.bytes
+            && self.incoming.follow(&mut run.landing, fragment);
+        if extends {
+            run.owed.packets += 1;
+            run.owed.flags |= owed.flags;
+        }
+        extends
+    }
+
+    /// Takes note of what a run carried, and of what is owed for it.
+    #[inline]
+    fn settle_run(
+        &mut self,
+        run: Option<Run>,
+        origin: Origin,
+        hub: &mut Hub,
+    ) -> Result<(), PeerLost> {
+        let Some(Run { owed, landing }) = run else {
+            return Ok(());
+        };
+        let inbox = &mut origin.inbox(&mut hub.mailbox);
+        self.incoming.settle(landing, inbox)?;
+        self.owe(&owed, hub.window, origin.now_ns);
+        Ok(())
+    }
+}
