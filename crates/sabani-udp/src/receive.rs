@@ -4,6 +4,7 @@ use crate::control::{DATA_SPACE, Fact, interpret, space};
 use crate::counters::Counters;
 use crate::hints::Hints;
 use crate::sys::{self, Errno, Incoming};
+use crate::train::datagrams;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -151,7 +152,13 @@ impl RecvBatch {
         sys::recv_many(fd, buffers, &mut self.incoming[..self.offer], control_len)
     }
 
-    /// Notes what a call brought: nothing or `filled` buffers.
+    /// Notes that a call brought nothing.
+    fn clear(&mut self) {
+        self.offer = 1;
+        self.filled = 0;
+    }
+
+    /// Notes what a call brought: `filled` buffers.
     fn settle(&mut self, filled: usize, counters: &mut Counters) {
         let bytes = self.incoming[..filled]
             .iter()
@@ -161,7 +168,7 @@ impl RecvBatch {
         self.filled = filled;
         for (slot, incoming) in self.slots.iter_mut().zip(&self.incoming[..filled]) {
             *slot = read(incoming);
-            counters.datagrams_received += slot.len.div_ceil(slot.segment).max(1) as u64;
+            counters.datagrams_received += datagrams(slot.len, slot.segment) as u64;
             counters.bytes_received += slot.len as u64;
             counters.truncated += u64::from(slot.truncated);
         }
@@ -234,7 +241,7 @@ impl Receiver {
                 }
                 Err(libc::EAGAIN) => break,
                 Err(errno) if is_fatal(errno) => {
-                    batch.settle(0, counters);
+                    batch.clear();
                     return Err(io::Error::from_raw_os_error(errno));
                 }
                 Err(_) => {
@@ -247,7 +254,7 @@ impl Receiver {
         if counters.empty_polls.is_multiple_of(POLLS_PER_LOOK) {
             counters.icmp_errors += hints.drain(fd);
         }
-        batch.settle(0, counters);
+        batch.clear();
         Ok(0)
     }
 }

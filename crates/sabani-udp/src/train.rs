@@ -49,7 +49,18 @@ impl<'a> Train<'a> {
     }
 
     pub(crate) fn datagrams(&self) -> usize {
-        self.bytes.len().div_ceil(self.segment()).max(1)
+        datagrams(self.bytes.len(), self.segment())
+    }
+}
+
+/// How many datagrams of `segment` bytes there are in `bytes`. A division takes longer than all else
+/// that is done for a single one.
+#[inline]
+pub(crate) fn datagrams(bytes: usize, segment: usize) -> usize {
+    if bytes <= segment {
+        1
+    } else {
+        bytes.div_ceil(segment)
     }
 }
 

@@ -12,6 +12,10 @@ use crate::poll_fd::PollFd;
 const RECV_BUFFERS: usize = 16;
 /// Receiving calls before it is the senders' turn.
 const RECV_CALLS: usize = 4;
+/// Looks at the socket for each look at the clock, while a call spins.
+const LOOKS: usize = 4;
+/// While datagrams keep coming, deadlines are looked at this often.
+const DEADLINES_EVERY_NS: u64 = 20_000;
 /// A call that brought less than this has emptied the socket, most likely: looking again would
 /// only delay what came.
 const LITTLE_BYTES: usize = 16 << 10;
@@ -53,6 +57,8 @@ pub(crate) struct Engine {
     refusal: Option<Refusal>,
     start: Instant,
     pub now_ns: u64,
+    /// When deadlines were last looked at.
+    examined_ns: u64,
     /// When something last left.
     pub sent_ns: u64,
     /// Sends since the clock was last read.
@@ -76,6 +82,7 @@ impl Engine {
             refusal: None,
             start,
             now_ns: 0,
+            examined_ns: 0,
             sent_ns: 0,
             unclocked: 0,
             hints: Vec::new(),
@@ -109,13 +116,32 @@ impl Engine {
 
     /// Receives, does what is due, sends. Returns whether anything was received.
     pub fn progress(&mut self) -> bool {
-        let mut received = self.receive();
+        let received = self.receive();
         if !received {
             self.clock();
-            if self.is_quiet() {
-                return false;
-            }
         }
+        self.finish_progress(received)
+    }
+
+    /// The same for a call that waits: looks at the socket several times.
+    #[inline]
+    pub fn progress_waiting(&mut self) -> bool {
+        let received = (0..LOOKS).any(|_| self.receive());
+        if !received {
+            self.clock();
+        }
+        self.finish_progress(received)
+    }
+
+    #[inline]
+    fn finish_progress(&mut self, received: bool) -> bool {
+        if self.is_quiet(received) {
+            return received;
+        }
+        self.do_due(received)
+    }
+
+    fn do_due(&mut self, mut received: bool) -> bool {
         // What waits in the socket may be what a deadline is about.
         if self.deadline_ns().is_some_and(|at| at <= self.now_ns) {
             received |= self.drain();
@@ -159,12 +185,18 @@ impl Engine {
         any
     }
 
-    /// Whether there is nothing to do: what a call that spins finds nearly always.
+    /// Whether there is nothing to do: what a call that spins finds nearly always. What has just come
+    /// is to reach the program first, so deadlines are not even looked at then, unless it is time.
     #[inline]
-    fn is_quiet(&mut self) -> bool {
-        self.blocked.is_empty()
-            && !self.node.has_queued()
-            && self.deadline_ns().is_none_or(|at| at > self.now_ns)
+    fn is_quiet(&mut self, received: bool) -> bool {
+        if !self.blocked.is_empty() || self.node.has_queued() {
+            return false;
+        }
+        if received && self.now_ns < self.examined_ns + DEADLINES_EVERY_NS {
+            return true;
+        }
+        self.examined_ns = self.now_ns;
+        self.deadline_ns().is_none_or(|at| at > self.now_ns)
     }
 
     /// Empties the socket, as far as that can be done in bounded time.
@@ -200,7 +232,10 @@ impl Engine {
     fn fill_trains(&mut self) -> bool {
         self.trains.clear();
         let mut used = 0;
-        while used < MAX_TRAIN_BYTES / 2 && self.trains.len() < SEND_TRAINS {
+        while used < MAX_TRAIN_BYTES / 2
+            && self.trains.len() < SEND_TRAINS
+            && self.node.has_queued()
+        {
             let room = &mut self.buffer[used..used + MAX_TRAIN_BYTES];
             let Some(train) = self.node.poll_transmit(self.now_ns, room) else {
                 break;

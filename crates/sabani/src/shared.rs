@@ -129,6 +129,14 @@ impl Shared {
         Ok(state)
     }
 
+    /// Makes progress for a call that waits, and calls whom it may concern.
+    #[inline]
+    fn progress_waiting(&self, state: &mut State) -> bool {
+        let received = state.engine.progress_waiting();
+        self.call_others(state, received);
+        received
+    }
+
     /// Makes progress, and calls whom it may concern.
     pub fn progress(&self, state: &mut State) -> bool {
         let received = state.engine.progress();
@@ -179,7 +187,7 @@ impl Shared {
         let mut spin_until = begun + nanos(self.spin);
         let mut slept = false;
         loop {
-            if self.progress(&mut state) {
+            if self.progress_waiting(&mut state) {
                 spin_until = state.engine.now_ns + nanos(self.spin);
             }
             let result = check(&mut state);

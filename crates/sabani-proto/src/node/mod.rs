@@ -44,6 +44,9 @@ pub struct Node {
     /// Peers that may have something to send.
     queue: VecDeque<u32>,
     timers: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Peers whose next deadline may have changed since it was last looked at: that is done when
+    /// somebody asks, which may be after the answer to a message has left.
+    changed: Vec<u32>,
     /// Handshake packets to send.
     outbox: VecDeque<handshake::Letter>,
     entropy: Entropy,
@@ -84,7 +87,13 @@ impl Clock {
             }
         }
         self.called_ns = now_ns;
-        now_ns - self.stalled_ns
+        self.latest()
+    }
+
+    /// Lived time when the node was last called.
+    #[inline]
+    fn latest(&self) -> u64 {
+        self.called_ns - self.stalled_ns
     }
 }
 
@@ -100,6 +109,7 @@ impl Node {
             hub: Hub::new(config, entropy.next_u64()),
             queue: VecDeque::new(),
             timers: BinaryHeap::new(),
+            changed: Vec::new(),
             outbox: VecDeque::new(),
             cookies,
             entropy,
@@ -497,7 +507,9 @@ impl Node {
     }
 
     /// When [`Node::handle_deadline`] must be called, if nothing else happens before.
+    #[inline]
     pub fn next_deadline(&mut self) -> Option<u64> {
+        self.arm_changed();
         let at = self
             .timers
             .peek()
@@ -509,6 +521,7 @@ impl Node {
     /// Does what is due.
     pub fn handle_deadline(&mut self, now_ns: u64) {
         let now_ns = self.clock.lived(now_ns);
+        self.arm_changed();
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now_ns {
                 break;
@@ -541,6 +554,22 @@ impl Node {
             }
         } else if link.attempt.is_some() {
             self.retry_handshake(index, now_ns);
+        }
+    }
+
+    /// The peer's next deadline may have changed.
+    #[inline]
+    fn arm_later(&mut self, index: u32) {
+        if !std::mem::replace(&mut self.peers[index].changed, true) {
+            self.changed.push(index);
+        }
+    }
+
+    #[inline]
+    fn arm_changed(&mut self) {
+        while let Some(index) = self.changed.pop() {
+            self.peers[index].changed = false;
+            self.arm(index, self.clock.latest());
         }
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct Peer {
     pub generation: u32,
     /// Whether the peer is in the node's send queue.
     pub queued: bool,
+    /// Whether the peer's timer is to be looked at.
+    pub changed: bool,
     /// The peer said goodbye: packets on dead connections need no answer.
     pub farewell: bool,
     /// The entry in the timer heap that counts.
@@ -141,6 +143,7 @@ impl Peers {
             local: None,
             generation: 0,
             queued: false,
+            changed: false,
             farewell: false,
             timer_at_ns: u64::MAX,
             link: None,

@@ -55,7 +55,7 @@ impl Node {
                 self.enqueue(index);
             }
         }
-        self.arm(index, now_ns);
+        self.arm_later(index);
         self.share_out(now_ns);
         if self.hub.mailbox.may_feed() {
             self.feed_starved();

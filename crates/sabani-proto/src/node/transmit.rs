@@ -50,7 +50,7 @@ impl Node {
                 bytes,
                 segment,
             };
-            self.arm(index, now_ns);
+            self.arm_later(index);
             if more && bytes > 0 {
                 self.enqueue(index);
             }
