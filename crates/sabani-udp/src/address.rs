@@ -26,6 +26,28 @@ impl Family {
     }
 }
 
+impl Family {
+    /// An address as a socket of this family knows it. A scope, which only link-local ones have, is that
+    /// of `like`.
+    pub fn spell(self, ip: IpAddr, port: u16, like: SocketAddr) -> SocketAddr {
+        let scope = match like {
+            SocketAddr::V6(like) if is_link_local(ip) => like.scope_id(),
+            _ => 0,
+        };
+        match (ip, self) {
+            (IpAddr::V4(ip), Family::V6 { .. }) => {
+                SocketAddrV6::new(ip.to_ipv6_mapped(), port, 0, 0).into()
+            }
+            (IpAddr::V6(ip), _) => SocketAddrV6::new(ip, port, 0, scope).into(),
+            (ip, _) => SocketAddr::new(ip, port),
+        }
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
 /// A `sockaddr_in` or `sockaddr_in6`, byte for byte.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]

@@ -36,6 +36,8 @@ pub struct Counters {
     pub repeated_calls: u64,
     /// Times the kernel refused a train with segmentation offload that it took in pieces.
     pub gso_refusals: u64,
+    /// Times a peer got a connected socket of its own.
+    pub hot_peers: u64,
     /// Trains that were sent in pieces, because offload is off or refused or the train was too long for
     /// one message.
     pub trains_cut: u64,

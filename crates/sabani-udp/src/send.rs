@@ -101,13 +101,8 @@ impl Sender {
         if train.is_divisible() || train.from.is_some() || !self.family.takes(train.to.ip()) {
             return false;
         }
-        context.counters.send_calls += 1;
         let to = RawAddr::encode(train.to, self.family);
-        let sent = sys::send_plainly(context.fd, &to, train.bytes).is_ok();
-        if sent {
-            context.count_sent(train.bytes.len(), train.segment());
-        }
-        sent
+        context.send_plainly(Some(&to), train)
     }
 
     /// Settles the first of the trains, at least.
@@ -281,6 +276,26 @@ fn send_messages<'a>(
 }
 
 impl Context<'_> {
+    /// Sends a lone datagram over a connected socket; `false` if it did not leave.
+    #[inline]
+    pub fn send_connected(&mut self, train: &Train<'_>) -> bool {
+        let sent = self.send_plainly(None, train);
+        if !sent {
+            self.drain_hints();
+        }
+        sent
+    }
+
+    #[inline]
+    fn send_plainly(&mut self, to: Option<&RawAddr>, train: &Train<'_>) -> bool {
+        self.counters.send_calls += 1;
+        let sent = sys::send_plainly(self.fd, to, train.bytes).is_ok();
+        if sent {
+            self.count_sent(train.bytes.len(), train.segment());
+        }
+        sent
+    }
+
     /// Decides what a failed call means. An error may belong to another peer: an ICMP error that was
     /// pending. Then the call is worth repeating, and the error queue says so; where the queue was emptied
     /// a moment before the error was raised, the repetition itself tells.

@@ -7,7 +7,7 @@ use crate::sys::{self, Head};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, SOL_UDP};
 use socket2::{Domain, Protocol, Type};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Datagrams that one message may hold: since Linux 6.9, and before.
@@ -24,8 +24,7 @@ pub(crate) struct Opened {
 /// Opens a non-blocking socket bound to `addr` and asks for everything in `options`.
 pub(crate) fn open(addr: SocketAddr, options: &Options) -> io::Result<Opened> {
     let wildcard = addr.ip().is_unspecified();
-    let socket = socket2::Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_nonblocking(true)?;
+    let socket = new_socket(addr)?;
     let dual_stack = addr.is_ipv6() && wildcard && socket.set_only_v6(false).is_ok();
     let family = match addr {
         SocketAddr::V4(_) => Family::V4,
@@ -39,7 +38,7 @@ pub(crate) fn open(addr: SocketAddr, options: &Options) -> io::Result<Opened> {
     let max_segments = if options.gso { probe_segments(fd) } else { 1 };
     let capabilities = Capabilities {
         gso: max_segments > 1,
-        gro: options.gro && sys::set_int(fd, SOL_UDP, libc::UDP_GRO, 1).is_ok(),
+        gro: options.gro && coalesce(fd).is_ok(),
         max_segments,
         recv_buffer: size_buffer(fd, &RECV_BUFFER, options.recv_buffer_bytes, options)?,
         send_buffer: size_buffer(fd, &SEND_BUFFER, options.send_buffer_bytes, options)?,
@@ -57,6 +56,77 @@ pub(crate) fn open(addr: SocketAddr, options: &Options) -> io::Result<Opened> {
         family,
         capabilities,
     })
+}
+
+fn new_socket(addr: SocketAddr) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Opens a second socket on the port of `main`, connected to `peer` and set up like `main`, but that
+/// nothing is coalesced or told beside the datagrams. `local` is the address to bind it to, where `main`
+/// is bound to a wildcard.
+///
+/// While both carry `SO_REUSEADDR`, which is for an instant, another process could take the port too;
+/// what others send in that instant comes to the new socket.
+pub(crate) fn open_beside(
+    main: &UdpSocket,
+    peer: SocketAddr,
+    local: Option<IpAddr>,
+) -> io::Result<UdpSocket> {
+    let at = main.local_addr()?;
+    let family = match at {
+        SocketAddr::V4(_) => Family::V4,
+        SocketAddr::V6(_) => Family::V6 {
+            mapped: !socket2::SockRef::from(main).only_v6()?,
+        },
+    };
+    let socket = new_socket(at)?;
+    let fd = socket.as_fd();
+    // This thread may have moved to another network since.
+    let network = sys::network(fd);
+    if network.is_none() || network != sys::network(main.as_fd()) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    if let Family::V6 { mapped } = family {
+        socket.set_only_v6(!mapped)?;
+    }
+    never_fragment(fd, family)?;
+    queue_icmp_errors(fd, family);
+    copy_buffer(main.as_fd(), fd, &RECV_BUFFER)?;
+    copy_buffer(main.as_fd(), fd, &SEND_BUFFER)?;
+    let shared = socket2::SockRef::from(main);
+    shared.set_reuse_address(true)?;
+    let bound = socket.set_reuse_address(true).and_then(|()| {
+        socket.bind(
+            &family
+                .spell(local.unwrap_or(at.ip()), at.port(), peer)
+                .into(),
+        )
+    });
+    shared.set_reuse_address(false)?;
+    socket.set_reuse_address(false)?;
+    bound?;
+    socket.connect(&family.spell(peer.ip(), peer.port(), peer).into())?;
+    Ok(UdpSocket::from(socket))
+}
+
+/// Has trains arrive coalesced.
+pub(crate) fn coalesce(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, SOL_UDP, libc::UDP_GRO, 1)
+}
+
+/// Gives a socket the same buffer as another.
+fn copy_buffer(from: BorrowedFd<'_>, to: BorrowedFd<'_>, kind: &BufferKind) -> io::Result<()> {
+    let granted =
+        sys::get_int(from, SOL_SOCKET, kind.option).map_err(io::Error::from_raw_os_error)?;
+    // What is set is doubled.
+    let value = granted / 2;
+    if sys::set_int(to, SOL_SOCKET, kind.forced, value).is_err() {
+        set(to, SOL_SOCKET, kind.option, value)?;
+    }
+    Ok(())
 }
 
 /// Sets an option of the IP layer: of IPv4, of IPv6, or of both on a socket that speaks both.

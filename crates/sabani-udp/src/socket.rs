@@ -3,23 +3,27 @@
 use crate::capabilities::Capabilities;
 use crate::counters::Counters;
 use crate::hints::{Hints, IcmpHint};
+use crate::hot::{Hot, Thermometer};
 use crate::options::Options;
-use crate::receive::{Receiver, RecvBatch};
+use crate::receive::{Receiver, RecvBatch, Told};
 use crate::send::{Context, Sender};
 use crate::setup::{self, Opened};
 use crate::sys;
 use crate::train::{SendOutcome, Train};
-use crate::wait::{Ready, wait};
+use crate::wait::{Ready, Watch};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// A non-blocking UDP socket for many peers.
 #[derive(Debug)]
 pub struct Socket {
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
+    hot: Option<Hot>,
+    thermometer: Thermometer,
     local_addr: SocketAddr,
     capabilities: Capabilities,
     sender: Sender,
@@ -50,7 +54,9 @@ impl Socket {
             hints: Hints::new(),
             counters: Counters::default(),
             kernel_drops: AtomicU64::new(0),
-            socket,
+            socket: Arc::new(socket),
+            hot: None,
+            thermometer: Thermometer::default(),
             local_addr,
             capabilities,
         })
@@ -81,6 +87,12 @@ impl Socket {
         trains: &[Train<'_>],
         report: &mut impl FnMut(usize, SendOutcome),
     ) -> io::Result<usize> {
+        if let [train] = trains
+            && self.send_hot(train)
+        {
+            report(0, SendOutcome::Sent);
+            return Ok(1);
+        }
         let context = Context {
             fd: self.socket.as_fd(),
             hints: &mut self.hints,
@@ -89,25 +101,94 @@ impl Socket {
         self.sender.send(context, trains, report)
     }
 
+    /// Sends a lone datagram to the hot peer; `false` if it is for another, or did not leave.
+    #[inline]
+    fn send_hot(&mut self, train: &Train<'_>) -> bool {
+        let Some(hot) = &self.hot else {
+            return false;
+        };
+        if train.is_divisible() || !hot.serves(train.to, train.from) {
+            return false;
+        }
+        let mut context = Context {
+            fd: hot.socket.as_fd(),
+            hints: &mut self.hints,
+            counters: &mut self.counters,
+        };
+        context.send_connected(train)
+    }
+
     /// Receives what is there, without waiting, in one system call; returns how many of the batch's
     /// buffers were filled, 0 when nothing was there.
     ///
     /// A quiet socket is asked for one buffer, which has the lowest latency, and so is one that brings large
     /// trains; for small datagrams the number doubles while all are filled. So a result below the batch's
-    /// size does not mean that the socket is empty: only 0 does. An empty poll costs 0.2 µs.
+    /// size does not mean that the socket is empty. An empty poll costs 0.2 µs.
+    ///
+    /// A peer that lone datagrams keep coming from gets a connected socket of its own. Most polls look only
+    /// there then, so 0 does not mean that nothing waits: see [`Socket::look_everywhere`].
     ///
     /// # Errors
     ///
     /// Only when the descriptor itself is unusable or the system is out of memory; ICMP errors become
     /// hints.
+    #[inline]
     pub fn recv(&mut self, batch: &mut RecvBatch) -> io::Result<usize> {
+        if let Some(hot) = &mut self.hot
+            && !hot.stands_back()
+        {
+            let fd = hot.socket.as_fd();
+            let filled =
+                self.receiver
+                    .recv(fd, batch, hot.told(), &mut self.hints, &mut self.counters)?;
+            if filled > 0 {
+                hot.note_filled(batch.is_large(), self.capabilities.gro);
+                batch.came_to(hot.ends.local);
+                return Ok(filled);
+            }
+            if !hot.yields() {
+                return Ok(0);
+            }
+        }
+        self.recv_main(batch)
+    }
+
+    fn recv_main(&mut self, batch: &mut RecvBatch) -> io::Result<usize> {
         let fd = self.socket.as_fd();
-        self.receiver
-            .recv(fd, batch, &mut self.hints, &mut self.counters)
+        let filled =
+            self.receiver
+                .recv(fd, batch, Told::All, &mut self.hints, &mut self.counters)?;
+        if filled > 0 {
+            let alone = batch.alone();
+            let thermometer = &mut self.thermometer;
+            let opened = thermometer.note(alone, filled, &self.socket, &mut self.hot);
+            self.counters.hot_peers += u64::from(opened);
+        }
+        Ok(filled)
+    }
+
+    /// Makes the next [`Socket::recv`] return 0 only if nothing waits at all.
+    pub fn look_everywhere(&mut self) {
+        if let Some(hot) = &mut self.hot {
+            hot.look_at_both();
+        }
+    }
+
+    /// Receives everything through one descriptor from now on, for those who watch it ([`AsFd`]).
+    pub fn keep_together(&mut self) {
+        self.thermometer.switch_off(&mut self.hot);
+    }
+
+    /// What to sleep on.
+    pub fn watch(&self) -> Watch {
+        Watch {
+            main: Arc::clone(&self.socket),
+            hot: self.hot.as_ref().map(|hot| Arc::clone(&hot.socket)),
+        }
     }
 
     /// Sleeps until there is something to receive, until `other` (a [`Waker`](crate::Waker), say) is
-    /// readable, or until `timeout` has passed. Use [`wait`] to wait for room to send as well.
+    /// readable, or until `timeout` has passed. Use a [`Watch`] to wait for room to send as well.
     ///
     /// # Errors
     ///
@@ -117,7 +198,7 @@ impl Socket {
         other: Option<BorrowedFd<'_>>,
         timeout: Option<Duration>,
     ) -> io::Result<Ready> {
-        wait(self.as_fd(), false, other, timeout)
+        self.watch().wait(false, other, timeout)
     }
 
     /// Moves the ICMP hints collected so far to the end of `into`. Free when there are none. Hints are
@@ -130,13 +211,13 @@ impl Socket {
     /// having them reported with each message instead (`SO_RXQ_OVFL`) would cost 24 ns every time.
     pub fn counters(&self) -> Counters {
         Counters {
-            kernel_drops: self.kernel_drops(),
+            kernel_drops: self.kernel_drops() + self.thermometer.drops(&self.hot),
             ..self.counters
         }
     }
 
     fn kernel_drops(&self) -> u64 {
-        let Ok(drops) = sys::drops(self.as_fd()) else {
+        let Ok(drops) = sys::drops(self.socket.as_fd()) else {
             return self.kernel_drops.load(Relaxed);
         };
         let known = self.kernel_drops.load(Relaxed);

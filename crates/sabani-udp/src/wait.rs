@@ -3,7 +3,9 @@
 use crate::sys;
 use libc::pollfd;
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a wait ended with. Neither: the time is over, or a signal came.
@@ -15,42 +17,53 @@ pub struct Ready {
     pub other: bool,
 }
 
-/// Sleeps until `socket` is readable (or, with `room_to_send`, writable), until `other` is readable, or
-/// until `timeout` has passed; `None` waits for ever. The resolution is that of the kernel's timers, about
-/// 50 µs. [`Socket::wait`](crate::Socket::wait) is the same for a socket at hand; this one serves a
-/// thread that holds a duplicate of the descriptor only.
-///
-/// # Errors
-///
-/// Those of ppoll(2), except that an interruption by a signal ends the wait without an error.
-pub fn wait(
-    socket: BorrowedFd<'_>,
-    room_to_send: bool,
-    other: Option<BorrowedFd<'_>>,
-    timeout: Option<Duration>,
-) -> io::Result<Ready> {
-    let direction = if room_to_send { libc::POLLOUT } else { 0 };
-    let watch = |fd: i32, events| pollfd {
-        fd,
-        events,
-        revents: 0,
-    };
-    // The kernel ignores negative descriptors.
-    let mut fds = [
-        watch(socket.as_raw_fd(), libc::POLLIN | direction),
-        watch(other.map_or(-1, |fd| fd.as_raw_fd()), libc::POLLIN),
-    ];
-    match sys::poll(&mut fds, timeout) {
-        Ok(_) => Ok(Ready {
-            socket: fds[0].revents != 0,
-            other: fds[1].revents != 0,
-        }),
-        Err(libc::EINTR) => Ok(Ready::default()),
-        Err(errno) => Err(io::Error::from_raw_os_error(errno)),
+/// What to sleep on while the [`Socket`](crate::Socket) is left to others. Asked for anew each time: which
+/// descriptors belong to a socket changes.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    pub(crate) main: Arc<UdpSocket>,
+    pub(crate) hot: Option<Arc<UdpSocket>>,
+}
+
+impl Watch {
+    /// Sleeps until the socket is readable (or, with `room_to_send`, writable), until `other` is
+    /// readable, or until `timeout` has passed; `None` waits for ever. The resolution is that of the
+    /// kernel's timers, about 50 µs.
+    ///
+    /// # Errors
+    ///
+    /// Those of ppoll(2), except that an interruption by a signal ends the wait without an error.
+    pub fn wait(
+        &self,
+        room_to_send: bool,
+        other: Option<BorrowedFd<'_>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<Ready> {
+        let direction = if room_to_send { libc::POLLOUT } else { 0 };
+        // The kernel ignores negative descriptors.
+        let watch = |fd: Option<BorrowedFd<'_>>, events| pollfd {
+            fd: fd.map_or(-1, |fd| fd.as_raw_fd()),
+            events,
+            revents: 0,
+        };
+        let hot = self.hot.as_ref().map(|hot| hot.as_fd());
+        let mut fds = [
+            watch(Some(self.main.as_fd()), libc::POLLIN | direction),
+            watch(hot, libc::POLLIN),
+            watch(other, libc::POLLIN),
+        ];
+        match sys::poll(&mut fds, timeout) {
+            Ok(_) => Ok(Ready {
+                socket: fds[0].revents != 0 || fds[1].revents != 0,
+                other: fds[2].revents != 0,
+            }),
+            Err(libc::EINTR) => Ok(Ready::default()),
+            Err(errno) => Err(io::Error::from_raw_os_error(errno)),
+        }
     }
 }
 
-/// Wakes a thread that sleeps in [`wait`]. Pass its descriptor as the other one.
+/// Wakes a thread that sleeps in [`Watch::wait`]. Pass its descriptor as the other one.
 #[derive(Debug)]
 pub struct Waker {
     event: OwnedFd,

@@ -403,7 +403,7 @@ fn a_waker_ends_a_wait() {
 #[test]
 fn waiting_for_room_ends_at_once_when_there_is_some() {
     let socket = local(&Options::default());
-    let ready = sabani_udp::wait(socket.as_fd(), true, None, PATIENCE).unwrap();
+    let ready = socket.watch().wait(true, None, PATIENCE).unwrap();
     assert!(ready.socket);
 }
 

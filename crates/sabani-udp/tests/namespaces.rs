@@ -6,7 +6,6 @@
 #![cfg(not(miri))]
 
 use sabani_udp::{Options, RecvBatch, SendOutcome, Socket, Train};
-use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -176,7 +175,7 @@ fn a_full_send_buffer_is_reported_and_passes() {
                 ..train
             };
             loop {
-                let ready = sabani_udp::wait(left.as_fd(), true, None, PATIENCE).unwrap();
+                let ready = left.watch().wait(true, None, PATIENCE).unwrap();
                 assert!(ready.socket, "room comes with time");
                 if outcomes(&mut left, &[rest]) == [SendOutcome::Sent] {
                     break;

@@ -201,7 +201,11 @@ impl Engine {
 
     /// Empties the socket, as far as that can be done in bounded time.
     fn drain(&mut self) -> bool {
-        (0..DRAIN_ROUNDS).take_while(|_| self.receive()).count() > 0
+        let rounds = (0..DRAIN_ROUNDS).take_while(|_| {
+            self.socket.look_everywhere();
+            self.receive()
+        });
+        rounds.count() > 0
     }
 
     /// Passes on what ICMP said.

@@ -488,7 +488,10 @@ impl Node {
         let doing = "making a descriptor to wait on";
         let poll_fd = match engine.poll_fd.take() {
             Some(made) => made,
-            None => PollFd::new(engine.socket.as_fd()).map_err(Error::io(doing))?,
+            None => {
+                engine.socket.keep_together();
+                PollFd::new(engine.socket.as_fd()).map_err(Error::io(doing))?
+            }
         };
         let fd = poll_fd.duplicate().map_err(Error::io(doing))?;
         if engine.node.unmatched_messages() > 0 {

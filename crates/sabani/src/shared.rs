@@ -4,7 +4,7 @@
 //! have nothing left to do, one sleeps on the socket; the others follow, and are told whenever
 //! something has arrived.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
@@ -50,7 +50,6 @@ pub(crate) struct Shared {
     calls: AtomicU64,
     helper: OnceLock<Thread>,
     waker: Waker,
-    socket: OwnedFd,
     spin: Duration,
     born: u32,
 }
@@ -60,7 +59,6 @@ pub(crate) type Guard<'a> = MutexGuard<'a, State>;
 impl Shared {
     pub fn new(engine: Engine, spin: Duration) -> std::io::Result<Self> {
         Ok(Shared {
-            socket: engine.socket.as_fd().try_clone_to_owned()?,
             waker: Waker::new()?,
             state: Mutex::new(State {
                 engine,
@@ -249,6 +247,7 @@ impl Shared {
             .unwrap_or(u64::MAX);
         let now_ns = state.engine.clock();
         let room_to_send = state.engine.wants_room();
+        let watch = state.engine.socket.watch();
         state.sleeper = Some(Sleeper {
             until_ns,
             is_helper,
@@ -258,9 +257,10 @@ impl Shared {
         let timeout =
             (until_ns != u64::MAX).then(|| Duration::from_nanos(until_ns.saturating_sub(now_ns)));
         let waker = Some(self.waker.as_fd());
-        if let Err(error) = sabani_udp::wait(self.socket.as_fd(), room_to_send, waker, timeout) {
+        if let Err(error) = watch.wait(room_to_send, waker, timeout) {
             tracing::error!(%error, "waiting failed");
         }
+        drop(watch);
         let mut state = self.lock_raw();
         self.waker.drain();
         state.sleeper = None;

@@ -199,11 +199,8 @@ impl Session {
             return (bytes, bytes);
         }
         let segment = self.channel.mtu.current();
-        let mut whole = hub.train_packets * segment;
-        if out.len() < whole {
-            whole = out.len() / segment * segment;
-        }
-        let out = &mut out[..whole];
+        let whole = out.len() / segment * segment;
+        let out = &mut out[..whole.min(hub.train_packets * segment)];
         let mut len = 0;
         while len < out.len() {
             // The first packet takes care of everything else that there may be to say.

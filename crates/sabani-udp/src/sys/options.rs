@@ -29,6 +29,23 @@ pub(crate) fn get_int(fd: BorrowedFd<'_>, level: i32, name: i32) -> Result<i32, 
     check(returned as isize).map(|_| value)
 }
 
+/// The network namespace that a socket lives in; `None` before Linux 5.14.
+pub(crate) fn network(fd: BorrowedFd<'_>) -> Option<u64> {
+    let mut cookie = 0_u64;
+    let mut len = size_of::<u64>() as u32;
+    // SAFETY: the kernel writes at most `len` bytes to `cookie`, which is that long.
+    let returned = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &mut len,
+        )
+    };
+    check(returned as isize).ok().map(|_| cookie)
+}
+
 /// How many messages the kernel has dropped on their way into this socket, modulo 2³².
 pub(crate) fn drops(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
