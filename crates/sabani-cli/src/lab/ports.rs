@@ -3,20 +3,21 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::names::{Host, Lab};
+use super::{
+    args::Rate,
+    names::{Host, Lab},
+};
 use crate::tools;
 
 /// A port's settings and counters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Port {
-    /// Bits per second.
-    pub rate: u64,
+    /// What it sends at most.
+    pub rate: Rate,
     /// What its queue holds, in bytes.
     pub queue_bytes: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Bytes sent, with Ethernet headers.
-    pub bytes: u64,
     /// Packets dropped because the queue was full.
     pub dropped: u64,
 }
@@ -27,20 +28,14 @@ struct Queue {
     kind: String,
     #[serde(default)]
     options: Options,
-    bytes: u64,
     packets: u64,
     drops: u64,
 }
 
-/// The rate is in bytes per second, the latency that its limit stands for in µs.
 #[derive(Default, Deserialize)]
 struct Options {
     #[serde(default)]
-    rate: u64,
-    #[serde(default)]
-    burst: u64,
-    #[serde(default)]
-    lat: u64,
+    limit: u64,
 }
 
 impl Port {
@@ -49,21 +44,28 @@ impl Port {
     /// # Errors
     /// If it can't be asked, or has no such port.
     pub fn of(lab: &Lab, host: Host) -> Result<Self> {
-        let arguments = format!("-n {} -s -j qdisc show dev {}", lab.switch(), host.port());
-        parse(&tools::run("tc", &arguments)?)
+        let ask = |what: &str| {
+            let (switch, port) = (lab.switch(), host.port());
+            tools::run("tc", &format!("-n {switch} -s -j {what} show dev {port}"))
+        };
+        parse(&ask("qdisc")?, &ask("class")?)
     }
 }
 
-fn parse(text: &str) -> Result<Port> {
-    let queues: Vec<Queue> = serde_json::from_str(text).context("cannot understand `tc`")?;
-    let queue = queues.into_iter().find(|queue| queue.kind == "tbf");
+/// Queues come as JSON; classes as text, whatever is asked for.
+fn parse(queues: &str, classes: &str) -> Result<Port> {
+    let queues: Vec<Queue> = serde_json::from_str(queues).context("cannot understand `tc`")?;
+    let queue = queues.into_iter().find(|queue| queue.kind == "bfifo");
     let queue = queue.context("the switch's port has no queue")?;
-    let Options { rate, burst, lat } = queue.options;
+    let mut words = classes.split_whitespace();
+    let rate = words
+        .by_ref()
+        .find(|word| *word == "rate")
+        .and(words.next());
     Ok(Port {
-        rate: rate * 8,
-        queue_bytes: rate * lat / 1_000_000 + burst,
+        rate: rate.context("the switch's port has no rate")?.parse()?,
+        queue_bytes: queue.options.limit,
         packets: queue.packets,
-        bytes: queue.bytes,
         dropped: queue.drops,
     })
 }
@@ -72,21 +74,25 @@ fn parse(text: &str) -> Result<Port> {
 mod tests {
     use super::*;
 
-    const SAID: &str = r#"[{"kind":"tbf","handle":"8055:","root":true,"refcnt":3,
-        "options":{"rate":125000000,"burst":1500,"lat":512},"bytes":3028,"packets":2,"drops":7,
-        "overlimits":0,"requeues":0,"backlog":0,"qlen":0}]"#;
+    const QUEUES: &str = r#"[{"kind":"htb","handle":"1:","root":true,"refcnt":3,"options":{"r2q":10,
+        "default":"0x1","direct_packets_stat":0,"direct_qlen":1000},"bytes":1514,"packets":1,"drops":0,
+        "overlimits":0,"requeues":0,"backlog":0,"qlen":0},{"kind":"bfifo","handle":"80ef:","parent":"1:1",
+        "options":{"limit":65536},"bytes":3028,"packets":2,"drops":7,"overlimits":0,"requeues":0,
+        "backlog":0,"qlen":0}]"#;
+    const CLASSES: &str = "class htb 1:1 root leaf 80ef: prio 0 rate 2500Mbit ceil 2500Mbit burst \
+        3000b cburst 3000b \n Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0) \n";
 
     #[test]
     fn reads_what_tc_says() {
         let expected = Port {
-            rate: 1_000_000_000,
-            queue_bytes: 65_500,
+            rate: Rate(2_500_000_000),
+            queue_bytes: 65_536,
             packets: 2,
-            bytes: 3028,
             dropped: 7,
         };
-        assert_eq!(parse(SAID).unwrap(), expected);
-        assert!(parse(&SAID.replace("tbf", "noqueue")).is_err());
-        assert!(parse("Sent 0 bytes").is_err());
+        assert_eq!(parse(QUEUES, CLASSES).unwrap(), expected);
+        assert!(parse(&QUEUES.replace("bfifo", "noqueue"), CLASSES).is_err());
+        assert!(parse(QUEUES, "").is_err());
+        assert!(parse("Sent 0 bytes", CLASSES).is_err());
     }
 }

@@ -2,13 +2,8 @@
 
 use anyhow::Result;
 
-use super::{
-    args::{NameArgs, Rate},
-    down::programs,
-    loss::losses,
-    ports::Port,
-};
-use crate::tools;
+use super::{args::NameArgs, down::programs, loss::losses, ports::Port};
+use crate::{tools, units::format_size};
 
 /// Runs `sabani lab status`.
 ///
@@ -30,8 +25,8 @@ pub fn run(args: &NameArgs) -> Result<()> {
             "{:<6}{:<14}{:>9}{:>10}{:>9}{:>12}{:>10}{:>10}",
             host.to_string(),
             host.address().to_string(),
-            Rate(port.rate).to_string(),
-            format!("{:.0} KiB", port.queue_bytes as f64 / 1024.0),
+            port.rate.to_string(),
+            format_size(port.queue_bytes as usize),
             format!("{} %", f64::from(loss) / 1e4),
             port.packets,
             port.dropped,
