@@ -21,8 +21,10 @@ const DEADLINES_EVERY_NS: u64 = 20_000;
 const LITTLE_BYTES: usize = 16 << 10;
 /// Rounds of receiving that empty a full socket: its buffer holds about 10,000 datagrams.
 const DRAIN_ROUNDS: usize = 1_024;
-/// Trains of one sending call.
+/// Trains of one sending call, and bytes that are not kept waiting for more of them: the peer takes
+/// them in while the next are built.
 const SEND_TRAINS: usize = 32;
+const SEND_BYTES: usize = 16 << 10;
 
 /// Small messages to a busy peer wait at most this long for others, as long as the program calls.
 pub(crate) const HOLD_NS: u64 = 20_000;
@@ -61,6 +63,8 @@ pub(crate) struct Engine {
     examined_ns: u64,
     /// When something last left.
     pub sent_ns: u64,
+    /// When the socket was last looked at.
+    pub looked_ns: u64,
     /// Sends since the clock was last read.
     pub unclocked: u32,
     hints: Vec<sabani_udp::IcmpHint>,
@@ -84,6 +88,7 @@ impl Engine {
             now_ns: 0,
             examined_ns: 0,
             sent_ns: 0,
+            looked_ns: 0,
             unclocked: 0,
             hints: Vec::new(),
             trouble: Vec::new(),
@@ -135,6 +140,7 @@ impl Engine {
 
     #[inline]
     fn finish_progress(&mut self, received: bool) -> bool {
+        self.looked_ns = self.now_ns;
         if self.is_quiet(received) {
             return received;
         }
@@ -151,8 +157,9 @@ impl Engine {
         received
     }
 
-    /// Takes what the socket holds, up to a bound.
+    /// Takes what the socket holds, up to a bound, and up to what somebody waits for.
     fn receive(&mut self) -> bool {
+        let ended = self.node.ended_receives();
         let mut any = false;
         for _ in 0..RECV_CALLS {
             match self.socket.recv(&mut self.batch) {
@@ -175,7 +182,7 @@ impl Engine {
                     received.bytes,
                 );
             }
-            if bytes < LITTLE_BYTES {
+            if bytes < LITTLE_BYTES || self.node.ended_receives() != ended {
                 break;
             }
         }
@@ -236,10 +243,7 @@ impl Engine {
     fn fill_trains(&mut self) -> bool {
         self.trains.clear();
         let mut used = 0;
-        while used < MAX_TRAIN_BYTES / 2
-            && self.trains.len() < SEND_TRAINS
-            && self.node.has_queued()
-        {
+        while used < SEND_BYTES && self.trains.len() < SEND_TRAINS && self.node.has_queued() {
             let room = &mut self.buffer[used..used + MAX_TRAIN_BYTES];
             let Some(train) = self.node.poll_transmit(self.now_ns, room) else {
                 break;
