@@ -7,6 +7,10 @@ const ROUND_NS: u64 = 1_000_000;
 const ROUND_PACKETS: u32 = 16;
 /// Fewer than this lost in a round are bad luck.
 const LOST: u32 = 3;
+/// Loss above the usual that is not worth a suspicion.
+const MARGIN: f64 = 0.02;
+/// More loss than this is never taken for what the link has carried.
+const MOST_HARMLESS: f64 = 0.1;
 /// A suspicion slows down to this.
 const TEST_PACE: f64 = 0.7;
 /// A suspicion that held costs this much.
@@ -17,6 +21,17 @@ const RECOVERY: f64 = 0.01;
 const REST_ROUNDS: u32 = 50;
 /// Packets over which the usual loss is averaged.
 const MEMORY: f64 = 2_000.0;
+
+/// What a round has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// So much was lost that a queue must have overflowed, unless the path always loses so much.
+    Overflow,
+    /// The path does: a test has shown it.
+    Acquitted,
+    /// Loss went when we slowed down.
+    Guilty,
+}
 
 /// Where a test stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +49,10 @@ pub(super) struct Blame {
     since_ns: u64,
     received: u32,
     lost: u32,
+    /// Mean loss; the part of it that a test has found to be the path's, and the most of that.
+    mean: f64,
     usual: f64,
+    proven: f64,
     slow: f64,
     test: Test,
     slow_before: f64,
@@ -48,7 +66,9 @@ impl Blame {
             since_ns: 0,
             received: 0,
             lost: 0,
+            mean: 0.0,
             usual: 0.0,
+            proven: 0.0,
             slow: 1.0,
             test: Test::None,
             slow_before: 1.0,
@@ -62,9 +82,9 @@ impl Blame {
         self.slow
     }
 
-    /// Loss that the path has without our help, as a part of all packets.
-    pub fn usual_loss(&self) -> f64 {
-        self.usual
+    /// Loss that is not worth a suspicion, as a part of all packets: the link carried that as well.
+    pub fn harmless_loss(&self) -> f64 {
+        self.mean.min(self.usual + MARGIN).min(MOST_HARMLESS)
     }
 
     pub fn add(&mut self, received: u32, lost: u32, late: u32) {
@@ -72,24 +92,25 @@ impl Blame {
         self.lost = self.lost.saturating_add(lost).saturating_sub(late);
     }
 
-    /// Ends the round if it is over. Returns whether so much was lost in it that a queue must have
-    /// overflowed.
-    pub fn tick(&mut self, rtt_ns: u64, now_ns: u64) -> bool {
+    /// Ends the round if it is over.
+    pub fn tick(&mut self, rtt_ns: u64, now_ns: u64) -> Option<Finding> {
         let packets = self.received.saturating_add(self.lost);
-        if packets < ROUND_PACKETS || now_ns.saturating_sub(self.since_ns) <= 2 * rtt_ns + ROUND_NS
-        {
-            return false;
+        let over = now_ns.saturating_sub(self.since_ns) > 2 * rtt_ns + ROUND_NS;
+        if packets < ROUND_PACKETS || !over {
+            return None;
         }
         let loss = f64::from(self.lost) / f64::from(packets);
         let overflow = self.lost >= LOST && loss > 3.0 * self.usual + 0.03;
-        self.judge(loss, packets);
+        let verdict = self.judge(loss, packets);
         self.received = 0;
         self.lost = 0;
         self.since_ns = now_ns;
-        overflow
+        verdict.or(overflow.then_some(Finding::Overflow))
     }
 
-    fn judge(&mut self, loss: f64, packets: u32) {
+    fn judge(&mut self, loss: f64, packets: u32) -> Option<Finding> {
+        let weight = (f64::from(packets) / MEMORY).min(1.0);
+        self.mean += weight * (loss - self.mean);
         self.rest = self.rest.saturating_sub(1);
         match self.test {
             Test::Settling => self.test = Test::Looking,
@@ -98,12 +119,14 @@ impl Blame {
                 self.slow = self.slow_before;
                 if loss > 0.6 * self.loss_before {
                     self.usual = self.usual.max((loss + self.loss_before) / 2.0);
+                    self.proven = self.usual;
                     self.rest = REST_ROUNDS;
-                } else {
-                    self.slow *= GUILTY_PACE;
+                    return Some(Finding::Acquitted);
                 }
+                self.slow *= GUILTY_PACE;
+                return Some(Finding::Guilty);
             }
-            Test::None if self.is_suspicious(loss) => {
+            Test::None if self.is_suspicious(loss, packets) => {
                 self.test = Test::Settling;
                 self.loss_before = loss;
                 self.slow_before = self.slow;
@@ -111,14 +134,15 @@ impl Blame {
             }
             Test::None => {
                 self.slow = (self.slow + RECOVERY).min(1.0);
-                if loss < self.usual {
-                    self.usual += (f64::from(packets) / MEMORY).min(1.0) * (loss - self.usual);
-                }
+                self.usual = (self.usual + weight * (loss - self.usual)).min(self.proven);
             }
         }
+        None
     }
 
-    fn is_suspicious(&self, loss: f64) -> bool {
-        self.lost >= LOST && loss > 1.5 * self.usual + 0.02 && self.rest == 0
+    /// More than the path's own loss, allowing for chance: two standard deviations at 1 %.
+    fn is_suspicious(&self, loss: f64, packets: u32) -> bool {
+        let chance = 2.0 * (0.01 / f64::from(packets)).sqrt();
+        self.lost >= LOST && loss > 1.5 * self.usual + MARGIN + chance && self.rest == 0
     }
 }

@@ -1,6 +1,6 @@
 //! What the receiver knows of its own link, and how much may be on its way over it.
 
-use super::blame::Blame;
+use super::blame::{Blame, Finding};
 use super::queue::Queue;
 use super::rate::{Rate, worth};
 use super::{Arrival, CreditConfig};
@@ -11,11 +11,18 @@ pub(super) const ASSUMED_RTT_NS: u64 = 100_000;
 /// port, for many may begin at a time.
 const START_PACKETS: u64 = 16;
 /// Rounds without growth after which start-up is over.
-const FLAT_ROUNDS: u8 = 2;
+const FLAT_ROUNDS: u8 = 3;
+/// So many samples within one round trip have seen the link itself, not our window: the middle one
+/// lies within a train.
+const SHORT_SAMPLES: u8 = 3;
 /// Growth of the rate that lets start-up go on.
 const GROWTH: f64 = 1.25;
 /// A round of start-up is a round trip and this much, what it takes to read a batch.
 const START_ROUND_NS: u64 = 60_000;
+/// A rate that has fallen to this part's inverse is not believed but looked for anew.
+const COLLAPSE: f64 = 4.0;
+/// More of the queue's term than this is not granted at a time, in full packets: two trains.
+const TRAINS: u64 = 128;
 /// Grants leave a little faster than the link's rate, or errors of its estimate would only ever
 /// make it fall (with random loss, 600 ms: 0.79 of the link without, 0.86 with).
 const PACE: f64 = 1.05;
@@ -36,6 +43,24 @@ struct Startup {
     /// Window that a doubling has proven to be of use.
     proven: f64,
     limited: bool,
+    sampled: bool,
+    /// Samples in a row of less than half a round trip.
+    short: u8,
+}
+
+impl Startup {
+    fn new(window: f64, most: f64) -> Self {
+        Startup {
+            window: window.min(most),
+            round_ns: 0,
+            rate: 0.0,
+            flat: 0,
+            proven: 0.0,
+            limited: false,
+            sampled: false,
+            short: 0,
+        }
+    }
 }
 
 /// A round of the queue's controller.
@@ -56,11 +81,13 @@ pub(super) struct Link {
     queue: Queue,
     blame: Blame,
     startup: Option<Startup>,
+    /// Rate at the end of start-up, or the largest since.
+    settled: f64,
     round: Round,
     tokens: f64,
     tokens_ns: u64,
     /// Changes whenever caps have.
-    pub version: u32,
+    pub version: u64,
 }
 
 impl Link {
@@ -72,16 +99,14 @@ impl Link {
             socket_share: socket_share as f64,
             rtt_ns: 0,
             rate: Rate::default(),
-            queue: Queue::new(full, socket_share),
+            // Half, so that one peer that stalls leaves as much to others.
+            queue: Queue::new(full, socket_share / 2),
             blame: Blame::new(),
-            startup: Some(Startup {
-                window: ((START_PACKETS * full) as f64).min(socket_share as f64),
-                round_ns: 0,
-                rate: 0.0,
-                flat: 0,
-                proven: 0.0,
-                limited: false,
-            }),
+            startup: Some(Startup::new(
+                (START_PACKETS * full) as f64,
+                socket_share as f64,
+            )),
+            settled: 0.0,
             round: Round::default(),
             tokens: 0.0,
             tokens_ns: 0,
@@ -129,12 +154,21 @@ impl Link {
         (cap as u64).clamp(2 * self.full, u64::from(u32::MAX))
     }
 
+    /// What all peers may hold together, those included that do not use it: the path's content and
+    /// the socket's share.
+    pub fn ceiling(&self) -> u64 {
+        (self.rate() * self.rtt_ns() as f64 + self.socket_share) as u64
+    }
+
     /// What is granted at a time: half of the queue's term, so that two may be under way, and more
     /// on long paths, or acknowledgements would be half of all packets.
     pub fn quantum(&self) -> u64 {
         let quantum = match &self.startup {
             Some(startup) => startup.window / 6.0,
-            None => (self.queue.term() + self.rate() * self.rtt_ns() as f64 / 32.0) / 2.0,
+            None => {
+                let path = self.rate() * self.rtt_ns() as f64;
+                (self.queue.term() / 2.0).min((TRAINS * self.full) as f64) + path / 64.0
+            }
         };
         // Whole packets, or the rest of each grant would be of no use.
         (quantum as u64 / self.full).max(2) * self.full
@@ -157,9 +191,10 @@ impl Link {
 
     /// Nobody waits for credit, and nothing that was granted is on its way.
     pub fn pause(&mut self) {
-        self.rate.pause();
-        self.queue.pause();
-        self.round.limited = false;
+        if self.rate.pause() {
+            self.queue.pause();
+            self.round.limited = false;
+        }
     }
 
     /// Draws conclusions after a batch was read. `limited`: somebody wants more credit.
@@ -167,20 +202,35 @@ impl Link {
         let rtt_ns = self.rtt_ns();
         let rate = self.rate();
         let least_ns = if self.startup.is_some() { 0 } else { rtt_ns };
-        let delivered = 1.0 - self.blame.usual_loss().min(0.1);
+        let delivered = 1.0 - self.blame.harmless_loss();
         let took_ns = self.rate.tick(self.full, least_ns, delivered, now_ns);
         self.rate.roll(rtt_ns, limited, now_ns);
         if self.rate() != rate {
             self.version += 1;
         }
-        if self.blame.tick(rtt_ns, now_ns) {
-            self.on_overflow(now_ns);
+        match self.blame.tick(rtt_ns, now_ns) {
+            Some(Finding::Overflow) => self.on_overflow(now_ns),
+            Some(Finding::Guilty) => self.queue.on_guilty(),
+            Some(Finding::Acquitted) => self.queue.on_acquitted(),
+            None => {}
         }
         if self.startup.is_some() {
             self.tick_startup(took_ns, limited, now_ns);
         } else {
             self.tick_round(limited, now_ns);
+            self.settled = self.settled.max(self.rate());
+            if self.rate() < self.settled / COLLAPSE {
+                self.restart();
+            }
         }
+    }
+
+    /// The path was interrupted, or is another one: what it carries is found by doubling again.
+    fn restart(&mut self) {
+        let window = self.cap(self.rtt_ns()) as f64;
+        self.startup = Some(Startup::new(window, self.socket_share));
+        self.queue.pause();
+        self.version += 1;
     }
 
     fn on_overflow(&mut self, now_ns: u64) {
@@ -198,9 +248,13 @@ impl Link {
             return;
         };
         startup.limited |= limited;
-        // A sample within half a round trip saw the link itself, not our window.
-        let seen = took_ns.is_some_and(|took_ns| took_ns < rtt_ns / 2);
-        if !seen {
+        startup.sampled |= took_ns.is_some();
+        match took_ns {
+            Some(took_ns) if took_ns < rtt_ns / 2 => startup.short += 1,
+            Some(_) => startup.short = 0,
+            None => {}
+        }
+        if startup.short < SHORT_SAMPLES {
             if now_ns.saturating_sub(startup.round_ns) <= rtt_ns + START_ROUND_NS
                 || !startup.limited
             {
@@ -220,7 +274,7 @@ impl Link {
                 self.version += 1;
                 return;
             }
-            startup.flat += 1;
+            startup.flat += u8::from(std::mem::take(&mut startup.sampled));
             if startup.flat < FLAT_ROUNDS {
                 return;
             }
@@ -228,6 +282,7 @@ impl Link {
         let proven = startup.proven - rate * rtt_ns as f64;
         self.queue.settle(proven.max(0.0), rate);
         self.startup = None;
+        self.settled = rate;
         self.tokens = self.queue.term();
         self.tokens_ns = now_ns;
         self.start_round(limited, now_ns);
@@ -235,11 +290,12 @@ impl Link {
     }
 
     fn tick_round(&mut self, limited: bool, now_ns: u64) {
-        let rtt_ns = self.rtt_ns();
+        // What is granted comes back after the round trip and the queue, whatever makes it wait.
+        let loop_ns = self.rtt_ns() + self.own_queue_ns();
         let least_ns = if self.queue.is_trying() {
-            TRIAL_ROUND_NS.max(3 * rtt_ns)
+            TRIAL_ROUND_NS.max(3 * loop_ns)
         } else {
-            ROUND_NS.max(2 * rtt_ns)
+            ROUND_NS.max(2 * loop_ns)
         };
         let took_ns = now_ns.saturating_sub(self.round.since_ns);
         self.round.limited &= limited;
@@ -248,7 +304,8 @@ impl Link {
         }
         if self.round.limited {
             let rate = self.round.worth as f64 / took_ns as f64;
-            self.queue.on_round(rate, self.rate(), now_ns);
+            self.queue
+                .on_round(rate, self.rate(), self.rtt_ns(), now_ns);
         } else {
             self.queue.pause();
         }
@@ -264,13 +321,16 @@ impl Link {
         };
     }
 
+    /// Charge per nanosecond that grants may take. Never less than the queue's term for each round
+    /// trip: a rate that was once found to be low must be able to show that it is not.
     fn pace(&self) -> f64 {
         let gain = if self.queue.is_trying() {
             TRIAL_PACE
         } else {
             PACE
         };
-        gain * self.blame.slow() * self.rate()
+        let least = self.queue.term() / self.rtt_ns() as f64;
+        (gain * self.blame.slow() * self.rate()).max(least)
     }
 
     /// Lets time pass for the pacer.
@@ -294,11 +354,6 @@ impl Link {
             self.tokens -= charge;
             return Ok(());
         }
-        let wait = (charge - self.tokens) / self.pace();
-        Err(if wait.is_finite() {
-            wait.ceil() as u64
-        } else {
-            ROUND_NS
-        })
+        Err(((charge - self.tokens) / self.pace()).ceil() as u64)
     }
 }

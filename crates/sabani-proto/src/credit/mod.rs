@@ -28,11 +28,13 @@ mod rate;
 mod share;
 mod standing;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use link::Link;
 pub use order::Order;
 use order::Scheduler;
-use share::Share;
+use share::{Account, Share};
 pub(crate) use standing::DECAY_NS;
 use standing::{DECAY_GRACE_NS, Pool};
 use table::Table;
@@ -41,6 +43,7 @@ use table::Table;
 const ONE: u64 = 1 << 32;
 /// A pacer that wakes up sooner does nothing but wake up.
 const PACER_NS: u64 = 5_000;
+const NEVER: u64 = u64::MAX;
 
 /// Values that steer granting.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +104,7 @@ pub(crate) struct Snapshot {
     pub rate: u64,
     /// Estimate of the path's queue, in charge.
     pub queue: u64,
-    /// Windows of all peers that want something.
+    /// What peers that want something may send now, in charge.
     pub outstanding: u64,
     /// Standing credit.
     pub promised: u64,
@@ -122,17 +125,20 @@ pub(crate) struct Granter {
     waiting: Vec<u32>,
     /// Part of the link that their windows take.
     used: u64,
+    /// What of their windows they can use, in charge.
+    outstanding: u64,
     /// What `used` was computed with.
-    accounted: (u32, bool),
+    accounted: (u64, bool),
     /// Somebody wants more than it has.
     limited: bool,
     raised: Vec<u32>,
     dry: Vec<u32>,
     arrived_ns: u64,
     round_ns: u64,
-    pacer_deadline: Option<u64>,
-    round_deadline: Option<u64>,
-    sweep_deadline: Option<u64>,
+    /// The next times at which `run` has something to do; `NEVER` if there is none.
+    pacer_deadline: u64,
+    round_deadline: u64,
+    sweep_deadline: u64,
 }
 
 impl Granter {
@@ -145,15 +151,16 @@ impl Granter {
             scheduler: Scheduler::new(config.order),
             waiting: Vec::new(),
             used: 0,
+            outstanding: 0,
             accounted: (0, true),
             limited: false,
             raised: Vec::new(),
             dry: Vec::new(),
             arrived_ns: 0,
             round_ns: 0,
-            pacer_deadline: None,
-            round_deadline: None,
-            sweep_deadline: None,
+            pacer_deadline: NEVER,
+            round_deadline: NEVER,
+            sweep_deadline: NEVER,
             config,
         }
     }
@@ -204,13 +211,13 @@ impl Granter {
     }
 
     /// Takes in what a batch of packets from one peer has brought. [`Granter::run`] must follow.
-    #[inline]
     pub fn on_arrival(&mut self, peer: u32, arrival: &Arrival, now_ns: u64) {
         let slot = self.peers.slot(peer, now_ns);
         self.hear(slot, now_ns);
         self.arrived_ns = now_ns;
         let share = &mut self.peers[slot];
-        share.on_arrival(arrival, self.full, self.link.own_queue_ns(), now_ns);
+        let link = &self.link;
+        share.on_arrival(arrival, self.full, || link.own_queue_ns(), now_ns);
         self.link.on_arrival(arrival, share.known_rtt_ns());
         if share.fixed.is_some() {
             self.raise_fixed(slot);
@@ -224,11 +231,11 @@ impl Granter {
 
     /// Grants what may be granted now; names each peer that must be told.
     pub fn run(&mut self, now_ns: u64, owed: &mut impl FnMut(u32, Owed)) {
-        if self.sweep_deadline.is_some_and(|at| at <= now_ns) {
+        if self.sweep_deadline <= now_ns {
             self.sweep(now_ns);
         }
-        self.pacer_deadline = None;
-        self.round_deadline = None;
+        self.pacer_deadline = NEVER;
+        self.round_deadline = NEVER;
         if self.waiting.is_empty() {
             self.limited = false;
             self.link.pause();
@@ -237,7 +244,9 @@ impl Granter {
             self.tick_peers(now_ns);
             self.grant(now_ns);
         }
-        self.tell(owed);
+        if !self.raised.is_empty() || !self.dry.is_empty() {
+            self.tell(owed);
+        }
     }
 
     /// Charge that this peer may send beyond the largest packet number received.
@@ -250,22 +259,18 @@ impl Granter {
 
     /// When [`Granter::run`] has something to do, should nothing arrive before.
     pub fn next_deadline(&self) -> Option<u64> {
-        [
-            self.pacer_deadline,
-            self.round_deadline,
-            self.sweep_deadline,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let at = self
+            .pacer_deadline
+            .min(self.round_deadline)
+            .min(self.sweep_deadline);
+        (at != NEVER).then_some(at)
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        let windows = self.waiting.iter().map(|&slot| self.peers[slot].window);
         Snapshot {
             rate: (self.link.rate() * 1e9) as u64,
             queue: self.link.queue(),
-            outstanding: windows.sum(),
+            outstanding: self.outstanding,
             promised: self.pool.promised,
             waiting: self.waiting.len(),
         }
@@ -285,8 +290,9 @@ impl Granter {
 
     /// Sees to it that what decays is looked at.
     fn watch(&mut self, now_ns: u64) {
-        self.sweep_deadline
-            .get_or_insert(now_ns + DECAY_NS + DECAY_GRACE_NS);
+        if self.sweep_deadline == NEVER {
+            self.sweep_deadline = now_ns + DECAY_NS + DECAY_GRACE_NS;
+        }
     }
 
     /// Gives a peer that wants nothing its part of the standing credit.
@@ -295,7 +301,7 @@ impl Granter {
         let share = &mut self.peers[slot];
         let window = match share.fixed {
             Some(window) => u64::from(window),
-            None => self.pool.share(share.promise, self.link.queue()),
+            None => self.pool.share(share.account.promise, self.link.queue()),
         };
         share.window = share.window.max(window);
     }
@@ -347,16 +353,23 @@ impl Granter {
         }
         let alone = self.is_alone();
         let share = &mut self.peers[slot];
-        let (claim, promise) = if wants {
+        let account = if wants {
             let cap = self.link.cap(share.rtt_ns());
-            ((share.claimed(alone) << 32) / cap, 0)
+            Account {
+                claim: (share.claimed(alone) << 32) / cap,
+                outstanding: share.window.min(share.remaining),
+                promise: 0,
+            }
         } else {
-            (0, share.window)
+            Account {
+                promise: share.window,
+                ..Account::default()
+            }
         };
-        self.used = self.used - share.claim + claim;
-        self.pool.promised = self.pool.promised - share.promise + promise;
-        share.claim = claim;
-        share.promise = promise;
+        let old = std::mem::replace(&mut share.account, account);
+        self.used = self.used - old.claim + account.claim;
+        self.outstanding = self.outstanding - old.outstanding + account.outstanding;
+        self.pool.promised = self.pool.promised - old.promise + account.promise;
     }
 
     /// Ends the rounds of those who wait, and accounts anew if the link looks different now.
@@ -384,14 +397,15 @@ impl Granter {
         self.link.refill(now_ns);
         let most = (u64::from(self.config.window_max) / 2).max(self.full);
         let quantum = self.link.quantum().min(most);
+        let ceiling = self.link.ceiling();
         while let Some((slot, charge, cap)) = self.pick(quantum) {
             let room = (ONE.saturating_sub(self.used) * cap) >> 32;
-            if room < charge {
+            if room.min(ceiling.saturating_sub(self.outstanding)) < charge {
                 self.await_room(now_ns);
                 return;
             }
             if let Err(wait_ns) = self.link.take(charge) {
-                self.pacer_deadline = Some(now_ns + wait_ns.max(PACER_NS));
+                self.pacer_deadline = now_ns + wait_ns.max(PACER_NS);
                 return;
             }
             let share = &mut self.peers[slot];
@@ -407,7 +421,7 @@ impl Granter {
     fn await_room(&mut self, now_ns: u64) {
         if self.waiting.len() > 1 {
             let silent_ns = now_ns.saturating_sub(self.arrived_ns);
-            self.round_deadline = Some(self.round_ns.max(now_ns + silent_ns / 2));
+            self.round_deadline = self.round_ns.max(now_ns + silent_ns / 2);
         }
     }
 
@@ -463,25 +477,24 @@ impl Granter {
         }
     }
 
-    /// Lets the standing credit of those decay who were silent for long.
+    /// Lets the credit of those decay who were silent for long: they have forgotten it themselves.
     fn sweep(&mut self, now_ns: u64) {
-        let mut next = None;
+        let mut next = NEVER;
         for slot in 0..self.peers.end() {
             let Some(share) = self.peers.get_mut(slot) else {
                 continue;
             };
-            let until = share.heard_ns + DECAY_NS + DECAY_GRACE_NS + 2 * share.rtt_ns();
-            let at = if share.remaining > 0 {
-                now_ns + DECAY_NS
-            } else if until > now_ns {
-                until
-            } else {
+            let mut at = share.heard_ns + DECAY_NS + DECAY_GRACE_NS + 2 * share.rtt_ns();
+            if at <= now_ns {
                 share.window = 0;
                 self.account(slot);
-                self.retire(slot);
-                continue;
-            };
-            next = Some(next.map_or(at, |next: u64| next.min(at)));
+                if self.peers[slot].remaining == 0 {
+                    self.retire(slot);
+                    continue;
+                }
+                at = now_ns + DECAY_NS;
+            }
+            next = next.min(at);
         }
         self.sweep_deadline = next;
     }

@@ -14,15 +14,17 @@ const LEAST_NS: f64 = 100_000.0;
 const MOST_NS: f64 = 400_000.0;
 /// A link that brings this part of its rate is full. The rate is a maximum, and as such a few
 /// percent too high.
-const FULL: f64 = 0.93;
+const FULL: f64 = 0.96;
 /// An overflow cuts the estimate to this.
 const CUT: f64 = 0.7;
 /// A size that overflowed is not come near again for this long,
 const CAPPED_NS: u64 = 10_000_000_000;
 /// ... where near means this part of it.
 const NEAR: f64 = 0.8;
-/// Rate that a doubled term must bring to be kept. What a link brings at its limit differs by less.
-const TRIAL_GAIN: f64 = 1.15;
+/// A larger term is kept if it brings half as much more as it is, within these: what a full link
+/// brings differs by less than the one, and noisy hosts bring no more than the other.
+const LEAST_GAIN: f64 = 0.05;
+const MOST_GAIN: f64 = 0.15;
 /// Rounds from a trial that brought nothing to the next, doubled each time up to the most.
 const REST_ROUNDS: u32 = 8;
 const MOST_REST_ROUNDS: u32 = 64;
@@ -31,7 +33,8 @@ const MOST_REST_ROUNDS: u32 = 64;
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     term_before: f64,
-    rate_before: f64,
+    /// Rate that shows that more is of use.
+    rate: f64,
 }
 
 /// Estimate of the queue and the term that is used of it, in charge.
@@ -44,6 +47,8 @@ pub(super) struct Queue {
     most: f64,
     /// Size that last overflowed, and when.
     capped: Option<(f64, u64)>,
+    /// Size before cuts for loss of which nobody knows yet whether it was ours.
+    uncut: Option<f64>,
     trial: Option<Trial>,
     /// Loss found until then may be a trial's.
     trial_until_ns: u64,
@@ -61,6 +66,7 @@ impl Queue {
             least,
             most,
             capped: None,
+            uncut: None,
             trial: None,
             trial_until_ns: 0,
             rest: 0,
@@ -91,10 +97,10 @@ impl Queue {
     }
 
     /// A round in which credit was the limit throughout has brought `rate`; `best` is the link's.
-    pub fn on_round(&mut self, rate: f64, best: f64, now_ns: u64) {
+    pub fn on_round(&mut self, rate: f64, best: f64, rtt_ns: u64, now_ns: u64) {
         if let Some(trial) = self.trial.take() {
             self.trial_until_ns = now_ns;
-            if rate < TRIAL_GAIN * trial.rate_before {
+            if rate < trial.rate {
                 self.term = trial.term_before;
                 self.rest = self.next_rest;
                 self.next_rest = (2 * self.next_rest).min(MOST_REST_ROUNDS);
@@ -112,7 +118,7 @@ impl Queue {
         self.bound(best);
         match self.rest.checked_sub(1) {
             Some(rest) => self.rest = rest,
-            None => self.try_more(best, now_ns),
+            None => self.try_more(best, rtt_ns, now_ns),
         }
     }
 
@@ -132,8 +138,22 @@ impl Queue {
             self.rest = MOST_REST_ROUNDS;
         } else if now_ns > self.trial_until_ns + 2 * rtt_ns {
             self.capped = Some((self.size, now_ns));
+            self.uncut.get_or_insert(self.size);
             self.size = (CUT * self.size).max(self.least);
             self.term = self.term.min(self.size / 2.0);
+        }
+    }
+
+    /// Loss went when less was on its way: the cuts were right.
+    pub fn on_guilty(&mut self) {
+        self.uncut = None;
+    }
+
+    /// Loss stayed: the cuts were wrong.
+    pub fn on_acquitted(&mut self) {
+        if let Some(size) = self.uncut.take() {
+            self.size = self.size.max(size);
+            self.capped = None;
         }
     }
 
@@ -162,15 +182,16 @@ impl Queue {
         self.term = self.term.clamp(low, high);
     }
 
-    fn try_more(&mut self, rate: f64, now_ns: u64) {
+    fn try_more(&mut self, rate: f64, rtt_ns: u64, now_ns: u64) {
         let term = (2.0 * self.term).min(self.useful(rate));
         let beyond = term > self.size / 2.0 && self.is_capped(2.0 * term, now_ns);
         if term < 1.25 * self.term || beyond {
             return;
         }
+        let more = (term - self.term) / (rate * rtt_ns as f64 + self.term);
         self.trial = Some(Trial {
             term_before: self.term,
-            rate_before: rate,
+            rate: rate * (1.0 + (more / 2.0).clamp(LEAST_GAIN, MOST_GAIN)),
         });
         self.term = term;
     }

@@ -41,12 +41,12 @@ impl Rate {
         self.best.max(self.before)
     }
 
-    /// Nothing was on its way: what comes next begins a new sample.
-    pub fn pause(&mut self) {
-        self.since_ns = None;
+    /// Nothing was on its way: what comes next begins a new sample. Returns whether there was one.
+    pub fn pause(&mut self) -> bool {
         self.worth = 0;
         self.last = None;
         self.limited = false;
+        self.since_ns.take().is_some()
     }
 
     pub fn add(&mut self, worth: u64) {
@@ -54,7 +54,7 @@ impl Rate {
     }
 
     /// Closes a sample if it is due, after a batch was read; `least_ns` is the time it must span,
-    /// `delivered` the part that usual loss leaves. Returns the time that an accepted one took.
+    /// `delivered` the part that usual loss leaves. Returns the time that it took.
     pub fn tick(&mut self, full: u64, least_ns: u64, delivered: f64, now_ns: u64) -> Option<u64> {
         let Some(since_ns) = self.since_ns else {
             // When these came, nobody knows: the sample begins behind them.
@@ -71,8 +71,9 @@ impl Rate {
         let rate = self.worth as f64 / took_ns as f64 / delivered;
         self.since_ns = Some(now_ns);
         self.worth = 0;
-        let last = self.last.replace(rate)?;
-        self.best = self.best.max(rate.min(last));
+        if let Some(last) = self.last.replace(rate) {
+            self.best = self.best.max(rate.min(last));
+        }
         Some(took_ns)
     }
 

@@ -21,7 +21,8 @@ struct SmallestRtt {
 }
 
 impl SmallestRtt {
-    fn on_sample(&mut self, sample_ns: u64, own_queue_ns: u64, now_ns: u64) {
+    #[inline]
+    fn on_sample(&mut self, sample_ns: u64, own_queue_ns: impl FnOnce() -> u64, now_ns: u64) {
         if sample_ns == 0 {
             return;
         }
@@ -36,7 +37,7 @@ impl SmallestRtt {
         self.recent_ns = self.recent_ns.min(sample_ns);
         if now_ns.saturating_sub(self.since_ns) > RTT_MEMORY_NS {
             // Believing all of a rise would let our own queue lengthen itself.
-            self.ns = self.ns.max(self.recent_ns.saturating_sub(own_queue_ns));
+            self.ns = self.ns.max(self.recent_ns.saturating_sub(own_queue_ns()));
             self.recent_ns = sample_ns;
             self.since_ns = now_ns;
         }
@@ -52,6 +53,17 @@ struct Use {
     charge: u64,
     /// It has used up all it had.
     dried: bool,
+}
+
+/// What a peer adds to the sums over all peers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Account {
+    /// Part of the link that its window takes.
+    pub claim: u64,
+    /// Charge of its window that it has something for.
+    pub outstanding: u64,
+    /// Its window, if it wants nothing: standing credit.
+    pub promise: u64,
 }
 
 /// One peer.
@@ -80,10 +92,8 @@ pub(super) struct Share {
     pub told_dry: bool,
     /// A raise has not been told.
     pub raised: bool,
-    /// Part of the link that its window takes, as accounted (of `ONE`).
-    pub claim: u64,
-    /// Standing credit that its window is, as accounted.
-    pub promise: u64,
+    /// What it adds to the sums over all peers.
+    pub account: Account,
     /// Where it stands in the list of those who want something.
     pub place: Option<u32>,
     rtt: SmallestRtt,
@@ -106,8 +116,7 @@ impl Share {
             virtual_time: 0,
             told_dry: false,
             raised: false,
-            claim: 0,
-            promise: 0,
+            account: Account::default(),
             place: None,
             rtt: SmallestRtt::default(),
             usage: Use {
@@ -134,14 +143,20 @@ impl Share {
 
     /// Takes in a batch of packets.
     #[inline]
-    pub fn on_arrival(&mut self, arrival: &Arrival, full: u64, own_queue_ns: u64, now_ns: u64) {
+    pub fn on_arrival(
+        &mut self,
+        arrival: &Arrival,
+        full: u64,
+        own_queue_ns: impl FnOnce() -> u64,
+        now_ns: u64,
+    ) {
         self.heard_ns = now_ns;
         self.rtt.on_sample(arrival.rtt_ns, own_queue_ns, now_ns);
         self.window = self.window.saturating_sub(u64::from(arrival.advanced));
         if self.remaining == 0 && arrival.remaining > 0 {
             self.since_ns = now_ns;
             self.served_ns = now_ns;
-            self.start_round(now_ns);
+            self.start_round(full, now_ns);
         }
         self.remaining = arrival.remaining;
         self.usage.charge += arrival.charge;
@@ -178,10 +193,10 @@ impl Share {
         }
     }
 
-    fn start_round(&mut self, now_ns: u64) {
+    fn start_round(&mut self, full: u64, now_ns: u64) {
         self.usage.since_ns = now_ns;
         self.usage.charge = 0;
-        self.usage.dried = false;
+        self.usage.dried = self.window < full;
     }
 
     /// Ends a round if it is over: the peer's own rate tells what it can use.
@@ -197,6 +212,6 @@ impl Share {
             let used = HEADROOM * rate * (self.rtt_ns() + HOST_DELAY_NS) as f64;
             self.usage.limit = Some(used as u64 + 2 * full);
         }
-        self.start_round(now_ns);
+        self.start_round(full, now_ns);
     }
 }

@@ -1,0 +1,381 @@
+//! The granter as its caller sees it.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::model::FULL;
+use crate::credit::{Arrival, CreditConfig, DECAY_NS, Granter, Order, Owed};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const SOCKET: u64 = 8 << 20;
+
+fn granter(order: Order) -> Granter {
+    Granter::new(CreditConfig {
+        socket_bytes: SOCKET,
+        full_cost: FULL as u32,
+        window_max: 3 << 19,
+        order,
+    })
+}
+
+/// So many full packets have come, and so many more are announced.
+fn came(packets: u64, remaining: u64) -> Arrival {
+    Arrival {
+        advanced: (packets * FULL) as u32,
+        charge: packets * FULL,
+        bytes: packets * 1_472,
+        packets: packets as u32,
+        remaining: remaining * FULL,
+        rtt_ns: 100 * US,
+        ..Arrival::default()
+    }
+}
+
+fn run(granter: &mut Granter, now_ns: u64) -> Vec<(u32, Owed)> {
+    let mut owed = Vec::new();
+    granter.run(now_ns, &mut |peer, what| owed.push((peer, what)));
+    owed
+}
+
+/// Lets peers with these many packets left send all they may, every 100 µs; returns in which order
+/// they have finished.
+fn serve(granter: &mut Granter, left: &mut BTreeMap<u32, u64>, rounds: u64) -> Vec<u32> {
+    let mut done = Vec::new();
+    let mut now_ns = MS;
+    for (&peer, &packets) in left.iter() {
+        granter.on_arrival(peer, &came(0, packets), now_ns);
+    }
+    run(granter, now_ns);
+    for _ in 0..rounds {
+        now_ns += 100 * US;
+        for (&peer, packets) in left.iter_mut().filter(|(_, packets)| **packets > 0) {
+            let sent = (u64::from(granter.window(peer)) / FULL).min(*packets);
+            *packets -= sent;
+            if sent > 0 {
+                granter.on_arrival(peer, &came(sent, *packets), now_ns);
+            }
+            if *packets == 0 {
+                done.push(peer);
+            }
+        }
+        run(granter, now_ns);
+    }
+    done
+}
+
+#[test]
+fn a_lone_peer_begins_with_a_whole_message_and_many_begin_with_a_request() {
+    let mut granter = granter(Order::default());
+    assert_eq!(u64::from(granter.admit(7, 0)), 48 * FULL);
+    let rest: u64 = (8..100).map(|peer| u64::from(granter.admit(peer, 1))).sum();
+    assert_eq!(rest, 0);
+}
+
+#[test]
+fn standing_credit_never_exceeds_one_shallow_queue() {
+    let mut granter = granter(Order::default());
+    for now in 1..2_000 {
+        let peer = (now * 7 % 60) as u32;
+        granter.on_arrival(
+            peer,
+            &came(u64::from(granter.window(peer)) / FULL, 0),
+            now * 3 * MS,
+        );
+        run(&mut granter, now * 3 * MS);
+        assert!(granter.snapshot().promised <= 48 * FULL);
+    }
+}
+
+#[test]
+fn standing_credit_decays_and_leaves_nothing() {
+    let mut granter = granter(Order::default());
+    granter.admit(1, 0);
+    let at = granter.next_deadline().expect("decay is due some time");
+    assert!(at > DECAY_NS);
+    run(&mut granter, at - 1);
+    assert_eq!(u64::from(granter.window(1)), 48 * FULL);
+    let at = granter.next_deadline().expect("still due");
+    run(&mut granter, at + 10 * MS);
+    assert_eq!(granter.window(1), 0);
+    assert_eq!(granter.next_deadline(), None);
+    assert_eq!(granter.snapshot().promised, 0);
+    // Whoever comes next finds all of it.
+    assert_eq!(u64::from(granter.admit(2, at + 20 * MS)), 48 * FULL);
+}
+
+#[test]
+fn a_sign_of_life_keeps_standing_credit() {
+    let mut granter = granter(Order::default());
+    granter.admit(1, 0);
+    for now in 1..20 {
+        granter.on_arrival(1, &came(0, 0), now * 60 * MS);
+        run(&mut granter, now * 60 * MS);
+        assert_eq!(u64::from(granter.window(1)), 48 * FULL);
+    }
+}
+
+#[test]
+fn what_is_announced_is_granted_and_told() {
+    let mut granter = granter(Order::default());
+    for peer in 0..30 {
+        granter.on_arrival(peer, &came(0, 0), 1);
+    }
+    granter.on_arrival(3, &came(0, 2), MS);
+    assert_eq!(run(&mut granter, MS), [(3, Owed::Credit)]);
+    assert_eq!(u64::from(granter.window(3)), 2 * FULL);
+    // There is nothing more to grant, and nothing to tell again.
+    assert_eq!(run(&mut granter, MS + 1), []);
+}
+
+#[test]
+fn the_rest_of_a_packet_is_granted_as_a_packet() {
+    let mut granter = granter(Order::default());
+    granter.on_arrival(
+        1,
+        &Arrival {
+            remaining: 100,
+            ..came(0, 0)
+        },
+        1,
+    );
+    run(&mut granter, 1);
+    assert_eq!(u64::from(granter.window(1)), FULL);
+}
+
+#[test]
+fn a_peer_that_has_nothing_left_is_told_once() {
+    let mut granter = granter(Order::FirstCome);
+    granter.on_arrival(1, &came(0, 10_000), 1);
+    run(&mut granter, 1);
+    granter.on_arrival(2, &came(0, 10_000), 2);
+    assert_eq!(run(&mut granter, 2), [(2, Owed::Ack)]);
+    granter.on_arrival(2, &came(0, 10_000), 3);
+    assert_eq!(run(&mut granter, 3), []);
+}
+
+#[test]
+fn the_shortest_comes_first() {
+    let mut granter = granter(Order::ShortestFirst { aging: 0 });
+    let mut left = BTreeMap::from([(1, 900), (2, 300), (3, 600)]);
+    assert_eq!(serve(&mut granter, &mut left, 3_000), [2, 3, 1]);
+}
+
+#[test]
+fn weight_shortens() {
+    let mut granter = granter(Order::ShortestFirst { aging: 0 });
+    granter.set_weight(1, 10, 0);
+    let mut left = BTreeMap::from([(1, 900), (2, 300), (3, 600)]);
+    assert_eq!(serve(&mut granter, &mut left, 3_000)[0], 1);
+}
+
+#[test]
+fn who_asked_first_is_served_first() {
+    let mut granter = granter(Order::FirstCome);
+    granter.on_arrival(1, &came(0, 900), 1);
+    granter.on_arrival(2, &came(0, 300), 2);
+    let mut left = BTreeMap::from([(1, 900), (2, 300)]);
+    assert_eq!(serve(&mut granter, &mut left, 3_000), [1, 2]);
+}
+
+#[test]
+fn a_peer_that_stalls_does_not_keep_the_link() {
+    let mut granter = granter(Order::FirstCome);
+    granter.on_arrival(1, &came(0, 10_000), 1);
+    run(&mut granter, 1);
+    assert!(granter.window(1) > 0);
+    granter.on_arrival(2, &came(0, 10_000), 2);
+    run(&mut granter, 2);
+    assert_eq!(granter.window(2), 0);
+    // Nothing ever comes; only deadlines pass.
+    while granter.window(2) == 0 {
+        let now_ns = granter.next_deadline().expect("somebody waits");
+        assert!(now_ns < 20 * MS, "too late");
+        run(&mut granter, now_ns);
+    }
+}
+
+#[test]
+fn one_active_peer_among_a_thousand_gets_the_whole_path() {
+    let mut granter = granter(Order::default());
+    for peer in 0..1_000 {
+        granter.admit(peer, 1);
+    }
+    let mut left = BTreeMap::from([(500, 1_000_000)]);
+    serve(&mut granter, &mut left, 300);
+    assert!(
+        u64::from(granter.window(500)) > 500 * FULL,
+        "{}",
+        granter.window(500)
+    );
+}
+
+#[test]
+fn a_window_fixed_by_the_program_is_kept() {
+    let mut granter = granter(Order::default());
+    granter.admit(1, 0);
+    let fixed = 50 * FULL as u32;
+    granter.set_window(1, Some(fixed), 1);
+    assert_eq!(granter.window(1), fixed);
+    granter.on_arrival(1, &came(10, 500), MS);
+    run(&mut granter, MS);
+    assert_eq!(u64::from(granter.window(1)), 40 * FULL);
+    granter.on_arrival(1, &came(10, 490), 2 * MS);
+    assert_eq!(run(&mut granter, 2 * MS), [(1, Owed::Credit)]);
+    assert_eq!(granter.window(1), fixed);
+    granter.set_window(1, None, 3 * MS);
+    granter.on_arrival(1, &came(50, 10), 3 * MS);
+    run(&mut granter, 3 * MS);
+    assert_eq!(u64::from(granter.window(1)), 10 * FULL);
+}
+
+#[test]
+fn what_the_program_said_of_a_peer_outlives_its_connection() {
+    let mut granter = granter(Order::default());
+    granter.set_window(1, Some(9_000), 1);
+    granter.forget(1);
+    assert_eq!(granter.window(1), 0);
+    assert_eq!(granter.admit(1, MS), 9_000);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Admit(u32),
+    Forget(u32),
+    /// The peer has this many more packets to send.
+    Announce(u32, u64),
+    /// It sends this many, as far as its window goes, of which some are lost.
+    Send(u32, u64, u64),
+    Weigh(u32, u32),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let peer = 0..6u32;
+    prop_oneof![
+        1 => peer.clone().prop_map(Step::Admit),
+        1 => peer.clone().prop_map(Step::Forget),
+        4 => (peer.clone(), 1..500u64).prop_map(|(peer, packets)| Step::Announce(peer, packets)),
+        12 => (peer.clone(), 1..80u64, 0..4u64)
+            .prop_map(|(peer, packets, lost)| Step::Send(peer, packets, lost)),
+        1 => (peer, 0..5u32).prop_map(|(peer, weight)| Step::Weigh(peer, weight)),
+        4 => (1..3_000_000u64).prop_map(Step::Wait),
+    ]
+}
+
+/// The granter with what its peers know.
+struct World {
+    granter: Granter,
+    now_ns: u64,
+    left: [u64; 6],
+}
+
+impl World {
+    fn arrive(&mut self, peer: u32, arrival: &Arrival) {
+        let before = u64::from(self.granter.window(peer));
+        self.granter.on_arrival(peer, arrival, self.now_ns);
+        let after = u64::from(self.granter.window(peer));
+        assert!(
+            after + u64::from(arrival.advanced) >= before,
+            "a window shrank"
+        );
+    }
+
+    fn apply(&mut self, step: Step) {
+        self.now_ns += 20 * US;
+        match step {
+            Step::Admit(peer) => {
+                self.left[peer as usize] = 0;
+                self.granter.admit(peer, self.now_ns);
+            }
+            Step::Forget(peer) => {
+                self.left[peer as usize] = 0;
+                self.granter.forget(peer);
+                assert_eq!(self.granter.window(peer), 0);
+            }
+            Step::Announce(peer, packets) => {
+                self.left[peer as usize] += packets;
+                self.arrive(peer, &came(0, self.left[peer as usize]));
+            }
+            Step::Send(peer, packets, lost) => {
+                let left = &mut self.left[peer as usize];
+                let window = u64::from(self.granter.window(peer)) / FULL;
+                let sent = packets.min(*left).min(window);
+                let lost = lost.min(sent.saturating_sub(1));
+                *left -= sent - lost;
+                let arrival = Arrival {
+                    advanced: (sent * FULL) as u32,
+                    lost: lost as u32,
+                    ..came(sent - lost, *left)
+                };
+                self.arrive(peer, &arrival);
+            }
+            Step::Weigh(peer, weight) => self.granter.set_weight(peer, weight, self.now_ns),
+            Step::Wait(ns) => self.now_ns += ns,
+        }
+    }
+
+    fn run(&mut self) {
+        let before: Vec<u32> = (0..6).map(|peer| self.granter.window(peer)).collect();
+        let owed = run(&mut self.granter, self.now_ns);
+        for (peer, &before) in before.iter().enumerate() {
+            let told = owed.contains(&(peer as u32, Owed::Credit));
+            let after = self.granter.window(peer as u32);
+            assert_eq!(
+                after > before,
+                told && after > before,
+                "a raise was not told"
+            );
+            assert!(after >= before || self.now_ns > DECAY_NS, "a window shrank");
+        }
+        let view = self.granter.snapshot();
+        let path = view.rate / 1_000_000 * 100;
+        assert!(view.outstanding <= SOCKET + path, "{view:?}");
+        if let Some(at) = self.granter.next_deadline() {
+            assert!(at > self.now_ns, "a deadline in the past");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn credit_is_bounded_never_taken_back_and_never_leaks(
+        order in prop_oneof![
+            (0..=100u8).prop_map(|aging| Order::ShortestFirst { aging }),
+            Just(Order::Fair),
+            Just(Order::FirstCome),
+        ],
+        steps in prop::collection::vec(step(), 1..400),
+    ) {
+        let mut world = World { granter: granter(order), now_ns: 1, left: [0; 6] };
+        for step in steps {
+            world.apply(step);
+            world.run();
+        }
+        // All that was announced comes, however often that takes a grant.
+        for _ in 0..100_000 {
+            if world.left.iter().all(|&left| left == 0) {
+                break;
+            }
+            for peer in 0..6 {
+                if world.left[peer as usize] > 0 {
+                    world.apply(Step::Send(peer, 1_000, 0));
+                }
+            }
+            world.run();
+            world.apply(Step::Wait(50 * US));
+        }
+        prop_assert_eq!(world.left, [0; 6], "somebody was starved");
+        let mut passed = 0;
+        while let Some(at) = world.granter.next_deadline() {
+            world.now_ns = at;
+            world.run();
+            passed += 1;
+            prop_assert!(passed < 100, "deadlines without end");
+        }
+        let view = world.granter.snapshot();
+        prop_assert_eq!((view.outstanding, view.promised, view.waiting), (0, 0, 0));
+        prop_assert!((0..6).all(|peer| world.granter.window(peer) == 0));
+    }
+}

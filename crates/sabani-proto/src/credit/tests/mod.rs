@@ -1,0 +1,4 @@
+mod granter;
+mod model;
+mod network;
+mod pieces;

@@ -1,0 +1,198 @@
+//! The parts by themselves.
+
+use super::model::FULL;
+use crate::credit::blame::{Blame, Finding};
+use crate::credit::queue::Queue;
+use crate::credit::rate::{Rate, worth};
+use crate::credit::standing::Pool;
+use crate::credit::{CreditConfig, Order};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+/// 1 Gb/s in charge per nanosecond.
+const GIGABIT: f64 = 0.19;
+
+fn config() -> CreditConfig {
+    CreditConfig {
+        socket_bytes: 8 << 20,
+        full_cost: FULL as u32,
+        window_max: 3 << 19,
+        order: Order::default(),
+    }
+}
+
+/// Reads `packets` every `every_ns` from `now_ns` on, `times` times.
+fn read(rate: &mut Rate, packets: u64, every_ns: u64, times: u64, now_ns: &mut u64) {
+    for _ in 0..times {
+        *now_ns += every_ns;
+        rate.add(packets * FULL);
+        rate.tick(FULL, 0, 1.0, *now_ns);
+    }
+}
+
+#[test]
+fn the_rate_is_what_comes_in() {
+    let (mut rate, mut now_ns) = (Rate::default(), 0);
+    read(&mut rate, 2, 24 * US, 40, &mut now_ns);
+    let expected = 2.0 * FULL as f64 / 24_000.0;
+    assert!((rate.get() / expected - 1.0).abs() < 0.01, "{}", rate.get());
+}
+
+#[test]
+fn a_backlog_is_not_taken_for_a_fast_link() {
+    let (mut rate, mut now_ns) = (Rate::default(), 0);
+    read(&mut rate, 2, 24 * US, 40, &mut now_ns);
+    let honest = rate.get();
+    // Nothing read for a millisecond, then all of that at once.
+    now_ns += MS;
+    read(&mut rate, 83, 61 * US, 1, &mut now_ns);
+    read(&mut rate, 2, 24 * US, 40, &mut now_ns);
+    assert!(rate.get() < 1.05 * honest);
+}
+
+#[test]
+fn a_slower_link_is_noticed_only_while_credit_is_the_limit() {
+    for (limited, forgets) in [(true, true), (false, false)] {
+        let (mut rate, mut now_ns) = (Rate::default(), 0);
+        read(&mut rate, 2, 24 * US, 40, &mut now_ns);
+        let fast = rate.get();
+        for _ in 0..3_000 {
+            read(&mut rate, 1, 24 * US, 1, &mut now_ns);
+            rate.roll(100 * US, limited, now_ns);
+        }
+        assert_eq!(rate.get() < 0.6 * fast, forgets, "{limited}");
+    }
+}
+
+#[test]
+fn silence_forgets_no_rate() {
+    let (mut rate, mut now_ns) = (Rate::default(), 0);
+    read(&mut rate, 2, 24 * US, 40, &mut now_ns);
+    let fast = rate.get();
+    rate.pause();
+    for _ in 0..100 {
+        now_ns += 25 * MS;
+        rate.roll(100 * US, true, now_ns);
+    }
+    assert_eq!(rate.get(), fast);
+}
+
+#[test]
+fn small_datagrams_are_worth_what_the_wire_carries() {
+    assert_eq!(worth(FULL, 1_472, 1), FULL);
+    assert_eq!(worth(768, 60, 1), 2 * (60 + 42));
+}
+
+/// Rounds of 100 packets, of which `lost(slow)` are lost.
+fn rounds(blame: &mut Blame, count: u64, lost: impl Fn(f64) -> u32) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for round in 0..count {
+        let lost = lost(blame.slow());
+        blame.add(100 - lost, lost, 0);
+        found.extend(blame.tick(100 * US, (round + 1) * 2 * MS));
+    }
+    found
+}
+
+#[test]
+fn loss_that_stays_is_the_paths() {
+    let mut blame = Blame::new();
+    let found = rounds(&mut blame, 200, |_| 8);
+    assert!(found.contains(&Finding::Acquitted));
+    assert!(!found.contains(&Finding::Guilty));
+    assert_eq!(blame.slow(), 1.0);
+    assert!((blame.harmless_loss() - 0.08).abs() < 0.01);
+}
+
+#[test]
+fn loss_that_goes_when_we_slow_down_is_ours() {
+    let mut blame = Blame::new();
+    let found = rounds(&mut blame, 10, |slow| if slow > 0.85 { 8 } else { 0 });
+    assert!(found.contains(&Finding::Guilty));
+    assert!(blame.slow() < 1.0);
+    // ... and what is not lost any more lets us go faster again.
+    rounds(&mut blame, 100, |_| 0);
+    assert_eq!(blame.slow(), 1.0);
+}
+
+#[test]
+fn reordering_is_not_loss() {
+    let mut blame = Blame::new();
+    blame.add(100, 20, 20);
+    assert_eq!(blame.tick(100 * US, 10 * MS), None);
+    assert_eq!(blame.harmless_loss(), 0.0);
+}
+
+#[test]
+fn an_overflow_cuts_the_queue_until_the_path_is_found_guilty() {
+    let mut queue = Queue::new(FULL, 6 << 20);
+    let size = queue.size();
+    queue.on_overflow(100 * US, 10 * MS);
+    queue.on_overflow(100 * US, 20 * MS);
+    assert!(queue.size() < 0.5 * size);
+    assert!(queue.term() <= queue.size() / 2.0);
+    queue.on_acquitted();
+    assert_eq!(queue.size(), size);
+    queue.on_overflow(100 * US, 30 * MS);
+    queue.on_guilty();
+    queue.on_acquitted();
+    assert!(queue.size() < size);
+}
+
+#[test]
+fn the_queue_never_falls_below_what_any_path_needs() {
+    let mut queue = Queue::new(FULL, 6 << 20);
+    for round in 1..100 {
+        queue.on_overflow(100 * US, round * 10 * MS);
+    }
+    assert_eq!(queue.size(), (8 * FULL) as f64);
+}
+
+#[test]
+fn the_term_grows_while_the_link_is_not_full_and_shrinks_while_it_is() {
+    let mut queue = Queue::new(FULL, 6 << 20);
+    for round in 1..100 {
+        queue.on_round(0.8 * GIGABIT, GIGABIT, 100 * US, round * MS);
+    }
+    let most = queue.term();
+    assert!(most > 20.0 * FULL as f64, "{most}");
+    // 400 µs of the link, and no more.
+    assert!(most <= 400_000.0 * GIGABIT + 1.0, "{most}");
+    for round in 100..1_000 {
+        queue.on_round(GIGABIT, GIGABIT, 100 * US, round * MS);
+    }
+    assert!(queue.term() < 20.0 * FULL as f64, "{}", queue.term());
+}
+
+#[test]
+fn a_size_that_overflowed_is_left_alone_for_a_while() {
+    let mut queue = Queue::new(FULL, 6 << 20);
+    queue.on_overflow(100 * US, 10 * MS);
+    let cut = queue.size();
+    for round in 11..1_000 {
+        queue.on_round(0.8 * GIGABIT, GIGABIT, 100 * US, round * MS);
+    }
+    assert!(queue.size() < 1.15 * cut);
+    for round in 11_000..12_000 {
+        queue.on_round(0.8 * GIGABIT, GIGABIT, 100 * US, round * MS);
+    }
+    assert!(queue.size() > 1.3 * cut);
+}
+
+#[test]
+fn standing_credit_is_divided_until_it_is_not_worth_it() {
+    let mut pool = Pool::new(&config());
+    let queue = 48 * FULL;
+    for (peers, packets) in [(1, 48), (2, 18), (4, 9), (8, 4), (18, 2), (19, 0), (400, 0)] {
+        pool.peers = peers;
+        assert_eq!(pool.share(0, queue), packets * FULL, "{peers}");
+    }
+    pool.peers = 2;
+    pool.promised = 30 * FULL;
+    assert_eq!(pool.share(0, queue), 6 * FULL);
+    assert_eq!(pool.share(18 * FULL, queue), 18 * FULL);
+    // A shallower path has less of it.
+    pool.peers = 1;
+    pool.promised = 0;
+    assert_eq!(pool.share(0, 10 * FULL), 10 * FULL);
+}
