@@ -20,7 +20,7 @@ const HINT_EVERY_NS: u64 = 100_000_000;
 /// Packets of the first train to a peer to which nothing is on its way: it takes them in while the
 /// rest is built and sent. A message of 64 KiB leaves in two trains whichever way it is cut, and
 /// arrives earliest if the second is the shorter one.
-const FIRST_TRAIN: usize = 28;
+const FIRST_TRAIN: usize = 32;
 /// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
 const ACK_ROOM: usize = 64;
 
