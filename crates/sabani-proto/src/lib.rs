@@ -35,6 +35,7 @@ mod error;
 mod event;
 mod message;
 mod node;
+mod rare;
 pub mod seal;
 mod stats;
 pub mod wire;

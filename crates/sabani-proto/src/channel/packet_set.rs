@@ -106,6 +106,11 @@ impl PacketSet {
         self.runs.drain(..settled);
     }
 
+    /// Gives memory back that nothing needs while there are no gaps.
+    pub fn shrink(&mut self) {
+        self.runs.shrink_to_fit();
+    }
+
     /// Largest number received.
     pub fn largest(&self) -> Option<u64> {
         self.runs.last().map(|&(_, end)| end - 1)

@@ -1,9 +1,9 @@
 //! The sending half: packets on their way, what they carry, and which of them were lost.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::{Rtt, Sent, datagram_cost};
+use crate::rare::RareQueue;
 use crate::wire::{Ack, AckRange, Frame};
 
 /// What became of something a packet carried.
@@ -25,7 +25,7 @@ enum State {
 }
 
 /// What packets carry: nothing that the channel looks into.
-pub(crate) trait Cargo: Copy {
+pub(crate) trait Cargo: Copy + 'static {
     /// What the packets `part` carry, where `of` equal packets carry `self` among them.
     fn part(self, part: Range<u32>, of: u32) -> Self;
 }
@@ -55,16 +55,16 @@ pub(crate) struct SentLog<C> {
     base: u64,
     /// Number of the next packet.
     next: u64,
-    runs: VecDeque<Run>,
+    runs: RareQueue<Run>,
     /// What the runs carry, in the same order.
-    contents: VecDeque<C>,
+    contents: RareQueue<C>,
     in_flight: u32,
     in_flight_packets: u32,
     largest_acked: Option<u64>,
     /// Packets beyond a missing one that must have arrived before it counts as lost. One at first:
     /// ordinary Ethernet does not reorder a flow. Evidence raises it.
     reorder: u64,
-    recently_lost: VecDeque<u64>,
+    recently_lost: RareQueue<u64>,
     loss_deadline: Option<u64>,
     window_told_by: u64,
 }
@@ -94,13 +94,13 @@ impl<C: Cargo> SentLog<C> {
         SentLog {
             base: 0,
             next: 0,
-            runs: VecDeque::new(),
-            contents: VecDeque::new(),
+            runs: RareQueue::default(),
+            contents: RareQueue::default(),
             in_flight: 0,
             in_flight_packets: 0,
             largest_acked: None,
             reorder: 1,
-            recently_lost: VecDeque::new(),
+            recently_lost: RareQueue::default(),
             loss_deadline: None,
             window_told_by: 0,
         }
@@ -417,9 +417,9 @@ impl<C: Cargo> SentLog<C> {
 
     /// Gives memory back while the connection is idle.
     pub fn shrink(&mut self) {
-        self.runs.shrink_to_fit();
-        self.contents.shrink_to_fit();
-        self.recently_lost = VecDeque::new();
+        self.runs.shrink();
+        self.contents.shrink();
+        self.recently_lost = RareQueue::default();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The receiver's side of one peer's messages: entries put in order and matched, room taken for
 //! bodies, fragments put where they belong (H2), credit given back.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::mailbox::{Charge, Pending};
 use super::matching::ArrivedKey;
@@ -9,6 +9,7 @@ use super::{
     Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, RecvTicket, Spans, charge_if_inline, expand_id,
 };
 use crate::PeerId;
+use crate::rare::RareQueue;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Malformed};
 
 /// The peer broke a promise of the protocol; the connection must end.
@@ -167,9 +168,9 @@ pub(crate) struct Incoming {
     /// What eager bodies whose envelope is not here yet will take of the log's credit.
     early_bodies: u64,
     /// Bodies that are not complete, or not announced yet, by id.
-    bodies: VecDeque<InBody>,
+    bodies: RareQueue<InBody>,
     pub log: LogCredit,
-    grants: VecDeque<u64>,
+    grants: RareQueue<u64>,
     pub messages: u64,
 }
 
@@ -180,9 +181,9 @@ impl Incoming {
             early: BTreeMap::new(),
             early_bytes: 0,
             early_bodies: 0,
-            bodies: VecDeque::new(),
+            bodies: RareQueue::default(),
             log,
-            grants: VecDeque::new(),
+            grants: RareQueue::default(),
             messages: 0,
         }
     }
@@ -667,7 +668,7 @@ impl Incoming {
 
     /// Gives memory back while the connection is idle.
     pub fn shrink(&mut self) {
-        self.bodies.shrink_to_fit();
-        self.grants.shrink_to_fit();
+        self.bodies.shrink();
+        self.grants.shrink();
     }
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::{ENTRY_CHARGE, Outbound, Ticket, entry_charge, expand_id};
 use crate::channel::Cargo;
+use crate::rare::RareQueue;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, INLINE_MAX, Reader};
 
 /// What a packet carries, by name: enough to send it again, cut differently if need be.
@@ -108,18 +109,18 @@ pub(crate) struct Outgoing {
     chunks: VecDeque<Chunk>,
     /// How many chunks at the back have never been sent.
     unsent: usize,
-    bodies: VecDeque<OutBody>,
+    bodies: RareQueue<OutBody>,
     /// Bodies with bytes to send: those that nobody had to ask for, in order, and those that were
     /// granted, the one with the least left to send first.
-    eager: VecDeque<u64>,
-    granted: VecDeque<u64>,
+    eager: RareQueue<u64>,
+    granted: RareQueue<u64>,
     /// Where in `bodies` the one that was last sent from was.
     sending: usize,
-    resend: VecDeque<Content>,
+    resend: RareQueue<Content>,
     queued_bytes: usize,
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     unsent_bytes: usize,
-    spare_logs: Vec<Vec<u8>>,
+    spare_logs: RareQueue<Vec<u8>>,
     resent: bool,
     /// Sends that somebody waits to hear of.
     tickets: usize,
@@ -266,7 +267,7 @@ impl Outgoing {
                 count: 0,
                 acked: false,
                 charge_end: self.charge,
-                log: self.spare_logs.pop().unwrap_or_default(),
+                log: self.spare_logs.pop_back().unwrap_or_default(),
                 tickets: Vec::new(),
             });
             self.unsent += 1;
@@ -590,7 +591,7 @@ impl Outgoing {
             let mut log = self.chunks.pop_front().expect("front is there").log;
             if self.spare_logs.len() < SPARE_LOGS {
                 log.clear();
-                self.spare_logs.push(log);
+                self.spare_logs.push_back(log);
             }
         }
     }
@@ -622,9 +623,9 @@ impl Outgoing {
     /// Starts over on another connection, because the peer has seen nothing of this one. Which
     /// bodies may go unasked is settled anew, by the log's limit there.
     pub fn rewind(&mut self, log_limit: u64, window: &SendWindow) {
-        let old = std::mem::take(self);
+        let mut old = std::mem::take(self);
         self.set_log_limit(log_limit);
-        let mut bodies = old.bodies.into_iter();
+        let mut bodies = old.bodies.drain(..);
         for chunk in &old.chunks {
             let mut tickets = chunk.tickets.iter().peekable();
             for (id, entry) in (chunk.first_id..).zip(chunk.frame().iter().flatten()) {
@@ -670,12 +671,12 @@ impl Outgoing {
 
     /// Gives memory back while the connection is idle.
     pub fn shrink(&mut self) {
-        self.spare_logs = Vec::new();
+        self.spare_logs = RareQueue::default();
         self.chunks.shrink_to_fit();
-        self.bodies.shrink_to_fit();
-        self.eager.shrink_to_fit();
-        self.granted.shrink_to_fit();
-        self.resend.shrink_to_fit();
+        self.bodies.shrink();
+        self.eager.shrink();
+        self.granted.shrink();
+        self.resend.shrink();
     }
 }
 

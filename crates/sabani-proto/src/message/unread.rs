@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::{Body, ENTRY_CHARGE, LinkRef, Match};
 use crate::PeerId;
+use crate::rare;
 use crate::wire::{Entries, Entry, EntryMode, Reader};
 
 /// Logs kept for use again.
@@ -106,7 +107,7 @@ impl Unread {
     }
 
     fn drop_front(&mut self) {
-        if let Some(frame) = self.frames.pop_front()
+        if let Some(frame) = rare::pop_front(&mut self.frames)
             && self.spare.len() < SPARE
         {
             self.spare.push(frame.log);

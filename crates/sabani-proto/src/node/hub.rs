@@ -7,6 +7,7 @@ use crate::channel::{Fate, datagram_cost};
 use crate::error::PeerLost;
 use crate::event::Event;
 use crate::message::{Content, Mailbox, Tickets};
+use crate::rare;
 use crate::stats::Counters;
 
 /// Events that nobody fetches are dropped, oldest first, beyond this many.
@@ -67,6 +68,6 @@ impl Hub {
     }
 
     pub fn pop_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        rare::pop_front(&mut self.events)
     }
 }

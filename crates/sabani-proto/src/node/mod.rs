@@ -590,7 +590,7 @@ impl Node {
             peer.timer_at_ns = at;
             self.timers.push(Reverse((at, index)));
         }
-        if self.timers.len() > 64 + 2 * self.peers.len() {
+        if self.timers.len() > 64 + self.peers.len() * 3 / 2 {
             self.drop_stale_timers();
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct Session {
     ping: bool,
     poll: bool,
     log_limit_due: bool,
+    /// Nothing but signs of life has been sent since memory was last given back.
+    resting: bool,
     blocked_told: Option<u64>,
     close: Closing,
 }
@@ -95,6 +97,7 @@ impl Session {
             ping: false,
             poll: false,
             log_limit_due: false,
+            resting: false,
             blocked_told: None,
             close: Closing::No,
         }
@@ -403,6 +406,7 @@ impl Session {
 
     #[inline]
     fn record(&mut self, sent: Sent, contents: &[Content], now_ns: u64) {
+        self.resting &= contents.iter().all(|&content| content == Content::Ping);
         self.channel.on_sent(sent, contents, now_ns);
         self.counters.packets_sent += u64::from(sent.packets);
         self.counters.bytes_sent += u64::from(sent.packets) * sent.bytes as u64;
@@ -555,6 +559,9 @@ impl Session {
             }
         }
         self.settle_fates(outgoing, hub, now_ns);
+        if self.resting {
+            self.shrink(outgoing);
+        }
         Ok(())
     }
 
@@ -646,6 +653,7 @@ impl Session {
         // Not tied to its own keep-alive: the peer's may always come first.
         let sent_ns = self.channel.last_sent_ns();
         if outgoing.is_settled() && now_ns >= sent_ns + hub.config.keep_alive_ns {
+            self.resting = true;
             self.shrink(outgoing);
         }
         let fates = &mut hub.fates;
@@ -687,8 +695,10 @@ impl Session {
         self.settle_fates(outgoing, hub, now_ns);
     }
 
+    /// Gives back memory that an idle connection does not need.
     fn shrink(&mut self, outgoing: &mut Outgoing) {
         self.channel.sent.shrink();
+        self.channel.received.packets.shrink();
         self.incoming.shrink();
         outgoing.shrink();
     }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::Node;
+use crate::rare;
 
 /// A train of datagrams for one peer, at the front of the buffer handed to
 /// [`Node::poll_transmit`].
@@ -23,7 +24,7 @@ impl Node {
     /// `out` should hold 64 KiB; it must hold one datagram of the configured size.
     pub fn poll_transmit(&mut self, now_ns: u64, out: &mut [u8]) -> Option<Transmit> {
         let now_ns = self.clock.lived(now_ns);
-        if let Some(letter) = self.outbox.pop_front() {
+        if let Some(letter) = rare::pop_front(&mut self.outbox) {
             out[..letter.bytes.len()].copy_from_slice(&letter.bytes);
             return Some(Transmit {
                 to: letter.path.peer,

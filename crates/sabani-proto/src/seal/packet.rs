@@ -33,7 +33,8 @@ pub struct SealTx {
 #[derive(Debug)]
 enum TxProtection {
     Plain(Checksum),
-    Sealed(Epoch),
+    // Boxed, for plain mode needs no room for it.
+    Sealed(Box<Epoch>),
 }
 
 impl SealTx {
@@ -47,7 +48,7 @@ impl SealTx {
     pub(super) fn sealed(secret: Secret) -> Self {
         SealTx {
             fresh: 0,
-            protection: TxProtection::Sealed(Epoch::first(secret)),
+            protection: TxProtection::Sealed(Box::new(Epoch::first(secret))),
         }
     }
 
@@ -79,7 +80,7 @@ impl SealTx {
             TxProtection::Plain(checksum) => checksum.seal(prelude, body_and_tag),
             TxProtection::Sealed(epoch) => {
                 while epoch.number() < epoch_of(packet_number) {
-                    *epoch = epoch.next();
+                    **epoch = epoch.next();
                 }
                 epoch.seal(packet_number, prelude, body_and_tag);
             }
@@ -116,7 +117,7 @@ pub struct SealRx {
 #[derive(Debug)]
 enum RxProtection {
     Plain(Checksum),
-    Sealed(Epochs),
+    Sealed(Box<Epochs>),
 }
 
 impl SealRx {
@@ -130,11 +131,11 @@ impl SealRx {
     pub(super) fn sealed(secret: Secret) -> Self {
         SealRx {
             failures: 0,
-            protection: RxProtection::Sealed(Epochs {
+            protection: RxProtection::Sealed(Box::new(Epochs {
                 current: Epoch::first(secret),
                 previous: None,
                 next: None,
-            }),
+            })),
         }
     }
 
