@@ -21,6 +21,7 @@
 //! | [`traffic`] | what programs send and how they receive |
 //! | [`checker`] | what must hold whatever the network does |
 //! | [`canary`] | known bugs to plant, which the checkers must find |
+//! | [`plan`] | whole runs as values: drawn from seeds, read from TOML, shrunk when they fail |
 //! | [`units`] | quantities as people write them |
 //!
 //! Hosts are joined by links of their own, one for each pair and direction, unless they are given
@@ -49,6 +50,7 @@ pub mod faults;
 pub mod host;
 pub mod link;
 pub mod network;
+pub mod plan;
 pub mod recording;
 mod rng;
 mod script;
@@ -64,6 +66,7 @@ pub use faults::{Faults, Packet};
 pub use host::{Cost, Host, HostId};
 pub use link::Link;
 pub use network::{Failure, Network, sealed};
+pub use plan::{Outcome, Plan};
 pub use recording::Recording;
 pub use rng::Rng;
 pub use traffic::Reading;

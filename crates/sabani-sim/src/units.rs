@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
-use serde::{Serialize, Serializer};
+use serde::de::{self, Visitor};
 
 /// A time in nanoseconds. Written as `25us`, `1.5ms`, `2s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,11 +33,11 @@ const SIZES: [(&str, u64); 8] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
     ("KiB", 1 << 10),
+    ("", 1),
     ("B", 1),
     ("G", 1 << 30),
     ("M", 1 << 20),
     ("k", 1 << 10),
-    ("", 1),
 ];
 
 /// Reads a number with a unit.
@@ -73,8 +72,13 @@ fn parse(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, String
 
 /// Writes a number with the largest unit that leaves it whole.
 fn write(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let fits = |&&(_, factor): &&(&str, u64)| value >= factor && value.is_multiple_of(factor);
-    let (name, factor) = units.iter().find(fits).unwrap_or(&units[0]);
+    let fits = |&&(_, factor): &&(&str, u64)| {
+        factor == 1 || value >= factor && value.is_multiple_of(factor)
+    };
+    let (name, factor) = units
+        .iter()
+        .find(fits)
+        .expect("every table has a unit of one");
     write!(f, "{}{name}", value / factor)
 }
 
@@ -129,20 +133,21 @@ impl FromStr for Size {
 /// Serialised as the text that people write.
 macro_rules! as_text {
     ($type:ty, $what:literal) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
 
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = deserializer.deserialize_any(Text($what))?;
-                text.parse().map_err(de::Error::custom)
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = from.deserialize_any($crate::units::Text($what))?;
+                text.parse().map_err(serde::de::Error::custom)
             }
         }
     };
 }
+pub(crate) use as_text;
 
 as_text!(Time, "a time in quotes, as in \"25us\"");
 as_text!(Rate, "a rate in quotes, as in \"1gbit\"");

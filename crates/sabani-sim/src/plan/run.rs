@@ -1,0 +1,277 @@
+//! A plan's network, and its course.
+
+use std::rc::Rc;
+
+use sabani_proto::{Config, Match, PeerId};
+
+use super::{Fault, Hosts, Outcome, Plan, ProgramSettings, Shape, Traffic, What};
+use crate::{Cable, Faults, HostId, Network, Reading, SEC, Switch, Time, US, Wish};
+
+/// How often streams look whether their round has been delivered.
+const LOOK_NS: u64 = 20 * US;
+/// How long nodes must be silent once they have closed: until they have forgotten handshakes that
+/// others began, too.
+const SILENCE_NS: u64 = 6 * SEC;
+
+impl Plan {
+    /// Does what it says.
+    pub fn run(&self) -> Outcome {
+        self.run_recorded(None)
+    }
+
+    /// Does what it says, and records queues and rates at these intervals.
+    pub fn run_recorded(&self, every: Option<Time>) -> Outcome {
+        let mut net = self.network();
+        if let Some(Time(every_ns)) = every {
+            net.record(every_ns);
+        }
+        self.schedule(&mut net);
+        self.pass(&mut net);
+        let patience_ns = self.patience_ns();
+        let verdict = net
+            .settle(patience_ns)
+            .and_then(|()| net.close_all(patience_ns, SILENCE_NS));
+        Outcome::of(&mut net, self.traffic.len(), verdict.err())
+    }
+
+    fn network(&self) -> Network {
+        let mut net = Network::new(self.seed);
+        for index in 0..self.hosts {
+            let mut config = Config::new(PeerId(index), self.seal.mode());
+            self.settings.apply(&mut config);
+            net.add_host(config);
+        }
+        net.introduce();
+        self.join(&mut net);
+        for program in &self.programs {
+            for host in program.host.numbers(self.hosts) {
+                adjust_program(&mut net, HostId(host), program);
+            }
+        }
+        if let Some(bug) = self.canary {
+            net.plant(bug);
+        }
+        net
+    }
+
+    fn join(&self, net: &mut Network) {
+        let medium = &self.network;
+        let queue_bytes = medium.queue.map_or(u64::MAX, |size| size.0);
+        match medium.shape {
+            Shape::Star => {
+                let cable = Cable {
+                    bits_per_second: medium.rate.0,
+                    delay_ns: medium.delay.0 / 2,
+                    mtu: medium.mtu.0 as usize,
+                };
+                let switch = Switch {
+                    queue_bytes,
+                    buffer_bytes: medium.buffer.map_or(u64::MAX, |size| size.0),
+                    mark_above: medium.mark_above.map_or(u64::MAX, |size| size.0),
+                    ..Switch::default()
+                };
+                net.star(&cable, switch);
+            }
+            Shape::Mesh => net.links(|link| {
+                link.bits_per_second = medium.rate.0;
+                link.delay_ns = medium.delay.0;
+                link.mtu = medium.mtu.0 as usize;
+                link.queue_bytes = queue_bytes;
+            }),
+        }
+        for path in &self.paths {
+            for (from, to) in pairs(&path.from, &path.to, self.hosts) {
+                let link = net.link(from, to);
+                link.bits_per_second = path.rate.map_or(link.bits_per_second, |rate| rate.0);
+                link.delay_ns = path.delay.map_or(link.delay_ns, |delay| delay.0);
+                link.mtu = path.mtu.map_or(link.mtu, |mtu| mtu.0 as usize);
+                link.queue_bytes = path.queue.map_or(link.queue_bytes, |queue| queue.0);
+            }
+        }
+    }
+
+    /// Puts what has a time of its own into the network's script.
+    fn schedule(&self, net: &mut Network) {
+        let began_ns = net.now_ns();
+        for mishap in self.mishaps.iter().cloned() {
+            net.at(began_ns + mishap.at.0, move |net| {
+                let host = HostId(mishap.host);
+                match mishap.what {
+                    What::Restart => net.restart(host, true),
+                    What::Crash => net.crash(host),
+                    What::Stall => net.stall(host, mishap.lasts.0),
+                }
+            });
+        }
+        self.schedule_faults(net);
+        for (index, stream) in self.traffic.iter().enumerate() {
+            let Some(Time(every_ns)) = stream.every else {
+                continue;
+            };
+            let (stream, hosts) = (Rc::new(stream.clone()), self.hosts);
+            for round in 0..u64::from(stream.rounds) {
+                let stream = stream.clone();
+                net.at(began_ns + stream.at.0 + round * every_ns, move |net| {
+                    send_round(net, index as u32, &stream, hosts);
+                });
+            }
+        }
+    }
+
+    /// Whenever a fault begins or ends, all paths that faults touch are looked at anew.
+    fn schedule_faults(&self, net: &mut Network) {
+        let began_ns = net.now_ns();
+        let ends = self.faults.iter().filter_map(|fault| fault.until);
+        let mut times: Vec<_> = self.faults.iter().map(|fault| fault.at).collect();
+        times.extend(ends);
+        times.sort_unstable();
+        times.dedup();
+        let plan = Rc::new(self.clone());
+        for time in times {
+            let plan = plan.clone();
+            net.at(began_ns + time.0, move |net| plan.set_faults(net, time));
+        }
+    }
+
+    fn set_faults(&self, net: &mut Network, now: Time) {
+        for fault in &self.faults {
+            for (from, to) in pairs(&fault.from, &fault.to, self.hosts) {
+                let active = self.faults.iter().filter(|fault| is_active(fault, now));
+                let (mut faults, mut mtu) = (Faults::default(), self.path_mtu(from, to));
+                for fault in active.filter(|fault| touches(fault, from, to, self.hosts)) {
+                    fault.worsen(&mut faults);
+                    mtu = fault.mtu.map_or(mtu, |size| mtu.min(size.0 as usize));
+                }
+                let link = net.link(from, to);
+                (link.faults, link.mtu) = (faults, mtu);
+            }
+        }
+    }
+
+    /// The largest datagram that passes from one host to another while nothing goes wrong.
+    fn path_mtu(&self, from: HostId, to: HostId) -> usize {
+        let is_it = |path: &&super::PathSettings| {
+            path.from.numbers(self.hosts).contains(&from.0)
+                && path.to.numbers(self.hosts).contains(&to.0)
+        };
+        let own = self.paths.iter().rev().filter(is_it);
+        own.filter_map(|path| path.mtu)
+            .next()
+            .unwrap_or(self.network.mtu)
+            .0 as usize
+    }
+
+    /// Runs until everything that has a time has happened, and all rounds have been delivered.
+    fn pass(&self, net: &mut Network) {
+        let began_ns = net.now_ns();
+        let patience_ns = self.patience_ns();
+        let mut courses: Vec<_> = self.traffic.iter().enumerate().collect();
+        courses.retain(|(_, stream)| stream.every.is_none());
+        let mut courses: Vec<_> = courses
+            .into_iter()
+            .map(|(index, stream)| Course::new(index as u32, stream, began_ns))
+            .collect();
+        let (mut delivered, mut progress_ns) = (0, began_ns);
+        let last_ns = began_ns + self.last_ns();
+        while net.checker.violations().is_empty() {
+            courses.retain_mut(|course| course.go_on(net, self.hosts));
+            if courses.is_empty() {
+                return net.run_until(last_ns);
+            }
+            if net.checker.delivered > delivered || net.now_ns() < last_ns {
+                (delivered, progress_ns) = (net.checker.delivered, net.now_ns());
+            } else if net.now_ns() > progress_ns + patience_ns {
+                // What is missing is for the checker to say.
+                return;
+            }
+            net.run_for(LOOK_NS);
+        }
+    }
+}
+
+/// A stream whose rounds begin when the one before has been delivered.
+struct Course<'a> {
+    index: u32,
+    stream: &'a Traffic,
+    rounds_left: u32,
+    /// When the next round begins; `None` while one is under way.
+    next_ns: Option<u64>,
+}
+
+impl<'a> Course<'a> {
+    fn new(index: u32, stream: &'a Traffic, began_ns: u64) -> Self {
+        Course {
+            index,
+            stream,
+            rounds_left: stream.rounds,
+            next_ns: Some(began_ns + stream.at.0),
+        }
+    }
+
+    /// Begins a round if it is time; returns whether there is more to do.
+    fn go_on(&mut self, net: &mut Network, hosts: u32) -> bool {
+        let count = net.checker.ledger.stream(self.index);
+        if self.next_ns.is_none() && count.settled == count.wished {
+            self.next_ns = Some(net.now_ns() + self.stream.pause.0);
+        }
+        if self.next_ns.is_some() && self.rounds_left == 0 {
+            return false;
+        }
+        if self.next_ns.is_some_and(|at_ns| at_ns <= net.now_ns()) {
+            self.next_ns = None;
+            self.rounds_left -= 1;
+            send_round(net, self.index, self.stream, hosts);
+        }
+        true
+    }
+}
+
+fn send_round(net: &mut Network, index: u32, stream: &Traffic, hosts: u32) {
+    for (from, to) in stream.pairs(hosts) {
+        for _ in 0..stream.messages {
+            let wish = Wish {
+                len: stream.bytes.0 as usize,
+                tracked: stream.tracked,
+                stream: index,
+                ..Wish::default()
+            };
+            net.send_wish(HostId(from), HostId(to), wish);
+        }
+    }
+}
+
+fn adjust_program(net: &mut Network, id: HostId, settings: &ProgramSettings) {
+    let now_ns = net.now_ns();
+    let host = net.host(id);
+    if let Some(ahead) = settings.post {
+        host.program.reading = Reading::Post {
+            wanted: Match::any(),
+            ahead: ahead.max(1) as usize,
+            buffer: settings.buffer.map_or(0, |size| size.0 as usize),
+        };
+    }
+    if let Some(Time(cost_ns)) = settings.packet_cost {
+        host.reading.packet_ns = cost_ns;
+        host.sending.packet_ns = cost_ns;
+    }
+    host.wake_ns = settings.wake.map_or(host.wake_ns, |wake| wake.0);
+    host.clock.set_drift(now_ns, settings.drift_ppm);
+}
+
+fn pairs(from: &Hosts, to: &Hosts, hosts: u32) -> Vec<(HostId, HostId)> {
+    let stream = Traffic {
+        from: from.clone(),
+        to: to.clone(),
+        ..Traffic::default()
+    };
+    let pairs = stream.pairs(hosts);
+    pairs.map(|(from, to)| (HostId(from), HostId(to))).collect()
+}
+
+fn is_active(fault: &Fault, now: Time) -> bool {
+    fault.at <= now && fault.until.is_none_or(|until| now < until)
+}
+
+fn touches(fault: &Fault, from: HostId, to: HostId, hosts: u32) -> bool {
+    fault.from.numbers(hosts).contains(&from.0) && fault.to.numbers(hosts).contains(&to.0)
+}

@@ -1,0 +1,523 @@
+//! What a plan may say, field by field.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use sabani_proto::Config;
+use sabani_proto::seal::{Checksum, Mode};
+use serde::{Deserialize, Serialize};
+
+use crate::units::as_text;
+use crate::{Bug, Faults, Rate, Size, Time, sealed};
+
+/// Whether a field says nothing, so that it need not be written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// How packets are protected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Seal {
+    /// Encrypted and authenticated.
+    #[default]
+    Sealed,
+    /// In the clear, with a checksum.
+    Checked,
+    /// In the clear: a damaged packet is believed.
+    Plain,
+}
+
+impl Seal {
+    /// As a node's configuration has it.
+    pub fn mode(self) -> Mode {
+        match self {
+            Seal::Sealed => sealed(),
+            Seal::Checked => Mode::Plain {
+                checksum: Checksum::Crc32c,
+            },
+            Seal::Plain => Mode::Plain {
+                checksum: Checksum::None,
+            },
+        }
+    }
+}
+
+/// Some of the hosts: `all`, a number, or a range as in `1-40`, both ends included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Hosts {
+    /// All of them.
+    #[default]
+    All,
+    /// Those with these numbers.
+    Range(RangeInclusive<u32>),
+}
+
+impl Hosts {
+    /// One host.
+    pub fn one(host: u32) -> Self {
+        Hosts::Range(host..=host)
+    }
+
+    /// Their numbers, if there are `hosts` in all.
+    pub fn numbers(&self, hosts: u32) -> RangeInclusive<u32> {
+        match self {
+            Hosts::All => 0..=hosts.saturating_sub(1),
+            Hosts::Range(range) => range.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Hosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hosts::All => f.write_str("all"),
+            Hosts::Range(range) if range.start() == range.end() => range.start().fmt(f),
+            Hosts::Range(range) => write!(f, "{}-{}", range.start(), range.end()),
+        }
+    }
+}
+
+impl FromStr for Hosts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Hosts::All);
+        }
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.trim().parse(), last.trim().parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(Hosts::Range(first..=last)),
+            _ => Err(format!(
+                "`{text}` names no hosts: write a number, a range as in \"1-40\", or \"all\""
+            )),
+        }
+    }
+}
+
+as_text!(Hosts, "a host's number, a range as in \"1-40\", or \"all\"");
+as_text!(Bug, "the name of a bug in quotes");
+
+/// How the hosts are joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shape {
+    /// Each pair has two links of its own, one for each direction.
+    #[default]
+    Mesh,
+    /// All are plugged into one switch.
+    Star,
+}
+
+/// What joins the hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Medium {
+    /// Its shape.
+    pub shape: Shape,
+    /// Bits per second of each link, Ethernet's headers included.
+    pub rate: Rate,
+    /// One way, between two hosts.
+    pub delay: Time,
+    /// Largest datagram that passes, in bytes of UDP payload.
+    pub mtu: Size,
+    /// Bytes that may wait for a link, or at a port of the switch, headers included. Default: no
+    /// limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Size>,
+    /// Bytes that may wait in all of the switch. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Size>,
+    /// The switch marks what finds more bytes than this before it (ECN). Default: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark_above: Option<Size>,
+}
+
+impl Default for Medium {
+    fn default() -> Self {
+        Medium {
+            shape: Shape::Mesh,
+            rate: Rate(10_000_000_000),
+            delay: Time(25_000),
+            mtu: Size(1_472),
+            queue: None,
+            buffer: None,
+            mark_above: None,
+        }
+    }
+}
+
+/// One table gives the settings of nodes their fields, and writes them into a configuration.
+macro_rules! settings {
+    ($($(#[$doc:meta])* $name:ident: $type:ty => |$config:ident, $value:ident| $set:expr;)*) => {
+        /// What differs from the defaults of a node's configuration; the same for all hosts.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Settings {
+            $(
+                $(#[$doc])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $name: Option<$type>,
+            )*
+        }
+
+        impl Settings {
+            /// Writes what is set into a configuration.
+            pub fn apply(&self, config: &mut Config) {
+                $(if let Some($value) = self.$name {
+                    let $config = &mut *config;
+                    $set;
+                })*
+            }
+
+            /// One for each field that is set: the same without it.
+            pub(super) fn without_one(&self) -> Vec<Settings> {
+                let mut all = Vec::new();
+                $(if self.$name.is_some() {
+                    all.push(Settings { $name: None, ..self.clone() });
+                })*
+                all
+            }
+        }
+    };
+}
+
+settings! {
+    /// Bytes that the kernel may charge to the socket's receive buffer.
+    socket_buffer: Size => |c, v| c.socket_buffer_bytes = v.0;
+    /// Largest window for one peer.
+    window_max: Size => |c, v| c.window_max = v.0 as u32;
+    /// Largest datagram to send or take.
+    max_datagram: Size => |c, v| c.max_datagram = v.0 as usize;
+    /// Largest body sent without being asked for.
+    eager_max: Size => |c, v| c.eager_max = v.0;
+    /// Most bytes accepted for one peer and not acknowledged.
+    send_queue: Size => |c, v| c.send_queue_bytes = v.0 as usize;
+    /// First credit for small and eager messages of one peer.
+    log_window: Size => |c, v| c.log_window = v.0;
+    /// Largest such credit.
+    log_window_max: Size => |c, v| c.log_window_max = v.0;
+    /// Memory for messages that nobody has asked for yet.
+    memory: Size => |c, v| c.memory_bytes = v.0;
+    /// An acknowledgement for every so many packets, in place of when asked.
+    ack_every: u32 => |c, v| c.ack_policy = sabani_proto::AckPolicy::EveryPackets(v);
+    /// How long an acknowledgement that was asked for may wait for data to ride on.
+    ack_delay: Time => |c, v| c.ack_delay_ns = v.0;
+    /// The longest delay of an acknowledgement that is announced to peers.
+    max_ack_delay: Time => |c, v| c.max_ack_delay_ns = v.0;
+    /// A peer that is silent for so long is lost.
+    dead_after: Time => |c, v| c.dead_after_ns = v.0;
+    /// An idle peer is asked for a sign of life after so long.
+    keep_alive: Time => |c, v| c.keep_alive_ns = v.0;
+    /// A handshake that brought no answer for so long has failed.
+    connect_timeout: Time => |c, v| c.connect_timeout_ns = v.0;
+}
+
+impl Settings {
+    /// Whether nothing differs.
+    pub fn is_default(&self) -> bool {
+        *self == Settings::default()
+    }
+
+    /// How long peers may need to notice that one of them has gone, and to find each other again.
+    pub(super) fn grief_ns(&self) -> u64 {
+        let mut config = Config::new(sabani_proto::PeerId(0), sealed());
+        self.apply(&mut config);
+        2 * (config.dead_after_ns + config.keep_alive_ns + config.connect_timeout_ns)
+    }
+}
+
+/// Ways between hosts that differ from the network's. On a star they come before the cable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PathSettings {
+    /// From each of these,
+    pub from: Hosts,
+    /// to each of these.
+    pub to: Hosts,
+    /// Bits per second, Ethernet's headers included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Time on the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
+    /// Largest datagram that passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Size>,
+    /// Bytes that may wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Size>,
+}
+
+/// Hosts and programs that differ from the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProgramSettings {
+    /// Which.
+    pub host: Hosts,
+    /// Receives that are kept posted. Default: none, messages are taken when they are complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub post: Option<u32>,
+    /// Bytes of the buffer that each of them brings. Default: the node allocates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Size>,
+    /// Time to handle a datagram. Default 200 ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_cost: Option<Time>,
+    /// From an arrival or a deadline until the process runs. Default 2 µs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake: Option<Time>,
+    /// Parts per million by which its clock is fast; slow if negative.
+    #[serde(skip_serializing_if = "is_default")]
+    pub drift_ppm: i64,
+}
+
+/// What the network does to datagrams of some paths, for some time. Probabilities are per datagram.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fault {
+    /// From when on.
+    #[serde(skip_serializing_if = "is_default")]
+    pub at: Time,
+    /// Until when. Default: it lasts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+    /// From each of these hosts,
+    #[serde(skip_serializing_if = "is_default")]
+    pub from: Hosts,
+    /// to each of these.
+    #[serde(skip_serializing_if = "is_default")]
+    pub to: Hosts,
+    /// Probability of loss.
+    #[serde(skip_serializing_if = "is_default")]
+    pub loss: f64,
+    /// Probability that a burst of losses begins.
+    #[serde(skip_serializing_if = "is_default")]
+    pub burst: f64,
+    /// Mean number of datagrams in a burst.
+    #[serde(skip_serializing_if = "is_default")]
+    pub burst_len: u64,
+    /// Probability of a second copy.
+    #[serde(skip_serializing_if = "is_default")]
+    pub duplicate: f64,
+    /// Probability of being late, so that others overtake.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reorder: f64,
+    /// Greatest lateness of duplicated, reordered and replayed datagrams.
+    #[serde(skip_serializing_if = "is_default")]
+    pub late: Time,
+    /// Greatest lateness of every datagram.
+    #[serde(skip_serializing_if = "is_default")]
+    pub jitter: Time,
+    /// Probability that bits are flipped.
+    #[serde(skip_serializing_if = "is_default")]
+    pub corrupt: f64,
+    /// Probability that the end is cut off.
+    #[serde(skip_serializing_if = "is_default")]
+    pub truncate: f64,
+    /// Probability that a datagram of the past comes again.
+    #[serde(skip_serializing_if = "is_default")]
+    pub replay: f64,
+    /// Nothing passes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cut: bool,
+    /// Largest datagram that passes meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Size>,
+}
+
+impl Fault {
+    /// Adds it to what else goes wrong on a link: of each kind, the worse of the two.
+    pub(super) fn worsen(&self, faults: &mut Faults) {
+        for (field, mine) in [
+            (&mut faults.loss, self.loss),
+            (&mut faults.burst, self.burst),
+            (&mut faults.duplicate, self.duplicate),
+            (&mut faults.reorder, self.reorder),
+            (&mut faults.corrupt, self.corrupt),
+            (&mut faults.truncate, self.truncate),
+            (&mut faults.replay, self.replay),
+        ] {
+            *field = field.max(mine);
+        }
+        faults.burst_len = faults.burst_len.max(self.burst_len);
+        faults.late_ns = faults.late_ns.max(self.late.0);
+        faults.jitter_ns = faults.jitter_ns.max(self.jitter.0);
+        faults.cut |= self.cut;
+    }
+
+    /// Probability that a datagram does not come through as it was sent.
+    pub(super) fn harm(&self) -> f64 {
+        self.loss + self.burst * self.burst_len as f64 + self.corrupt + self.truncate
+    }
+
+    /// Whether peers may lose sight of each other.
+    pub(super) fn is_severe(&self) -> bool {
+        self.cut || self.mtu.is_some() || self.harm() > 0.1
+    }
+
+    /// One for each kind of harm that it does: the same without it.
+    pub(super) fn without_one(&self) -> Vec<Fault> {
+        let mut all = Vec::new();
+        for part in [
+            Fault {
+                loss: 0.0,
+                ..self.clone()
+            },
+            Fault {
+                burst: 0.0,
+                burst_len: 0,
+                ..self.clone()
+            },
+            Fault {
+                duplicate: 0.0,
+                ..self.clone()
+            },
+            Fault {
+                reorder: 0.0,
+                ..self.clone()
+            },
+            Fault {
+                jitter: Time(0),
+                ..self.clone()
+            },
+            Fault {
+                corrupt: 0.0,
+                ..self.clone()
+            },
+            Fault {
+                truncate: 0.0,
+                ..self.clone()
+            },
+            Fault {
+                replay: 0.0,
+                ..self.clone()
+            },
+            Fault {
+                cut: false,
+                ..self.clone()
+            },
+            Fault {
+                mtu: None,
+                ..self.clone()
+            },
+        ] {
+            if part != *self {
+                all.push(part);
+            }
+        }
+        all
+    }
+}
+
+/// What happens to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// Its process dies, and another one starts at once, which has never heard of what went before.
+    Restart,
+    /// Its process dies.
+    Crash,
+    /// Its process does not run for some time.
+    Stall,
+}
+
+/// Something that happens to a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mishap {
+    /// When.
+    pub at: Time,
+    /// To which one.
+    pub host: u32,
+    /// What.
+    pub what: What,
+    /// For how long, if it is a stall.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lasts: Time,
+}
+
+impl Mishap {
+    /// When it is over.
+    pub(super) fn ends(&self) -> Time {
+        Time(self.at.0 + self.lasts.0)
+    }
+}
+
+/// A stream of messages: in each round, each of `from` sends to each of `to`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Traffic {
+    /// What it is called in reports.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Senders.
+    pub from: Hosts,
+    /// Receivers; nobody sends to itself.
+    pub to: Hosts,
+    /// Bytes of each message.
+    pub bytes: Size,
+    /// Messages of each sender to each receiver in each round.
+    #[serde(skip_serializing_if = "is_one")]
+    pub messages: u32,
+    /// Rounds.
+    #[serde(skip_serializing_if = "is_one")]
+    pub rounds: u32,
+    /// When the first round begins.
+    #[serde(skip_serializing_if = "is_default")]
+    pub at: Time,
+    /// A round begins so long after the one before. Default: when that has been delivered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<Time>,
+    /// Rest between a round's delivery and the next one's beginning, if `every` is not given.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pause: Time,
+    /// Senders ask to be told of the arrival.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tracked: bool,
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Traffic {
+            name: String::new(),
+            from: Hosts::All,
+            to: Hosts::All,
+            bytes: Size(0),
+            messages: 1,
+            rounds: 1,
+            at: Time(0),
+            every: None,
+            pause: Time(0),
+            tracked: false,
+        }
+    }
+}
+
+impl Traffic {
+    /// Senders and receivers, two by two.
+    pub fn pairs(&self, hosts: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let receivers = self.to.numbers(hosts);
+        let senders = self.from.numbers(hosts);
+        senders
+            .flat_map(move |from| receivers.clone().map(move |to| (from, to)))
+            .filter(|(from, to)| from != to)
+    }
+
+    /// Messages in all.
+    pub fn messages(&self, hosts: u32) -> u64 {
+        let pairs = self.pairs(hosts).count() as u64;
+        pairs * u64::from(self.messages) * u64::from(self.rounds)
+    }
+
+    /// When the last round begins that has a time of its own.
+    pub(super) fn last_start(&self) -> Time {
+        let rounds = u64::from(self.rounds.saturating_sub(1));
+        Time(self.at.0 + self.every.map_or(0, |every| every.0 * rounds))
+    }
+}

@@ -1,0 +1,186 @@
+//! The smallest plan that still fails: parts are left out, and numbers made smaller, as long as
+//! the same rule is broken.
+
+use super::{Hosts, Plan, Settings, Shape, Traffic};
+use crate::checker::Rule;
+use crate::{Size, Time};
+
+/// What came of shrinking.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// The smallest plan found that still breaks the rule.
+    pub plan: Plan,
+    /// Plans that were run for it.
+    pub runs: u32,
+}
+
+/// The rule that a plan breaks first, if it breaks one.
+fn broken_by(plan: &Plan) -> Option<Rule> {
+    let failure = plan.run().failure?;
+    failure.violations.first().map(|violation| violation.rule)
+}
+
+/// Makes a plan that breaks `rule` smaller, with at most `most_runs` runs.
+pub fn shrink(plan: &Plan, rule: Rule, most_runs: u32) -> Shrunk {
+    let mut best = plan.clone();
+    let mut runs = 0;
+    loop {
+        let mut smaller = candidates(&best).into_iter();
+        let found = smaller.find(|candidate| {
+            runs += 1;
+            runs <= most_runs && broken_by(candidate) == Some(rule)
+        });
+        match found {
+            Some(plan) if runs < most_runs => best = plan,
+            Some(plan) => return Shrunk { plan, runs },
+            None => {
+                let runs = runs.min(most_runs);
+                return Shrunk { plan: best, runs };
+            }
+        }
+    }
+}
+
+/// Plans that are a little smaller than this one, the boldest first.
+fn candidates(plan: &Plan) -> Vec<Plan> {
+    let mut all = Vec::new();
+    drop_parts(plan, |plan| &mut plan.traffic, &mut all);
+    drop_parts(plan, |plan| &mut plan.mishaps, &mut all);
+    drop_parts(plan, |plan| &mut plan.faults, &mut all);
+    drop_parts(plan, |plan| &mut plan.paths, &mut all);
+    drop_parts(plan, |plan| &mut plan.programs, &mut all);
+    if !plan.settings.is_default() {
+        all.push(Plan {
+            settings: Settings::default(),
+            ..plan.clone()
+        });
+    }
+    let settings = plan.settings.without_one().into_iter();
+    all.extend(settings.map(|settings| Plan {
+        settings,
+        ..plan.clone()
+    }));
+    for (index, fault) in plan.faults.iter().enumerate() {
+        for part in fault.without_one() {
+            let mut smaller = plan.clone();
+            smaller.faults[index] = part;
+            all.push(smaller);
+        }
+    }
+    for (index, stream) in plan.traffic.iter().enumerate() {
+        for part in smaller_streams(stream) {
+            let mut smaller = plan.clone();
+            smaller.traffic[index] = part;
+            all.push(smaller);
+        }
+    }
+    all.extend(simpler_networks(plan));
+    all.extend(fewer_hosts(plan));
+    all
+}
+
+/// Leaves out half of a list, a quarter, … a single part.
+fn drop_parts<T: Clone>(plan: &Plan, list: impl Fn(&mut Plan) -> &mut Vec<T>, all: &mut Vec<Plan>) {
+    let len = list(&mut plan.clone()).len();
+    let mut chunk = len;
+    while chunk > 0 {
+        for first in (0..len).step_by(chunk) {
+            let mut smaller = plan.clone();
+            list(&mut smaller).drain(first..(first + chunk).min(len));
+            all.push(smaller);
+        }
+        chunk /= 2;
+    }
+}
+
+fn smaller_streams(stream: &Traffic) -> Vec<Traffic> {
+    let halved = |count: u32| if count > 1 { count / 2 } else { count };
+    let changed = [
+        Traffic {
+            rounds: 1,
+            every: None,
+            ..stream.clone()
+        },
+        Traffic {
+            messages: 1,
+            ..stream.clone()
+        },
+        Traffic {
+            messages: halved(stream.messages),
+            ..stream.clone()
+        },
+        Traffic {
+            bytes: Size(0),
+            ..stream.clone()
+        },
+        Traffic {
+            bytes: Size(stream.bytes.0 / 2),
+            ..stream.clone()
+        },
+        Traffic {
+            at: Time(0),
+            ..stream.clone()
+        },
+        Traffic {
+            from: first(&stream.from),
+            ..stream.clone()
+        },
+        Traffic {
+            to: first(&stream.to),
+            ..stream.clone()
+        },
+        Traffic {
+            from: Hosts::one(0),
+            to: Hosts::one(1),
+            ..stream.clone()
+        },
+        Traffic {
+            tracked: false,
+            ..stream.clone()
+        },
+    ];
+    changed.into_iter().filter(|part| part != stream).collect()
+}
+
+/// The first one of several hosts.
+fn first(hosts: &Hosts) -> Hosts {
+    match hosts {
+        Hosts::All => Hosts::one(0),
+        Hosts::Range(range) => Hosts::one(*range.start()),
+    }
+}
+
+fn simpler_networks(plan: &Plan) -> Vec<Plan> {
+    let mut all = Vec::new();
+    let mut with = |change: &dyn Fn(&mut Plan)| {
+        let mut simpler = plan.clone();
+        change(&mut simpler);
+        if simpler != *plan {
+            all.push(simpler);
+        }
+    };
+    with(&|plan| plan.network = Default::default());
+    with(&|plan| plan.network.shape = Shape::Mesh);
+    with(&|plan| plan.network.queue = None);
+    with(&|plan| plan.network.buffer = None);
+    with(&|plan| plan.network.mark_above = None);
+    all
+}
+
+/// One host less, if nobody speaks of the last one by its number.
+fn fewer_hosts(plan: &Plan) -> Option<Plan> {
+    let hosts = plan.hosts - 1;
+    let named = plan.traffic.iter().flat_map(|part| [&part.from, &part.to]);
+    let named = named.chain(plan.faults.iter().flat_map(|part| [&part.from, &part.to]));
+    let named = named.chain(plan.paths.iter().flat_map(|part| [&part.from, &part.to]));
+    let named = named.chain(plan.programs.iter().map(|part| &part.host));
+    let mut last = named.filter_map(|hosts| match hosts {
+        Hosts::All => None,
+        Hosts::Range(range) => Some(*range.end()),
+    });
+    let free = last.all(|last| last < hosts) && plan.mishaps.iter().all(|part| part.host < hosts);
+    (hosts >= 2 && free).then(|| Plan {
+        hosts,
+        ..plan.clone()
+    })
+}

@@ -1,0 +1,161 @@
+//! Reading and writing plans as TOML, and what may be wrong in them.
+
+use std::fmt;
+
+use super::{Hosts, Plan};
+
+/// What is wrong with a plan, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    /// Its line, from 1 on, if it has one.
+    pub line: Option<usize>,
+    /// The cause, and the cure.
+    pub what: String,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.what),
+            None => self.what.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// Something wrong in a table of an array: its name, its index, what is wrong.
+type Wrong = (&'static str, usize, String);
+
+impl Plan {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// If it is no TOML, says what a plan can't say, or names hosts that there are not.
+    pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
+        let plan: Plan = toml::from_str(text).map_err(|error| PlanError {
+            line: error.span().map(|span| line_at(text, span.start)),
+            what: error.message().to_string(),
+        })?;
+        plan.check().map_err(|(table, index, what)| PlanError {
+            line: line_of_table(text, table, index),
+            what,
+        })?;
+        Ok(plan)
+    }
+
+    /// Writes it as [`Plan::from_toml`] reads it.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a plan is made of tables, numbers and strings")
+    }
+
+    fn check(&self) -> Result<(), Wrong> {
+        const MOST_HOSTS: u32 = 65_536;
+        if !(2..=MOST_HOSTS).contains(&self.hosts) {
+            let what = format!(
+                "there are {} hosts: write `hosts =` 2 to {MOST_HOSTS}",
+                self.hosts
+            );
+            return Err(("", 0, what));
+        }
+        for (index, stream) in self.traffic.iter().enumerate() {
+            self.check_hosts("traffic", index, &[&stream.from, &stream.to])?;
+        }
+        for (index, path) in self.paths.iter().enumerate() {
+            self.check_hosts("path", index, &[&path.from, &path.to])?;
+        }
+        for (index, program) in self.programs.iter().enumerate() {
+            self.check_hosts("program", index, &[&program.host])?;
+        }
+        for (index, mishap) in self.mishaps.iter().enumerate() {
+            self.check_hosts("mishap", index, &[&Hosts::one(mishap.host)])?;
+        }
+        for (index, fault) in self.faults.iter().enumerate() {
+            self.check_hosts("fault", index, &[&fault.from, &fault.to])?;
+            let chances = [fault.loss, fault.burst, fault.duplicate, fault.reorder];
+            let damage = [fault.corrupt, fault.truncate, fault.replay];
+            let wrong = |chance: &&f64| !(0.0..=1.0).contains(*chance);
+            if let Some(chance) = chances.iter().chain(&damage).find(wrong) {
+                let what = format!("{chance} is no probability: write 0.0 to 1.0");
+                return Err(("fault", index, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_hosts(
+        &self,
+        table: &'static str,
+        index: usize,
+        hosts: &[&Hosts],
+    ) -> Result<(), Wrong> {
+        let last = self.hosts - 1;
+        match hosts
+            .iter()
+            .find(|hosts| *hosts.numbers(self.hosts).end() > last)
+        {
+            None => Ok(()),
+            Some(hosts) => {
+                let what = format!(
+                    "there is no host `{hosts}`: they are numbered 0 to {last}; raise `hosts`, or \
+                     name others"
+                );
+                Err((table, index, what))
+            }
+        }
+    }
+}
+
+/// The line, from 1 on, that holds this byte.
+fn line_at(text: &str, byte: usize) -> usize {
+    text[..byte.min(text.len())].matches('\n').count() + 1
+}
+
+/// Where the table with this index in an array of tables begins.
+fn line_of_table(text: &str, table: &str, index: usize) -> Option<usize> {
+    let header = format!("[[{table}]]");
+    let lines = text.lines().enumerate();
+    let mut headers = lines.filter(|(_, line)| line.trim_start().starts_with(&header));
+    headers.nth(index).map(|(line, _)| line + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawn_plan_reads_back() {
+        for seed in 0..200 {
+            let plan = Plan::from_seed(seed);
+            let text = plan.to_toml();
+            assert_eq!(Plan::from_toml(&text), Ok(plan), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_have_a_line_a_cause_and_a_cure() {
+        let fault = "hosts = 2\n\n[[fault]]\nloss = 0.1\n\n[[fault]]\nloss = 2.0\n";
+        for (text, line, said) in [
+            ("hosts = 2\nhots = 3\n", Some(2), "hots"),
+            ("hosts = 1\n", None, "write `hosts =`"),
+            ("hosts = 2\n[network]\nrate = \"fast\"\n", Some(3), "1gbit"),
+            ("hosts = 2\n[network]\nrate = 1.5\n", Some(3), "1gbit"),
+            (
+                "hosts = 2\n[[traffic]]\nto = 2\n",
+                Some(2),
+                "numbered 0 to 1",
+            ),
+            (fault, Some(6), "0.0 to 1.0"),
+            (
+                "hosts = 2\n[[traffic]]\nfrom = \"3-1\"\n",
+                Some(3),
+                "a range as in",
+            ),
+            ("hosts = ", Some(1), ""),
+        ] {
+            let error = Plan::from_toml(text).expect_err(text);
+            assert_eq!(error.line, line, "{text}: {error}");
+            assert!(error.what.contains(said), "{text}: {error}");
+        }
+    }
+}
