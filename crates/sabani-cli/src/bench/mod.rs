@@ -25,6 +25,7 @@ use nix::{
     unistd::Pid,
 };
 
+use crate::report::Reports;
 use args::{Against, BenchArgs, BenchCommand, CommonArgs, Pin, SizedArgs, TransactionArgs};
 use pair::{Event, Pair};
 use place::Place;
@@ -87,7 +88,7 @@ fn transactions(args: &TransactionArgs) -> Vec<Task> {
 /// Measures, and reports as the user wishes.
 fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
     let transports = [common.variants.transports(), baselines(&common.against)?].concat();
-    let mut reports = report::Reports::open(&common.output)?;
+    let mut reports = Reports::open(&common.output)?;
     let (sender, events) = channel();
     let interrupt = sender.clone();
     // If nobody listens any more, the run is over anyway.

@@ -8,7 +8,7 @@
 //! | `resources` | [`Rule::Bounds`], [`Rule::Credit`] |
 //!
 //! [`Rule::Progress`], [`Rule::Work`] and [`Rule::Closed`] are about time and turns: the
-//! [`Network`](crate::Network) notices.
+//! [`Network`](crate::Network) notices; [`Rule::Panic`], who runs a [`Plan`](crate::Plan).
 
 mod delivery;
 pub mod ledger;
@@ -43,6 +43,8 @@ pub enum Rule {
     Work,
     /// Nobody is accused of breaking the protocol.
     Blame,
+    /// Nothing panics.
+    Panic,
 }
 
 impl Rule {
@@ -58,6 +60,7 @@ impl Rule {
             Rule::Progress => "progress",
             Rule::Work => "work",
             Rule::Blame => "blame",
+            Rule::Panic => "panic",
         }
     }
 }

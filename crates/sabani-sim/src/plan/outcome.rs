@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::checker::{Fate, Ledger};
+use crate::checker::{Fate, Ledger, Rule, Violation};
 use crate::{Failure, Network, Recording};
 
 /// What came of a plan.
@@ -124,6 +124,23 @@ pub fn quantile(sorted: &[u64], part: f64) -> u64 {
 }
 
 impl Outcome {
+    /// The end of a run that panicked.
+    pub(super) fn panicked(seed: u64, text: &str) -> Self {
+        let violation = Violation {
+            at_ns: 0,
+            rule: Rule::Panic,
+            what: text.into(),
+        };
+        Outcome {
+            failure: Some(Failure {
+                seed,
+                violations: vec![violation],
+                state: String::new(),
+            }),
+            ..Outcome::default()
+        }
+    }
+
     pub(super) fn of(net: &mut Network, streams: usize, failure: Option<Failure>) -> Self {
         let mut outcome = Outcome {
             failure,

@@ -1,5 +1,6 @@
 //! A plan's network, and its course.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 
 use sabani_proto::{Config, Match, PeerId};
@@ -19,8 +20,18 @@ impl Plan {
         self.run_recorded(None)
     }
 
-    /// Does what it says, and records queues and rates at these intervals.
+    /// Does what it says, and records queues and rates at these intervals. What panics breaks a
+    /// rule.
     pub fn run_recorded(&self, every: Option<Time>) -> Outcome {
+        let run = panic::catch_unwind(AssertUnwindSafe(|| self.follow(every)));
+        run.unwrap_or_else(|payload| {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+            Outcome::panicked(self.seed, text.unwrap_or("without words"))
+        })
+    }
+
+    fn follow(&self, every: Option<Time>) -> Outcome {
         let mut net = self.network();
         if let Some(Time(every_ns)) = every {
             net.record(every_ns);

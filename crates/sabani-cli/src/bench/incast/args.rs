@@ -5,12 +5,13 @@ use clap::Args;
 
 use crate::{
     bench::{
-        args::{Against, OutputArgs, VariantArgs, parse_message_size},
+        args::{Against, VariantArgs, parse_message_size},
         baselines,
         transport::Transport,
     },
     exit::Usage,
     lab::LinkArgs,
+    report::OutputArgs,
 };
 
 /// Rounds of many to one.

@@ -18,7 +18,8 @@ pub mod worker;
 
 use anyhow::Result;
 
-use super::{progress_bar, report::Reports, transport::Transport};
+use super::{progress_bar, transport::Transport};
+use crate::report::Reports;
 use crate::interrupt;
 
 use args::{FanInArgs, IncastArgs, MixArgs};

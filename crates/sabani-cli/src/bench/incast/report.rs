@@ -8,10 +8,10 @@ use super::{
     protocol::Pattern,
 };
 use crate::{
-    bench::report::{
-        Rendered, html,
-        svg::{Line, Plot, Point},
-        table,
+    report::{
+        Rendered, page,
+        svg::{Line, Plot, Point, Scale, Style},
+        text,
     },
     units::format_size,
 };
@@ -80,11 +80,11 @@ pub fn render(results: &Results) -> Result<Rendered> {
         .map(|cell| Ok(serde_json::to_string(&results.line(cell))? + "\n"))
         .collect::<Result<_>>()?;
     let what = results.title();
-    let body = results.plot().render() + &html::html_table(&results.rows());
+    let body = results.plot().render() + &page::table(&results.rows());
     Ok(Rendered {
-        table: format!("\n{what}\n\n{}", table::align(&results.rows())),
+        table: format!("\n{what}\n\n{}", text::align(&results.rows())),
         json: lines.concat(),
-        html: html::page(&what, &body),
+        html: page::render("sabani bench", &what, &body),
     })
 }
 
@@ -198,7 +198,8 @@ impl Results {
     /// Completion times over how rare they are.
     fn plot(&self) -> Plot {
         let line = |cell: &Cell| Line {
-            name: cell.transport.label(),
+            name: cell.transport.label().into(),
+            style: Style::Bars,
             points: TAILS
                 .iter()
                 .map(|&(one_in, _)| {
@@ -214,6 +215,7 @@ impl Results {
         };
         Plot {
             lines: self.cells.iter().map(line).collect(),
+            scale: Scale::Logarithmic,
             ticks: TAILS.map(|(one_in, name)| (one_in, name.into())).into(),
             unit: "ms",
         }

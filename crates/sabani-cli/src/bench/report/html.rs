@@ -2,24 +2,15 @@
 
 use std::fmt::Write;
 
-use super::{
-    svg::{Line, Plot, Point},
-    table,
-};
+use super::table;
 use crate::bench::{
     results::{Cell, Results},
     task::Task,
 };
-
-const STYLE: &str = "
-:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-svg { width: 100%; font-size: 12px; fill: currentColor; }
-.grid { stroke: currentColor; stroke-opacity: .15; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .1rem .6rem; text-align: right; border-bottom: 1px solid #8883; }
-th:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
-";
+use crate::report::{
+    page::{self, escape},
+    svg::{Line, Plot, Point, Scale, Style},
+};
 
 /// Renders the page.
 pub fn render(results: &Results) -> String {
@@ -32,7 +23,7 @@ pub fn render(results: &Results) -> String {
         let _ = writeln!(body, "<h2>{}</h2>", escape(table::title(task)));
         body.push_str(&plot(cells).render());
         for cells in cells.chunk_by(|a, b| a.task == b.task) {
-            body.push_str(&html_table(&table::rows(cells)));
+            body.push_str(&page::table(&table::rows(cells)));
         }
     }
     let what = format!(
@@ -40,16 +31,7 @@ pub fn render(results: &Results) -> String {
          ratios turn by turn.",
         results.place
     );
-    page(&what, &body)
-}
-
-/// A page: what it shows, and its plots and tables.
-pub fn page(what: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>sabani bench</title>\n\
-         <style>{STYLE}</style>\n<h1>sabani bench</h1>\n<p>{}</p>\n{body}</html>\n",
-        escape(what)
-    )
+    page::render("sabani bench", &what, &body)
 }
 
 fn plot(cells: &[Cell]) -> Plot {
@@ -68,8 +50,9 @@ fn plot(cells: &[Cell]) -> Plot {
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
             None => lines.push(Line {
-                name,
+                name: name.into(),
                 points: vec![point],
+                style: Style::Bars,
             }),
         }
         if ticks.iter().all(|(at, _)| *at != x) {
@@ -81,28 +64,12 @@ fn plot(cells: &[Cell]) -> Plot {
         Task::Burst { .. } => "MB/s",
         Task::Transactions { .. } => "s",
     };
-    Plot { lines, ticks, unit }
-}
-
-/// A table; the first row is its header.
-pub fn html_table(rows: &[Vec<String>]) -> String {
-    let mut text = String::from("<table>\n");
-    for (index, row) in rows.iter().enumerate() {
-        let tag = if index == 0 { "th" } else { "td" };
-        text.push_str("<tr>");
-        for field in row {
-            let _ = write!(text, "<{tag}>{}</{tag}>", escape(field));
-        }
-        text.push_str("</tr>\n");
+    Plot {
+        lines,
+        scale: Scale::Logarithmic,
+        ticks,
+        unit,
     }
-    text.push_str("</table>\n");
-    text
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -120,10 +87,5 @@ mod tests {
         for loads in ["http:", "https:", "src=", "<script", "@import"] {
             assert!(!page.contains(loads), "{loads}");
         }
-    }
-
-    #[test]
-    fn text_is_escaped() {
-        assert_eq!(escape("<&>"), "&lt;&amp;&gt;");
     }
 }

@@ -1,77 +1,13 @@
-//! What a run tells: a table, and on request lines of JSON and a page.
+//! What two processes have measured: a table, lines of JSON and a page.
 
-pub mod html;
+mod html;
 mod json;
-pub mod svg;
-pub mod table;
+mod table;
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    path::Path,
-};
+use anyhow::Result;
 
-use anyhow::{Context, Result};
-
-use super::{args::OutputArgs, results::Results};
-
-/// Where the results go. Files are opened before anything is measured, so that a mistake in a path
-/// costs no time.
-pub struct Reports {
-    table: Box<dyn Write>,
-    json: Option<Box<dyn Write>>,
-    html: Option<File>,
-}
-
-impl Reports {
-    /// Opens what was asked for. The table makes way for JSON on standard output.
-    ///
-    /// # Errors
-    /// If a file cannot be created.
-    pub fn open(output: &OutputArgs) -> Result<Self> {
-        let stdout_is_json = output.json.as_deref() == Some(Path::new("-"));
-        let json: Option<Box<dyn Write>> = match &output.json {
-            Some(_) if stdout_is_json => Some(Box::new(io::stdout())),
-            Some(path) => Some(Box::new(create(path)?)),
-            None => None,
-        };
-        let table: Box<dyn Write> = match stdout_is_json {
-            true => Box::new(io::stderr()),
-            false => Box::new(io::stdout()),
-        };
-        Ok(Self {
-            table,
-            json,
-            html: output.html.as_deref().map(create).transpose()?,
-        })
-    }
-
-    /// Writes all.
-    ///
-    /// # Errors
-    /// If one of the outputs fails.
-    pub fn write(&mut self, rendered: &Rendered) -> Result<()> {
-        self.table.write_all(rendered.table.as_bytes())?;
-        if let Some(json) = &mut self.json {
-            json.write_all(rendered.json.as_bytes())?;
-            json.flush()?;
-        }
-        if let Some(html) = &mut self.html {
-            html.write_all(rendered.html.as_bytes())?;
-        }
-        Ok(())
-    }
-}
-
-/// What a run tells, in each form.
-pub struct Rendered {
-    /// For people.
-    pub table: String,
-    /// Lines of JSON.
-    pub json: String,
-    /// A page.
-    pub html: String,
-}
+use super::results::Results;
+use crate::report::Rendered;
 
 /// Renders what two processes have measured.
 ///
@@ -83,10 +19,6 @@ pub fn render(results: &Results) -> Result<Rendered> {
         json: json::render(results)?,
         html: html::render(results),
     })
-}
-
-fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("cannot create {}", path.display()))
 }
 
 #[cfg(test)]

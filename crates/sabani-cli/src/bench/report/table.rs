@@ -7,6 +7,7 @@ use crate::{
         results::{Cell, Histogram, Results, references},
         task::Task,
     },
+    report::text::align,
     units::{format_figure, format_size},
 };
 
@@ -108,31 +109,6 @@ fn row(cell: &Cell, references: &[&Cell], width: usize) -> Vec<String> {
         row.push(cell.lost().to_string());
     }
     row
-}
-
-/// Puts the fields of each row below each other, all but the first two to the right.
-pub fn align(rows: &[Vec<String>]) -> String {
-    let widths: Vec<usize> = (0..rows[0].len())
-        .map(|column| {
-            rows.iter()
-                .map(|row| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, (field, &width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match column {
-                0 | 1 => write!(line, "{field:<width$}  "),
-                _ => write!(line, "{field:>width$}  "),
-            };
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 /// A line of bars per transport, over a common logarithmic axis.

@@ -1,0 +1,110 @@
+//! `sabani sim`: the transport on a simulated network, in virtual time.
+
+mod campaign;
+mod named;
+mod report;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use sabani_sim::Plan;
+
+use crate::exit::Usage;
+use crate::report::{OutputArgs, Reports};
+use report::Run;
+
+/// Run the transport on a simulated network, in virtual time: no root, no sockets, no noise.
+///
+/// The hosts run the same protocol core as real ones. Links, switches, host costs and faults are
+/// models. A run is a function of its plan: the same plan and the same version give the same run,
+/// packet by packet. While it runs, every message is followed: it must arrive once, unchanged and
+/// in order; nodes must keep their bounds, give back what they hold, and be silent once closed. A
+/// broken rule ends the run with exit status 1.
+///
+/// A plan is a TOML file; `--plan` prints that of a named scenario, to begin with.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct SimArgs {
+    #[command(subcommand)]
+    scenario: Option<Scenario>,
+    /// A plan to run, for example scenario.toml.
+    #[arg(value_name = "SCENARIO.toml")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A scenario with a name.
+#[derive(Subcommand)]
+enum Scenario {
+    Incast(named::Incast),
+    Loss(named::Loss),
+    LongPath(named::LongPath),
+    Mix(named::Mix),
+    Exchange(named::Exchange),
+    Campaign(campaign::CampaignArgs),
+}
+
+/// What all named scenarios have in common.
+#[derive(Args)]
+struct CommonArgs {
+    /// Where all chance comes from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Packets in the clear, with a checksum; sealed by default.
+    #[arg(long)]
+    plain: bool,
+    /// Print the plan as TOML and run nothing.
+    #[arg(long)]
+    plan: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs `sabani sim`.
+///
+/// # Errors
+/// If a plan can't be read, an output can't be written, or a rule was broken.
+pub fn run(args: &SimArgs) -> Result<()> {
+    let (name, plan, common) = match &args.scenario {
+        Some(Scenario::Campaign(args)) => return campaign::run(args),
+        Some(Scenario::Incast(args)) => ("incast", args.plan(), &args.common),
+        Some(Scenario::Loss(args)) => ("loss", args.plan(), &args.common),
+        Some(Scenario::LongPath(args)) => ("long-path", args.plan(), &args.common),
+        Some(Scenario::Mix(args)) => ("mix", args.plan(), &args.common),
+        Some(Scenario::Exchange(args)) => ("exchange", args.plan(), &args.common),
+        None => return run_file(args),
+    };
+    if common.plan {
+        print!("{}", plan.to_toml());
+        return Ok(());
+    }
+    run_plan(name, plan, &common.output)
+}
+
+fn run_file(args: &SimArgs) -> Result<()> {
+    let Some(path) = &args.file else {
+        return Err(Usage("which scenario? See `sabani sim --help`".into()).into());
+    };
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    run_plan(&name, read_plan(path)?, &args.output)
+}
+
+fn read_plan(path: &Path) -> Result<Plan> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| {
+        format!("cannot read {shown} (named scenarios are listed by `sabani sim --help`)")
+    })?;
+    Plan::from_toml(&text).with_context(|| format!("{shown} is not a plan"))
+}
+
+fn run_plan(name: &str, plan: Plan, output: &OutputArgs) -> Result<()> {
+    let mut reports = Reports::open(output)?;
+    let run = Run::new(name, plan, output.html.is_some());
+    reports.write(&run.render()?)?;
+    match run.outcome.failure {
+        None => Ok(()),
+        Some(failure) => bail!("a rule was broken; {failure}"),
+    }
+}

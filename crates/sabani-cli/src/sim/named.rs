@@ -1,0 +1,278 @@
+//! Scenarios with names: plans with a few numbers to choose.
+
+use clap::Args;
+use sabani_sim::plan::{Fault, Hosts, Medium, Seal, Shape, Traffic};
+use sabani_sim::{Plan, Rate, Size, Time};
+
+use super::CommonArgs;
+
+/// What comes first in each scenario: everybody meets everybody it will talk to. Not reported.
+pub const WARM_UP: &str = "warm-up";
+/// When what is measured begins, in nanoseconds and round trips.
+const AFTER: (u64, u64) = (20_000_000, 10);
+
+impl CommonArgs {
+    /// A plan of `hosts` around a switch, with these streams once everybody has met.
+    fn star(&self, hosts: u32, link: &LinkArgs, streams: Vec<Traffic>) -> Plan {
+        let after = Time(AFTER.0 + AFTER.1 * link.rtt.0);
+        let mut traffic = Vec::new();
+        for stream in &streams {
+            traffic.push(Traffic {
+                name: WARM_UP.into(),
+                from: stream.from.clone(),
+                to: stream.to.clone(),
+                bytes: Size(1),
+                ..Traffic::default()
+            });
+        }
+        traffic.extend(streams.into_iter().map(|stream| Traffic {
+            at: Time(stream.at.0 + after.0),
+            ..stream
+        }));
+        Plan {
+            seed: self.seed,
+            hosts,
+            seal: if self.plain {
+                Seal::Checked
+            } else {
+                Seal::Sealed
+            },
+            network: Medium {
+                shape: Shape::Star,
+                rate: link.link,
+                delay: Time(link.rtt.0 / 2),
+                queue: link.queue,
+                ..Medium::default()
+            },
+            traffic,
+            ..Plan::default()
+        }
+    }
+}
+
+/// The links from the hosts to their switch.
+#[derive(Args)]
+struct LinkArgs {
+    /// Rate of every link, Ethernet's headers included.
+    #[arg(long, value_name = "RATE", default_value = "1gbit")]
+    link: Rate,
+    /// Bytes that may wait at each port of the switch, headers included; unlimited by default
+    /// where it is not the point of the scenario.
+    #[arg(long, value_name = "SIZE")]
+    queue: Option<Size>,
+    /// Round-trip time of an empty network.
+    #[arg(long, value_name = "TIME", default_value = "50us")]
+    rtt: Time,
+}
+
+/// Many send to one at the same moment, round after round.
+#[derive(Args)]
+pub struct Incast {
+    /// Hosts that send.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    senders: u32,
+    /// Bytes that each sends in each round.
+    #[arg(long, value_name = "SIZE", default_value = "64KiB")]
+    bytes: Size,
+    /// Rounds; one begins 1 ms after the one before has been delivered.
+    #[arg(long, default_value_t = 20)]
+    rounds: u32,
+    #[command(flatten)]
+    link: LinkArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl Incast {
+    pub fn plan(&self) -> Plan {
+        let mut plan = self.common.star(
+            self.senders + 1,
+            &self.link,
+            vec![Traffic {
+                name: "incast".into(),
+                from: Hosts::Range(1..=self.senders),
+                to: Hosts::one(0),
+                bytes: self.bytes,
+                rounds: self.rounds,
+                pause: Time(1_000_000),
+                ..Traffic::default()
+            }],
+        );
+        plan.network.queue.get_or_insert(Size(64 << 10));
+        plan
+    }
+}
+
+/// Random loss: a long flow from one host to another, and small messages beside it from a third.
+#[derive(Args)]
+pub struct Loss {
+    /// Probability that a datagram is lost.
+    #[arg(long, default_value_t = 0.01)]
+    loss: f64,
+    /// Bytes of each message of the long flow.
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    bytes: Size,
+    /// Messages of the long flow, one after the other.
+    #[arg(long, default_value_t = 20)]
+    rounds: u32,
+    #[command(flatten)]
+    link: LinkArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl Loss {
+    pub fn plan(&self) -> Plan {
+        let long = Traffic {
+            name: "long".into(),
+            from: Hosts::one(0),
+            to: Hosts::one(1),
+            bytes: self.bytes,
+            rounds: self.rounds,
+            ..Traffic::default()
+        };
+        let short = Traffic {
+            name: "1 KiB".into(),
+            from: Hosts::one(2),
+            to: Hosts::one(3),
+            bytes: Size(1_024),
+            rounds: 500,
+            pause: self.link.rtt,
+            ..Traffic::default()
+        };
+        let mut plan = self.common.star(4, &self.link, vec![long, short]);
+        plan.faults = vec![Fault {
+            loss: self.loss,
+            ..Fault::default()
+        }];
+        plan
+    }
+}
+
+/// One flow over a long path that loses packets: by default 600 ms, 1 Gb/s, 1 %.
+#[derive(Args)]
+pub struct LongPath {
+    /// Bytes of the message.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    bytes: Size,
+    /// Round-trip time.
+    #[arg(long, value_name = "TIME", default_value = "600ms")]
+    rtt: Time,
+    /// Rate of the path, Ethernet's headers included.
+    #[arg(long, value_name = "RATE", default_value = "1gbit")]
+    link: Rate,
+    /// Bytes that may wait in the path.
+    #[arg(long, value_name = "SIZE")]
+    queue: Option<Size>,
+    /// Probability that a datagram is lost.
+    #[arg(long, default_value_t = 0.01)]
+    loss: f64,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl LongPath {
+    pub fn plan(&self) -> Plan {
+        let link = LinkArgs {
+            link: self.link,
+            queue: self.queue,
+            rtt: self.rtt,
+        };
+        let flow = Traffic {
+            name: "flow".into(),
+            from: Hosts::one(0),
+            to: Hosts::one(1),
+            bytes: self.bytes,
+            ..Traffic::default()
+        };
+        let mut plan = self.common.star(2, &link, vec![flow]);
+        plan.faults = vec![Fault {
+            loss: self.loss,
+            ..Fault::default()
+        }];
+        plan
+    }
+}
+
+/// Short messages among long flows to the same receiver.
+#[derive(Args)]
+pub struct Mix {
+    /// Long flows, each from a host of its own.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    flows: u32,
+    /// Bytes of each message of the long flows.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    bytes: Size,
+    /// Bytes of the short messages.
+    #[arg(long, value_name = "SIZE", default_value = "1KiB")]
+    short: Size,
+    /// Short messages, one every 2 ms; the long flows go on for as long.
+    #[arg(long, default_value_t = 200)]
+    count: u32,
+    #[command(flatten)]
+    link: LinkArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl Mix {
+    pub fn plan(&self) -> Plan {
+        const EVERY_NS: u64 = 2_000_000;
+        let lasts_ns = u64::from(self.count) * EVERY_NS;
+        let bits = u128::from(self.link.link.0) * u128::from(lasts_ns) / 1_000_000_000;
+        let bytes = (bits / 8) as u64;
+        let long = Traffic {
+            name: "long".into(),
+            from: Hosts::Range(2..=self.flows + 1),
+            to: Hosts::one(0),
+            bytes: self.bytes,
+            rounds: (bytes / (self.bytes.0 * u64::from(self.flows)).max(1)).max(1) as u32,
+            ..Traffic::default()
+        };
+        let short = Traffic {
+            name: "short".into(),
+            from: Hosts::one(1),
+            to: Hosts::one(0),
+            bytes: self.short,
+            rounds: self.count,
+            at: Time(EVERY_NS),
+            every: Some(Time(EVERY_NS)),
+            ..Traffic::default()
+        };
+        let mut plan = self
+            .common
+            .star(self.flows + 2, &self.link, vec![long, short]);
+        plan.network.queue.get_or_insert(Size(64 << 10));
+        plan
+    }
+}
+
+/// Everybody sends to everybody.
+#[derive(Args)]
+pub struct Exchange {
+    /// Hosts.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4_096))]
+    hosts: u32,
+    /// Bytes of each message.
+    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
+    bytes: Size,
+    /// Rounds; one begins when the one before has been delivered.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    #[command(flatten)]
+    link: LinkArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl Exchange {
+    pub fn plan(&self) -> Plan {
+        let exchange = Traffic {
+            name: "exchange".into(),
+            bytes: self.bytes,
+            rounds: self.rounds,
+            ..Traffic::default()
+        };
+        self.common.star(self.hosts, &self.link, vec![exchange])
+    }
+}

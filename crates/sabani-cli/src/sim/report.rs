@@ -1,0 +1,349 @@
+//! What came of a plan: table, lines of JSON, page.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use sabani_sim::plan::outcome::{Outcome, StreamOutcome, quantile};
+use sabani_sim::plan::{Shape, Traffic};
+use sabani_sim::{Plan, Recording, Time};
+use serde::Serialize;
+
+use super::named::WARM_UP;
+use crate::report::svg::{Line, Plot, Point, Scale, Style};
+use crate::report::{Rendered, page, text};
+use crate::units::format_figure;
+
+/// Bytes around a datagram on Ethernet: its header, IPv4's and UDP's.
+const HEADERS: f64 = 42.0;
+/// Samples over a run, for plots.
+const SAMPLES: u64 = 400;
+/// Lines in a plot.
+const MOST_LINES: usize = 6;
+
+/// A plan that has been run.
+pub struct Run {
+    name: String,
+    plan: Plan,
+    pub outcome: Outcome,
+}
+
+/// One line of JSON for each stream; `incast` has names of its own, which `sabani bench incast`
+/// uses too.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JsonLine<'a> {
+    Incast {
+        bench: &'a str,
+        r#where: &'a str,
+        transport: &'a str,
+        sealed: bool,
+        senders: u32,
+        size_bytes: u64,
+        rounds: usize,
+        goodput_ratio: f64,
+        extra_packets_ratio: f64,
+        p50_ms: f64,
+        p99_ms: f64,
+        max_ms: f64,
+        ideal_ms: f64,
+    },
+    Stream {
+        bench: &'a str,
+        r#where: &'a str,
+        transport: &'a str,
+        sealed: bool,
+        stream: &'a str,
+        size_bytes: u64,
+        messages: usize,
+        goodput_mbit_per_s: f64,
+        goodput_ratio: f64,
+        extra_packets_ratio: f64,
+        p50_ms: f64,
+        p99_ms: f64,
+        max_ms: f64,
+    },
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+impl Run {
+    /// Runs the plan; once more if there is something to plot, for only then is it known how
+    /// long it takes.
+    pub fn new(name: &str, plan: Plan, plots: bool) -> Self {
+        let mut outcome = plan.run();
+        if plots && outcome.failure.is_none() {
+            let every = Time((last_delivery_ns(&outcome) / SAMPLES).max(1));
+            outcome = plan.run_recorded(Some(every));
+        }
+        Run {
+            name: name.into(),
+            plan,
+            outcome,
+        }
+    }
+
+    /// The streams that are of interest.
+    fn streams(&self) -> impl Iterator<Item = (String, &Traffic, &StreamOutcome)> {
+        let streams = self.plan.traffic.iter().zip(&self.outcome.streams);
+        let all = streams.enumerate().map(|(index, (stream, outcome))| {
+            let name = match stream.name.as_str() {
+                "" => format!("{index}: {} to {}", stream.from, stream.to),
+                name => name.into(),
+            };
+            (name, stream, outcome)
+        });
+        all.filter(|(_, stream, _)| stream.name != WARM_UP)
+    }
+
+    /// Bits of messages per second that a link of the network could carry.
+    fn payload_rate(&self) -> f64 {
+        let mtu = self.plan.network.mtu.0 as f64;
+        self.plan.network.rate.0 as f64 * mtu / (mtu + HEADERS)
+    }
+
+    /// Goodput, of what a link could carry; zero if links are unlimited.
+    fn goodput_ratio(&self, outcome: &StreamOutcome) -> f64 {
+        match self.payload_rate() {
+            0.0 => 0.0,
+            rate => outcome.goodput() / rate,
+        }
+    }
+
+    /// What came of it, in each form.
+    ///
+    /// # Errors
+    /// If a figure cannot be written as JSON.
+    pub fn render(&self) -> Result<Rendered> {
+        Ok(Rendered {
+            table: self.table(),
+            json: self.json()?,
+            html: self.page(),
+        })
+    }
+
+    fn table(&self) -> String {
+        let mut text = String::from("\n");
+        let _ = writeln!(text, "{}, seed {}\n", self.name, self.plan.seed);
+        text.push_str(&text::align(&self.rows()));
+        let outcome = &self.outcome;
+        let _ = writeln!(
+            text,
+            "\n{} packets, {} of them again ({:.2} %), {} polls, {} timeouts; {} events in {:.3} s of \
+             virtual time; trace {:016x}",
+            outcome.packets_sent,
+            outcome.packets_lost,
+            100.0 * outcome.extra_packets_ratio(),
+            outcome.polls,
+            outcome.timeouts,
+            outcome.events,
+            outcome.virtual_ns as f64 / 1e9,
+            outcome.trace_hash,
+        );
+        text
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let head = [
+            "stream",
+            "",
+            "messages",
+            "bytes",
+            "Mbit/s",
+            "of the link",
+            "p50 ms",
+            "p99",
+            "max",
+            "rounds",
+            "p50 ms",
+            "p99",
+            "max",
+        ];
+        let mut rows = vec![head.map(String::from).to_vec()];
+        for (name, stream, outcome) in self.streams() {
+            let (times, rounds) = (outcome.sorted_ns(), outcome.sorted_rounds_ns());
+            let ratio = self.goodput_ratio(outcome);
+            let mut row = vec![
+                name,
+                String::new(),
+                times.len().to_string(),
+                stream.bytes.to_string(),
+                format_figure(outcome.goodput() / 1e6),
+                if ratio > 0.0 {
+                    format!("{ratio:.3}")
+                } else {
+                    String::new()
+                },
+            ];
+            let figures = |sorted: &[u64]| {
+                [0.5, 0.99, 1.0].map(|part| format_figure(ms(quantile(sorted, part))))
+            };
+            row.extend(figures(&times));
+            row.push(rounds.len().to_string());
+            row.extend(figures(&rounds));
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn json(&self) -> Result<String> {
+        let mut text = String::new();
+        for (name, stream, outcome) in self.streams() {
+            let line = match self.name.as_str() {
+                "incast" => self.incast_line(stream, outcome),
+                _ => self.stream_line(&name, stream, outcome),
+            };
+            text.push_str(&serde_json::to_string(&line)?);
+            text.push('\n');
+        }
+        Ok(text)
+    }
+
+    fn incast_line(&self, stream: &Traffic, outcome: &StreamOutcome) -> JsonLine<'_> {
+        let rounds = outcome.sorted_rounds_ns();
+        let senders = stream.pairs(self.plan.hosts).count() as u32;
+        let bits = 8.0 * f64::from(senders) * stream.bytes.0 as f64;
+        JsonLine::Incast {
+            bench: "incast",
+            r#where: "sim",
+            transport: "sabani",
+            sealed: self.plan.seal == sabani_sim::plan::Seal::Sealed,
+            senders,
+            size_bytes: stream.bytes.0,
+            rounds: rounds.len(),
+            goodput_ratio: self.goodput_ratio(outcome),
+            extra_packets_ratio: self.outcome.extra_packets_ratio(),
+            p50_ms: ms(quantile(&rounds, 0.5)),
+            p99_ms: ms(quantile(&rounds, 0.99)),
+            max_ms: ms(quantile(&rounds, 1.0)),
+            ideal_ms: 1e3 * bits / self.payload_rate() + ms(2 * self.plan.network.delay.0),
+        }
+    }
+
+    fn stream_line<'a>(
+        &'a self,
+        name: &'a str,
+        stream: &Traffic,
+        outcome: &StreamOutcome,
+    ) -> JsonLine<'a> {
+        let times = outcome.sorted_ns();
+        JsonLine::Stream {
+            bench: &self.name,
+            r#where: "sim",
+            transport: "sabani",
+            sealed: self.plan.seal == sabani_sim::plan::Seal::Sealed,
+            stream: name,
+            size_bytes: stream.bytes.0,
+            messages: times.len(),
+            goodput_mbit_per_s: outcome.goodput() / 1e6,
+            goodput_ratio: self.goodput_ratio(outcome),
+            extra_packets_ratio: self.outcome.extra_packets_ratio(),
+            p50_ms: ms(quantile(&times, 0.5)),
+            p99_ms: ms(quantile(&times, 0.99)),
+            max_ms: ms(quantile(&times, 1.0)),
+        }
+    }
+
+    fn page(&self) -> String {
+        let mut body = page::table(&self.rows());
+        if let Some(recording) = &self.outcome.recording {
+            let end_ns = last_delivery_ns(&self.outcome);
+            for (title, plot) in [
+                ("What hosts read, in Mbit/s, over seconds", received(recording, end_ns)),
+                ("Queues, in KiB, over seconds", self.queues(recording, end_ns)),
+            ] {
+                let _ = writeln!(body, "<h2>{title}</h2>\n{}", plot.render());
+            }
+        }
+        let title = "How long messages took, in ms, over the seconds at which they began";
+        let _ = writeln!(body, "<h2>{title}</h2>\n{}", self.times().render());
+        let plan = page::escape(&self.plan.to_toml());
+        let _ = writeln!(body, "<h2>Plan</h2>\n<pre>{plan}</pre>");
+        let what = format!("{}, seed {}; a run in virtual time.", self.name, self.plan.seed);
+        page::render("sabani sim", &what, &body)
+    }
+
+    fn queues(&self, recording: &Recording, end_ns: u64) -> Plot {
+        let name = |port: u32| match self.plan.network.shape {
+            // Cables are laid in the order of hosts, and have two ends.
+            Shape::Star if port.is_multiple_of(2) => format!("host {} to switch", port / 2),
+            Shape::Star => format!("switch to host {}", port / 2),
+            Shape::Mesh => format!("port {port}"),
+        };
+        let series = recording.queues.iter();
+        let series = series
+            .map(|(port, values)| (name(port.0), values))
+            .collect();
+        plot(
+            recording,
+            end_ns,
+            series,
+            |bytes| bytes as f64 / 1024.0,
+            "KiB",
+        )
+    }
+
+    fn times(&self) -> Plot {
+        let lines = self.streams().map(|(name, _, outcome)| Line {
+            name,
+            points: outcome
+                .times_ns
+                .iter()
+                .map(|&(began_ns, time_ns)| Point::single(began_ns as f64 / 1e9, ms(time_ns)))
+                .collect(),
+            style: Style::Dots,
+        });
+        Plot {
+            lines: lines.take(MOST_LINES).collect(),
+            scale: Scale::Linear,
+            ticks: Vec::new(),
+            unit: "ms",
+        }
+    }
+}
+
+fn last_delivery_ns(outcome: &Outcome) -> u64 {
+    let rounds = outcome.streams.iter().flat_map(|stream| &stream.rounds);
+    rounds.map(|round| round.ended_ns).max().unwrap_or(0)
+}
+
+fn received(recording: &Recording, end_ns: u64) -> Plot {
+    let series = recording.received.iter();
+    let series = series
+        .map(|(host, values)| (host.to_string(), values))
+        .collect();
+    let mbit = |bytes: u64| bytes as f64 * 8e3 / recording.every_ns as f64;
+    plot(recording, end_ns, series, mbit, "Mbit/s")
+}
+
+/// The series with the greatest values, over time.
+fn plot(
+    recording: &Recording,
+    end_ns: u64,
+    mut series: Vec<(String, &Vec<u64>)>,
+    scale: impl Fn(u64) -> f64,
+    unit: &'static str,
+) -> Plot {
+    series.sort_by_key(|(_, values)| std::cmp::Reverse(values.iter().max().copied()));
+    series.truncate(MOST_LINES);
+    let times = recording.at_ns.iter().take_while(|&&at_ns| at_ns <= end_ns);
+    let times: Vec<_> = times.map(|&at_ns| at_ns as f64 / 1e9).collect();
+    let line = |(name, values): (String, &Vec<u64>)| {
+        let values = values.iter().copied().chain(std::iter::repeat(0));
+        let points = times.iter().zip(values);
+        Line {
+            name,
+            points: points
+                .map(|(&at, value)| Point::single(at, scale(value)))
+                .collect(),
+            style: Style::Plain,
+        }
+    };
+    Plot {
+        lines: series.into_iter().map(line).collect(),
+        scale: Scale::Linear,
+        ticks: Vec::new(),
+        unit,
+    }
+}
