@@ -20,6 +20,8 @@ const SIZES: [u64; 12] = [
 const BUFFER: Size = Size(400_000);
 /// Where memory is this short, receives must bring buffers.
 const SHORT_MEMORY: Size = Size(64 * KIB);
+/// Most bytes that programs send in all: many short runs find more than few long ones.
+const TRAFFIC: u64 = 6 << 20;
 /// Traffic begins, and most faults end, before this.
 const ACTIVE: u64 = 250 * MS;
 
@@ -82,7 +84,14 @@ impl Plan {
         let count = dice.pick(&[0, 0, 0, 1, 2, 4]);
         plan.mishaps = (0..count).map(|_| mishap(dice, hosts)).collect();
         let count = dice.pick(&[1, 4, 12, 30]);
-        plan.traffic = (0..count).map(|_| traffic(dice, hosts)).collect();
+        let mut room = TRAFFIC;
+        for stream in (0..count).map(|_| traffic(dice, hosts)) {
+            let bytes = stream.messages(hosts) * stream.bytes.0;
+            if bytes <= room {
+                room -= bytes;
+                plan.traffic.push(stream);
+            }
+        }
         plan
     }
 }
@@ -121,7 +130,8 @@ fn settings(dice: &mut Dice) -> Settings {
         ack_delay: dice.maybe(some, times(&[0, 25 * US, MS])),
         max_ack_delay: dice.maybe(some, times(&[200 * US, 5 * MS])),
         dead_after: dice.maybe(some, times(&[500 * MS, 2_000 * MS])),
-        keep_alive: dice.maybe(some, times(&[50 * MS, 1_000 * MS])),
+        // Shorter ones would never leave the network at rest.
+        keep_alive: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
         connect_timeout: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
     }
 }

@@ -352,9 +352,10 @@ impl Fault {
         self.loss + self.burst * self.burst_len as f64 + self.corrupt + self.truncate
     }
 
-    /// Whether peers may lose sight of each other.
+    /// Whether peers may lose sight of each other: a burst that swallows data swallows as many
+    /// requests for an answer.
     pub(super) fn is_severe(&self) -> bool {
-        self.cut || self.mtu.is_some() || self.harm() > 0.1
+        self.cut || self.mtu.is_some() || self.burst > 0.0 || self.harm() > 0.1
     }
 
     /// One for each kind of harm that it does: the same without it.
