@@ -124,6 +124,9 @@ pub(crate) struct Outgoing {
     resent: bool,
     /// Sends that somebody waits to hear of.
     tickets: usize,
+    /// Those of bodies that have arrived, behind entries that have not: should the connection end,
+    /// the receiver can't pass them on.
+    behind: Vec<(u64, Ticket)>,
 }
 
 /// Logs kept for reuse: as many as one train of packets empties.
@@ -570,11 +573,7 @@ impl Outgoing {
         }
         let ids = first_id..first_id + u64::from(chunk.count);
         self.queued_bytes -= chunk.log.len();
-        self.tickets -= chunk.tickets.len();
-        for (_, ticket) in chunk.tickets.drain(..) {
-            done(ticket);
-        }
-        self.recycle();
+        self.recycle(done);
         if self.bodies.is_empty() {
             return;
         }
@@ -585,15 +584,36 @@ impl Outgoing {
         }
     }
 
-    /// Drops acknowledged chunks from the front, keeping their memory.
-    fn recycle(&mut self) {
-        while self.chunks.front().is_some_and(|chunk| chunk.acked) {
-            let mut log = self.chunks.pop_front().expect("front is there").log;
+    /// Drops acknowledged chunks from the front, keeping their memory. What they carried is now
+    /// safe with the receiver: nothing before it is missing there.
+    fn recycle(&mut self, done: &mut impl FnMut(Ticket)) {
+        while self.chunks.front().is_some_and(|chunk| chunk.acked)
+            && let Some(chunk) = self.chunks.pop_front()
+        {
+            let Chunk {
+                mut log, tickets, ..
+            } = chunk;
+            self.tickets -= tickets.len();
+            tickets.into_iter().for_each(|(_, ticket)| done(ticket));
             if self.spare_logs.len() < SPARE_LOGS {
                 log.clear();
                 self.spare_logs.push_back(log);
             }
         }
+        if !self.behind.is_empty() {
+            let safe_before = self.safe_before();
+            let safe = |(id, _): &mut (u64, Ticket)| *id < safe_before;
+            for (_, ticket) in self.behind.extract_if(.., safe) {
+                self.tickets -= 1;
+                done(ticket);
+            }
+        }
+    }
+
+    /// All entries before this one have arrived.
+    fn safe_before(&self) -> u64 {
+        let missing = self.chunks.front();
+        missing.map_or(self.next_id, |chunk| chunk.first_id)
     }
 
     /// Bytes of a body have arrived.
@@ -613,9 +633,13 @@ impl Outgoing {
         let body = self.bodies.remove(at).expect("body is there");
         self.sending -= usize::from(at < self.sending);
         self.queued_bytes -= body.data.bytes().len();
-        if let Some(ticket) = body.ticket {
-            self.tickets -= 1;
-            done(ticket);
+        match body.ticket {
+            Some(ticket) if body.id < self.safe_before() => {
+                self.tickets -= 1;
+                done(ticket);
+            }
+            Some(ticket) => self.behind.push((body.id, ticket)),
+            None => {}
         }
         true
     }
@@ -650,6 +674,7 @@ impl Outgoing {
         let mut tickets: Vec<_> = inline.map(|(_, ticket)| ticket).collect();
         self.tickets = 0;
         tickets.extend(self.bodies.iter_mut().filter_map(|body| body.ticket.take()));
+        tickets.extend(self.behind.drain(..).map(|(_, ticket)| ticket));
         tickets
     }
 
