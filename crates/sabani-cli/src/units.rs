@@ -55,14 +55,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for text in [
-            "",
-            "k",
-            "-1",
-            "4x",
-            "99999999999999999999",
-            "99999999999G",
-        ] {
+        for text in ["", "k", "-1", "4x", "99999999999999999999", "99999999999G"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }

@@ -1,5 +1,7 @@
 //! Tables for people.
 
+use std::fmt::Write;
+
 /// Puts the fields of each row below each other, all but the first two to the right.
 pub fn align(rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..rows[0].len())

@@ -250,8 +250,14 @@ impl Run {
         if let Some(recording) = &self.outcome.recording {
             let end_ns = last_delivery_ns(&self.outcome);
             for (title, plot) in [
-                ("What hosts read, in Mbit/s, over seconds", received(recording, end_ns)),
-                ("Queues, in KiB, over seconds", self.queues(recording, end_ns)),
+                (
+                    "What hosts read, in Mbit/s, over seconds",
+                    received(recording, end_ns),
+                ),
+                (
+                    "Queues, in KiB, over seconds",
+                    self.queues(recording, end_ns),
+                ),
             ] {
                 let _ = writeln!(body, "<h2>{title}</h2>\n{}", plot.render());
             }
@@ -260,7 +266,10 @@ impl Run {
         let _ = writeln!(body, "<h2>{title}</h2>\n{}", self.times().render());
         let plan = page::escape(&self.plan.to_toml());
         let _ = writeln!(body, "<h2>Plan</h2>\n<pre>{plan}</pre>");
-        let what = format!("{}, seed {}; a run in virtual time.", self.name, self.plan.seed);
+        let what = format!(
+            "{}, seed {}; a run in virtual time.",
+            self.name, self.plan.seed
+        );
         page::render("sabani sim", &what, &body)
     }
 

@@ -107,7 +107,8 @@ impl Plan {
         let lasting = |fault: &&Fault| fault.until.is_none();
         let loss = self.faults.iter().filter(lasting).map(Fault::harm);
         let slower = 8.0 + 200.0 * loss.fold(0.0, f64::max);
-        let work_ns = transfer_ns as f64 * slower + 400.0 * delay_ns as f64;
+        let trips = 400 + self.bytes() / (self.settings.least_window(self.hosts) / 4).max(1);
+        let work_ns = transfer_ns as f64 * slower + trips as f64 * 2.0 * delay_ns as f64;
         let mishaps = !self.mishaps.is_empty() || self.faults.iter().any(Fault::is_severe);
         3 * crate::SEC + work_ns as u64 + u64::from(mishaps) * self.settings.grief_ns()
     }

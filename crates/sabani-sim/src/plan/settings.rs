@@ -222,9 +222,22 @@ impl Settings {
 
     /// How long peers may need to notice that one of them has gone, and to find each other again.
     pub(super) fn grief_ns(&self) -> u64 {
+        let config = self.config();
+        2 * (config.dead_after_ns + config.keep_alive_ns + config.connect_timeout_ns)
+    }
+
+    /// Bytes that may be under way to a host from one of `hosts`.
+    pub(super) fn least_window(&self, hosts: u32) -> u64 {
+        let config = self.config();
+        let share = config.socket_buffer_bytes / 2 / u64::from(hosts);
+        let window = share.min(config.window_max.into());
+        window.min(config.log_window_max).min(config.memory_bytes)
+    }
+
+    fn config(&self) -> Config {
         let mut config = Config::new(sabani_proto::PeerId(0), sealed());
         self.apply(&mut config);
-        2 * (config.dead_after_ns + config.keep_alive_ns + config.connect_timeout_ns)
+        config
     }
 }
 

@@ -133,6 +133,15 @@ mod tests {
     }
 
     #[test]
+    fn the_plan_in_the_documentation_runs() {
+        let text = include_str!("../../../../docs/simulation.md");
+        let (_, plan) = text.split_once("```toml").expect("there is a plan");
+        let (plan, _) = plan.split_once("```").expect("it ends");
+        let outcome = Plan::from_toml(plan).expect("it can be read").run();
+        assert_eq!(outcome.failure, None);
+    }
+
+    #[test]
     fn mistakes_have_a_line_a_cause_and_a_cure() {
         let fault = "hosts = 2\n\n[[fault]]\nloss = 0.1\n\n[[fault]]\nloss = 2.0\n";
         for (text, line, said) in [

@@ -19,8 +19,8 @@ pub mod worker;
 use anyhow::Result;
 
 use super::{progress_bar, transport::Transport};
-use crate::report::Reports;
 use crate::interrupt;
+use crate::report::Reports;
 
 use args::{FanInArgs, IncastArgs, MixArgs};
 use cell::{Cell, Link};
