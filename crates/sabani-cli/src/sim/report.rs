@@ -36,7 +36,6 @@ enum JsonLine<'a> {
         bench: &'a str,
         r#where: &'a str,
         transport: &'a str,
-        sealed: bool,
         senders: u32,
         size_bytes: u64,
         rounds: usize,
@@ -46,6 +45,7 @@ enum JsonLine<'a> {
         p99_ms: f64,
         max_ms: f64,
         ideal_ms: f64,
+        sealed: bool,
     },
     Stream {
         bench: &'a str,
@@ -354,5 +354,59 @@ fn plot(
         scale: Scale::Linear,
         ticks: Vec::new(),
         unit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"
+        hosts = 3
+        [network]
+        shape = "star"
+        rate = "1gbit"
+        [[traffic]]
+        name = "warm-up"
+        from = "1-2"
+        to = 0
+        [[traffic]]
+        from = "1-2"
+        to = 0
+        bytes = "64KiB"
+        rounds = 3
+        at = "5ms"
+    "#;
+
+    fn run(name: &str) -> Rendered {
+        let plan = Plan::from_toml(PLAN).unwrap();
+        Run::new(name, plan, true).render().unwrap()
+    }
+
+    #[test]
+    fn incast_tells_what_the_lab_tells() {
+        let rendered = run("incast");
+        let start = r#"{"bench":"incast","where":"sim","transport":"sabani","senders":2,"size_bytes":65536,"rounds":3,"goodput_ratio":0."#;
+        assert!(rendered.json.starts_with(start), "{}", rendered.json);
+        assert_eq!(rendered.json.lines().count(), 1, "warming up is no result");
+        let line: serde_json::Value = serde_json::from_str(&rendered.json).unwrap();
+        let [p50, max] = ["p50_ms", "max_ms"].map(|key| line[key].as_f64().unwrap());
+        assert!(1.0 < p50 && p50 <= max && max < 10.0, "{line}");
+    }
+
+    #[test]
+    fn a_page_holds_plots_and_the_plan_and_loads_nothing() {
+        let page = run("two").html;
+        assert_eq!(page.matches("<svg").count(), 3);
+        assert!(page.contains("switch to host 0") && page.contains("[[traffic]]"));
+        assert!(!page.contains("NaN") && !page.contains("inf"));
+        for loads in ["http:", "https:", "src=", "<script", "@import"] {
+            assert!(!page.contains(loads), "{loads}");
+        }
+    }
+
+    #[test]
+    fn the_same_plan_gives_the_same_table() {
+        assert_eq!(run("two").table, run("two").table);
     }
 }
