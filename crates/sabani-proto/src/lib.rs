@@ -49,7 +49,7 @@ pub use event::Event;
 pub use message::{
     Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
 };
-pub use node::{Node, Transmit};
+pub use node::{Node, Transmit, Waiting};
 pub use stats::{Counters, Dropped, Limit, LinkState, NodeStats, PeerStats};
 
 /// Names a process of the job: a small integer from the address database (row U1).

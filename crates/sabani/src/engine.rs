@@ -26,8 +26,11 @@ const DRAIN_ROUNDS: usize = 1_024;
 const SEND_TRAINS: usize = 32;
 const SEND_BYTES: usize = 16 << 10;
 
-/// Small messages to a busy peer wait at most this long for others, as long as the program calls.
-pub(crate) const HOLD_NS: u64 = 20_000;
+/// Small messages to a busy peer wait for others, as long as the program calls: for this part of the
+/// round-trip time, which is long where much is queued on the way already.
+const HOLD_PART: u64 = 8;
+const HOLD_MIN_NS: u64 = 20_000;
+const HOLD_MAX_NS: u64 = 80_000;
 /// Bytes that are worth a system call of their own.
 pub(crate) const TRAIN_BYTES: usize = 62 << 10;
 
@@ -226,6 +229,21 @@ impl Engine {
                 // A router's word on the MTU is forgeable: the path's own probes decide.
                 sabani_udp::HintKind::TooBig { .. } => {}
             }
+        }
+    }
+
+    /// Whether small messages to a peer this far away have waited for company long enough.
+    pub fn has_held(&self, rtt_ns: u64) -> bool {
+        let hold_ns = (rtt_ns / HOLD_PART).clamp(HOLD_MIN_NS, HOLD_MAX_NS);
+        self.now_ns >= self.sent_ns + hold_ns
+    }
+
+    /// Sends what a call of the program has made due.
+    #[inline]
+    pub fn send_queued(&mut self) {
+        if self.node.has_queued() {
+            self.clock();
+            self.transmit();
         }
     }
 

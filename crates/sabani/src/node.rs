@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use sabani_proto::{Outbound, SendError};
 use sabani_udp::{Capabilities, Counters as SocketCounters};
 
-use crate::engine::{HOLD_NS, TRAIN_BYTES};
+use crate::engine::TRAIN_BYTES;
 use crate::pending::{PostedInto, copy_out};
 use crate::poll_fd::PollFd;
 use crate::shared::{Shared, State};
@@ -218,20 +218,24 @@ impl Node {
             return self.0.shared.call_others(state, true);
         }
         let engine = &mut state.engine;
-        let (idle, bytes) = engine.node.waiting(to);
+        let waiting = engine.node.waiting(to);
         engine.unclocked += 1;
-        let full = bytes >= TRAIN_BYTES;
-        if !idle && !full && engine.unclocked < SENDS_PER_CLOCK {
+        let waits = !waiting.idle && waiting.bytes < TRAIN_BYTES;
+        if waits && engine.unclocked < SENDS_PER_CLOCK {
             return;
         }
-        let now_ns = engine.clock();
-        if !idle && !full && now_ns < engine.sent_ns + HOLD_NS {
-            return;
+        engine.clock();
+        if !waits || engine.has_held(waiting.rtt_ns) {
+            self.send_now(state, to);
         }
+    }
+
+    fn send_now(&self, state: &mut State, to: PeerId) {
+        let engine = &mut state.engine;
         engine.transmit();
         // Acknowledgements make a difference when the window is used up.
-        let (_, left) = engine.node.waiting(to);
-        if left >= TRAIN_BYTES || now_ns >= engine.looked_ns + LOOK_NS {
+        let left = engine.node.waiting(to).bytes;
+        if left >= TRAIN_BYTES || engine.now_ns >= engine.looked_ns + LOOK_NS {
             self.0.shared.progress(state);
         } else {
             self.0.shared.call_others(state, false);
@@ -249,6 +253,13 @@ impl Node {
     /// [`Error::TooLarge`], [`Error::PeerLost`], [`Error::Backlog`], [`Error::Closed`].
     #[inline]
     pub fn recv(&self, wanted: Match) -> Result<Message, Error> {
+        if let Some(message) = take_ready(&mut *self.0.shared.lock()?, &wanted) {
+            return Ok(message);
+        }
+        self.recv_later(wanted)
+    }
+
+    fn recv_later(&self, wanted: Match) -> Result<Message, Error> {
         loop {
             if let Some(message) = self.recv_timeout(wanted, BACKLOG_EVERY)? {
                 return Ok(message);
@@ -263,10 +274,13 @@ impl Node {
     /// As [`Node::recv`].
     #[inline]
     pub fn recv_timeout(&self, wanted: Match, timeout: Duration) -> Result<Option<Message>, Error> {
-        if let Some(message) = self.take_ready(&wanted)? {
+        let mut state = self.0.shared.lock()?;
+        if let Some(message) = take_ready(&mut state, &wanted) {
             return Ok(Some(message));
         }
-        let ticket = self.0.shared.lock()?.engine.node.post(wanted, None);
+        check_lost(&mut state, &wanted)?;
+        let ticket = state.engine.node.post(wanted, None);
+        drop(state);
         self.wait_received(ticket, timeout)
     }
 
@@ -292,34 +306,18 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].
+    #[inline]
     pub fn try_recv(&self, wanted: Match) -> Result<Option<Message>, Error> {
-        if let Some(message) = self.take_ready(&wanted)? {
+        let mut state = self.0.shared.lock()?;
+        if let Some(message) = take_ready(&mut state, &wanted) {
             return Ok(Some(message));
         }
-        let mut state = self.0.shared.lock()?;
+        check_lost(&mut state, &wanted)?;
         if let Some(fd) = &state.engine.poll_fd {
             fd.set_ready(false);
         }
         self.0.shared.progress(&mut state);
         Ok(state.engine.node.try_take(&wanted))
-    }
-
-    #[inline]
-    fn take_ready(&self, wanted: &Match) -> Result<Option<Message>, Error> {
-        let mut state = self.0.shared.lock()?;
-        let message = state.engine.node.try_take(wanted);
-        if state.engine.node.has_queued() {
-            state.engine.clock();
-            state.engine.transmit();
-        }
-        if message.is_none()
-            && let Some(peer) = wanted.source()
-            && let Some(why) = state.engine.node.take_unreported(peer)
-        {
-            let why = Some(why);
-            return Err(Error::PeerLost { peer, why });
-        }
-        Ok(message)
     }
 
     fn check_backlog(&self, wanted: &Match) -> Result<(), Error> {
@@ -364,10 +362,7 @@ impl Node {
     ) -> Result<Posted, Error> {
         let mut state = self.0.shared.lock()?;
         let ticket = post(&mut state.engine.node);
-        if state.engine.node.has_queued() {
-            state.engine.clock();
-            state.engine.transmit();
-        }
+        state.engine.send_queued();
         Ok(Posted {
             handle: self.0.clone(),
             ticket: Some(ticket),
@@ -516,6 +511,25 @@ impl Node {
     /// [`Error::Unacknowledged`] if something was not acknowledged in time.
     pub fn close(&self, linger: Duration) -> Result<(), Error> {
         self.0.close(linger)
+    }
+}
+
+/// Takes a message that is here, and sends what that makes due.
+#[inline]
+fn take_ready(state: &mut State, wanted: &Match) -> Option<Message> {
+    let message = state.engine.node.try_take(wanted);
+    state.engine.send_queued();
+    message
+}
+
+/// Says, once, why the peer that a receive waits for is lost.
+fn check_lost(state: &mut State, wanted: &Match) -> Result<(), Error> {
+    let Some(peer) = wanted.source() else {
+        return Ok(());
+    };
+    match state.engine.node.take_unreported(peer) {
+        None => Ok(()),
+        why => Err(Error::PeerLost { peer, why }),
     }
 }
 

@@ -10,48 +10,69 @@ use super::Buffer;
 const SMALL_MAX: usize = 64;
 
 /// An arrived body. Reads as a byte slice.
-pub struct Body(Inner);
-
-enum Inner {
-    Small(Small),
-    Large(Buffer),
+///
+/// Not an enum: the bytes of a small body must lie at the same place, and aligned, in everything
+/// that a message is wrapped in on its way to the program. Then moving it takes a few wide copies;
+/// pieces that overlap differently stall on each other, which costs more than all the rest of
+/// receiving a small message.
+pub struct Body {
+    small: Small,
+    small_len: usize,
+    large: Option<Buffer>,
 }
 
-/// Aligned, so that moving it takes a few wide copies: byte-wise ones stall on each other, which
-/// costs more than all the rest of receiving a small message.
 #[repr(align(16))]
-struct Small {
-    bytes: [u8; SMALL_MAX],
-    len: u64,
-}
+struct Small([u8; SMALL_MAX]);
 
 impl Body {
-    /// Copies a small body, or moves a large one into a buffer of its own.
+    /// Bytes behind a small body that make [`Body::first_of`] cheap.
+    pub(crate) const SLACK: usize = SMALL_MAX;
+
+    /// The first `len` of `bytes`. A small body takes those behind it along unseen: a copy of a
+    /// fixed length is a few instructions, one of any other length a call, and a stall when the
+    /// message is moved.
     #[inline]
-    pub(crate) fn copy_of(bytes: &[u8]) -> Self {
-        if bytes.len() <= SMALL_MAX {
-            let mut small = [0; SMALL_MAX];
-            small[..bytes.len()].copy_from_slice(bytes);
-            return Body(Inner::Small(Small {
-                bytes: small,
-                len: bytes.len() as u64,
-            }));
+    pub(crate) fn first_of(bytes: &[u8], len: usize) -> Self {
+        match bytes.first_chunk() {
+            Some(chunk) if len <= SMALL_MAX => Body {
+                small: Small(*chunk),
+                small_len: len,
+                large: None,
+            },
+            _ => Body::copy_of(&bytes[..len]),
         }
-        Body(Inner::Large(Buffer::given(bytes.to_vec(), bytes.len())))
+    }
+
+    /// Copies a small body, or moves a large one into a buffer of its own.
+    pub(crate) fn copy_of(bytes: &[u8]) -> Self {
+        if bytes.len() > SMALL_MAX {
+            return Buffer::given(bytes.to_vec(), bytes.len()).into();
+        }
+        let mut small = [0; SMALL_MAX];
+        small[..bytes.len()].copy_from_slice(bytes);
+        Body {
+            small: Small(small),
+            small_len: bytes.len(),
+            large: None,
+        }
     }
 
     /// The bytes as a vector. No copy for bodies over 64 bytes.
     pub fn into_vec(self) -> Vec<u8> {
-        match self.0 {
-            Inner::Small(small) => small.bytes[..small.len as usize].to_vec(),
-            Inner::Large(buffer) => buffer.into_vec(),
+        match self.large {
+            Some(buffer) => buffer.into_vec(),
+            None => self.small.0[..self.small_len].to_vec(),
         }
     }
 }
 
 impl From<Buffer> for Body {
     fn from(buffer: Buffer) -> Self {
-        Body(Inner::Large(buffer))
+        Body {
+            small: Small([0; SMALL_MAX]),
+            small_len: 0,
+            large: Some(buffer),
+        }
     }
 }
 
@@ -60,9 +81,9 @@ impl Deref for Body {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Inner::Small(small) => &small.bytes[..small.len as usize],
-            Inner::Large(buffer) => buffer,
+        match &self.large {
+            Some(buffer) => buffer,
+            None => &self.small.0[..self.small_len],
         }
     }
 }

@@ -289,19 +289,16 @@ impl Mailbox {
     }
 
     /// Spreads unread messages out for matching.
-    #[inline]
     fn read_all(&mut self) {
-        while let Some(small) = self.unread.take_if(&Match::any()) {
-            let arrived = Arrived::Whole {
-                body: small.body,
-                link: small.link,
-                charge: Charge {
-                    log: small.log_charge,
-                    ..Charge::default()
-                },
+        self.unread.drain(|message, link, log| {
+            let Message { source, tag, body } = message;
+            let charge = Charge {
+                log,
+                ..Charge::default()
             };
-            self.matcher.keep(small.source, small.tag, arrived);
-        }
+            let arrived = Arrived::Whole { body, link, charge };
+            self.matcher.keep(source, tag, arrived);
+        });
     }
 
     /// Hands a whole small message to a receive.
@@ -526,24 +523,22 @@ impl Mailbox {
         }
     }
 
-    /// Takes the oldest message that matches, if all of it is here.
+    /// Takes the oldest message that matches, if it is a small one that nobody has looked at yet.
+    /// `settle` is told what log credit to give back, when it is time for that.
     #[inline]
-    pub fn try_take(&mut self, wanted: &Match) -> Option<(Message, Taken)> {
-        if self.parked.is_empty()
-            && self.matcher.arrived_len() == 0
-            && let Some(small) = self.unread.take_if(wanted)
-        {
-            let taken = Taken::Credit {
-                link: small.link,
-                log: small.log_charge,
-            };
-            let message = Message {
-                source: small.source,
-                tag: small.tag,
-                body: small.body,
-            };
-            return Some((message, taken));
+    pub fn try_take_unread(
+        &mut self,
+        wanted: &Match,
+        settle: impl FnOnce(LinkRef, u64),
+    ) -> Option<Message> {
+        if !self.parked.is_empty() || self.matcher.arrived_len() > 0 {
+            return None;
         }
+        self.unread.take_if(wanted, settle)
+    }
+
+    /// Takes the oldest message that matches, if all of it is here.
+    pub fn try_take(&mut self, wanted: &Match) -> Option<(Message, Taken)> {
         let (_, _, arrived) = self.first(wanted)?;
         if matches!(arrived, Arrived::Pending(_)) {
             return None;

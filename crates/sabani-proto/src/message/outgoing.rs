@@ -129,8 +129,8 @@ pub(crate) struct Outgoing {
     behind: Vec<(u64, Ticket)>,
 }
 
-/// Logs kept for reuse: as many as one train of packets empties.
-const SPARE_LOGS: usize = 64;
+/// Logs kept for reuse while the connection is busy: as many as a window has packets.
+const SPARE_LOGS: usize = 1_024;
 
 impl Outgoing {
     /// Raises the log's limit.
@@ -265,15 +265,7 @@ impl Outgoing {
                     && beyond == (chunk.charge_end > self.log_limit)
             });
         if !open {
-            self.chunks.push_back(Chunk {
-                first_id: self.next_id,
-                count: 0,
-                acked: false,
-                charge_end: self.charge,
-                log: self.spare_logs.pop_back().unwrap_or_default(),
-                tickets: Vec::new(),
-            });
-            self.unsent += 1;
+            self.open_chunk(window);
         }
         let chunk = self.chunks.back_mut().expect("a chunk is open");
         let before = chunk.log.len();
@@ -286,6 +278,22 @@ impl Outgoing {
         self.unsent_bytes += added;
         self.next_id += 1;
         self.next_id - 1
+    }
+
+    #[cold]
+    fn open_chunk(&mut self, window: &SendWindow) {
+        // One message alone takes what it needs; where there are more, this chunk will be full.
+        let room = if self.unsent > 0 { window.chunk_max } else { 0 };
+        let spare = self.spare_logs.pop_back();
+        self.chunks.push_back(Chunk {
+            first_id: self.next_id,
+            count: 0,
+            acked: false,
+            charge_end: self.charge,
+            log: spare.unwrap_or_else(|| Vec::with_capacity(room)),
+            tickets: Vec::new(),
+        });
+        self.unsent += 1;
     }
 
     /// Whether the log's limit holds entries back.

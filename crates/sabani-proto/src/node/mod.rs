@@ -58,6 +58,25 @@ pub struct Node {
     closing: bool,
 }
 
+/// What waits to be sent to a peer, and how the way there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Bytes that could leave now, as far as the receiver's memory goes.
+    pub bytes: usize,
+    /// Whether nothing is in flight.
+    pub idle: bool,
+    /// The smoothed round-trip time in nanoseconds; 0 if it is not known.
+    pub rtt_ns: u64,
+}
+
+impl Waiting {
+    const NOTHING: Waiting = Waiting {
+        bytes: 0,
+        idle: true,
+        rtt_ns: 0,
+    };
+}
+
 /// Which way datagrams go: the peer's address, and the local one that it talks to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
@@ -314,19 +333,19 @@ impl Node {
         })
     }
 
-    /// What waits to be sent to a peer: whether nothing is in flight to it, and how many bytes
-    /// could leave now.
+    /// What waits to be sent to a peer.
     #[inline]
-    pub fn waiting(&self, to: PeerId) -> (bool, usize) {
-        let Some(index) = self.peers.index(to) else {
-            return (true, 0);
+    pub fn waiting(&self, to: PeerId) -> Waiting {
+        let link = self.peers.index(to).map(|index| &self.peers[index].link);
+        let Some(Some(link)) = link else {
+            return Waiting::NOTHING;
         };
-        let Some(link) = &self.peers[index].link else {
-            return (true, 0);
-        };
-        let session = link.session.as_ref();
-        let idle = session.is_none_or(|session| session.channel.sent.in_flight() == 0);
-        (idle, link.outgoing.unsent_bytes())
+        let flow = link.session.as_ref().map(|session| &session.channel);
+        Waiting {
+            bytes: link.outgoing.unsent_bytes(),
+            idle: flow.is_none_or(|flow| flow.sent.in_flight() == 0),
+            rtt_ns: flow.map_or(0, |flow| flow.rtt.smoothed_ns()),
+        }
     }
 
     /// Whether [`Node::poll_transmit`] may have something.
@@ -433,6 +452,17 @@ impl Node {
     /// Takes the oldest message that matches, if all of it is here.
     #[inline]
     pub fn try_take(&mut self, wanted: &Match) -> Option<Message> {
+        let Node {
+            hub, peers, queue, ..
+        } = self;
+        let settle = |link, log| give_back(peers, queue, link, log);
+        match hub.mailbox.try_take_unread(wanted, settle) {
+            None => self.try_take_kept(wanted),
+            message => message,
+        }
+    }
+
+    fn try_take_kept(&mut self, wanted: &Match) -> Option<Message> {
         if let Some((message, taken)) = self.hub.mailbox.try_take(wanted) {
             self.settle(taken);
             return Some(message);
@@ -449,16 +479,10 @@ impl Node {
         self.hub.mailbox.peek(wanted)
     }
 
-    #[inline]
     fn settle(&mut self, taken: Taken) {
         match taken {
             Taken::Credit { link, log } => {
-                if let Some(session) = self.session(link) {
-                    session.incoming.on_taken(log);
-                    if session.incoming.log.is_pressing() {
-                        self.enqueue(link.peer);
-                    }
-                }
+                give_back(&mut self.peers, &mut self.queue, link, log);
                 if self.hub.mailbox.may_feed() {
                     self.feed_starved();
                 }
@@ -468,14 +492,6 @@ impl Node {
                 self.enqueue(link.peer);
             }
         }
-    }
-
-    fn session(&mut self, link: LinkRef) -> Option<&mut session::Session> {
-        let peer = self.peers.get_mut(link.peer)?;
-        if peer.generation != link.generation {
-            return None;
-        }
-        peer.link.as_mut()?.session.as_mut()
     }
 
     fn with_incoming<T>(
@@ -499,11 +515,7 @@ impl Node {
 
     #[inline]
     fn enqueue(&mut self, index: u32) {
-        if let Some(peer) = self.peers.get_mut(index)
-            && !std::mem::replace(&mut peer.queued, true)
-        {
-            self.queue.push_back(index);
-        }
+        enqueue(&mut self.peers, &mut self.queue, index);
     }
 
     /// When [`Node::handle_deadline`] must be called, if nothing else happens before.
@@ -747,6 +759,31 @@ impl Node {
             stats.counters.add(&counters);
         }
         stats
+    }
+}
+
+/// Queues a peer that may have something to send.
+#[inline]
+fn enqueue(peers: &mut Peers, queue: &mut VecDeque<u32>, index: u32) {
+    if let Some(peer) = peers.get_mut(index)
+        && !std::mem::replace(&mut peer.queued, true)
+    {
+        queue.push_back(index);
+    }
+}
+
+/// Gives log credit back to a connection, if it is still there.
+fn give_back(peers: &mut Peers, queue: &mut VecDeque<u32>, link: LinkRef, log: u64) {
+    let Some(peer) = peers.get_mut(link.peer) else {
+        return;
+    };
+    if peer.generation == link.generation
+        && let Some(session) = peer.session_mut()
+    {
+        session.incoming.on_taken(log);
+        if session.incoming.log.is_pressing() {
+            enqueue(peers, queue, link.peer);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The table of peers, and the table of connection identifiers (H4).
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -120,6 +121,8 @@ struct Slot {
 pub(crate) struct Peers {
     peers: Vec<Peer>,
     by_id: HashMap<PeerId, u32, BuildHasherDefault<IdHasher>>,
+    /// What was last looked up: most often it is the next one, too.
+    latest: Cell<Option<(PeerId, u32)>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Identifiers of handshakes that others have begun and not finished; a bounded number.
@@ -155,7 +158,16 @@ impl Peers {
 
     #[inline]
     pub fn index(&self, id: PeerId) -> Option<u32> {
-        self.by_id.get(&id).copied()
+        match self.latest.get() {
+            Some((latest, index)) if latest == id => Some(index),
+            _ => self.look_up(id),
+        }
+    }
+
+    fn look_up(&self, id: PeerId) -> Option<u32> {
+        let index = *self.by_id.get(&id)?;
+        self.latest.set(Some((id, index)));
+        Some(index)
     }
 
     pub fn len(&self) -> usize {

@@ -70,15 +70,23 @@ impl<'a> Entry<'a> {
     /// Most bytes an entry needs beside an inline body.
     pub const MAX_HEADER: usize = 17;
 
+    /// Bytes of the short form beside the body.
+    const SHORT_HEADER: usize = 3;
+
     /// Appends the entry to a log.
     #[inline]
     pub fn append(&self, out: &mut Vec<u8>) {
         if self.tag <= 0xff && self.len <= 0xff && self.mode == EntryMode::Inline {
             // The short form, which most small messages take, in one go.
+            out.reserve(Self::SHORT_HEADER + self.body.len());
             out.extend_from_slice(&[SHORT, self.tag as u8, self.len as u8]);
             out.extend_from_slice(self.body);
             return;
         }
+        self.append_any(out);
+    }
+
+    fn append_any(&self, out: &mut Vec<u8>) {
         let (tag, len) = (width_code(self.tag), width_code(self.len));
         out.push(tag | len << 2 | (self.mode as u8) << 4);
         push_int(out, self.tag, tag);
