@@ -29,9 +29,9 @@
 //! in the kernel. When the program has stayed away for about a millisecond (up to four after it was
 //! busy for long), a helper thread takes over, so that acknowledgements, resends and keep-alives
 //! still go out while the program computes; it sleeps otherwise. Small messages to a busy peer
-//! share packets: they leave when 64 KiB wait, when 20 µs have passed, or at the next receive,
-//! wait, [`Node::flush`] or [`Node::progress`]; if the program stays away, when the helper takes
-//! over.
+//! share packets: they leave when 62 KiB wait, after an eighth of the round-trip time (at least
+//! 20 µs, at most 80 µs), or at the next receive, wait, [`Node::flush`] or [`Node::progress`]; if
+//! the program stays away, when the helper takes over.
 
 mod address_book;
 mod builder;

@@ -151,3 +151,86 @@ impl Unread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: LinkRef = LinkRef {
+        peer: 3,
+        generation: 1,
+    };
+
+    /// Unread frames of messages with these lengths, and what they cost.
+    fn unread(frames: &[Vec<usize>]) -> (Unread, u64) {
+        let mut unread = Unread::default();
+        let mut charge = 0;
+        for lens in frames {
+            let mut log = Vec::new();
+            for &len in lens {
+                let body = vec![len as u8; len];
+                Entry {
+                    tag: len as u64,
+                    len: len as u64,
+                    mode: EntryMode::Inline,
+                    body: &body,
+                }
+                .append(&mut log);
+            }
+            let frame = Entries {
+                first_id: 0,
+                count: lens.len() as u16,
+                log: &log,
+            };
+            charge += charge_if_inline(&frame).unwrap();
+            unread.push(PeerId(1), LINK, &frame);
+        }
+        (unread, charge)
+    }
+
+    #[test]
+    fn bodies_of_all_lengths_come_out_whole_and_all_credit_goes_back() {
+        let frames = [(0..200).collect(), vec![1], vec![300, 64, 65, 0]];
+        let (mut unread, charge) = unread(&frames);
+        let mut given = Vec::new();
+        for &len in frames.iter().flatten() {
+            let settle = |link, log| {
+                assert_eq!(link, LINK);
+                given.push(log);
+            };
+            let message = unread.take_if(&Match::any(), settle).unwrap();
+            assert_eq!(message.tag, len as u64);
+            assert_eq!(message.body(), vec![len as u8; len]);
+        }
+        assert_eq!(unread.len(), 0);
+        assert!(unread.take_if(&Match::any(), |_, _| ()).is_none());
+        assert_eq!(given.iter().sum::<u64>(), charge);
+        let most = CREDIT_STEP + ENTRY_CHARGE + crate::wire::INLINE_MAX as u64;
+        assert!(given.iter().all(|&log| log < most), "{given:?}");
+        assert!(given.len() > frames.len(), "only at the end of each frame");
+    }
+
+    #[test]
+    fn draining_gives_back_what_was_owed_for_messages_taken_before() {
+        let (mut unread, charge) = unread(&[vec![4; 10], vec![4; 10]]);
+        let mut given = 0;
+        for _ in 0..3 {
+            unread.take_if(&Match::any(), |_, log| given += log);
+        }
+        let mut left = 0;
+        unread.drain(|message, _, log| {
+            assert_eq!(message.body(), [4; 4]);
+            left += 1;
+            given += log;
+        });
+        assert_eq!((left, unread.len(), given), (17, 0, charge));
+    }
+
+    #[test]
+    fn what_does_not_match_stays() {
+        let (mut unread, _) = unread(&[vec![4, 5]]);
+        let settle = |_, _| panic!("nothing was taken");
+        assert!(unread.take_if(&Match::any().tag(5), settle).is_none());
+        assert_eq!(unread.len(), 2);
+    }
+}
