@@ -1,7 +1,7 @@
 //! A whole run as a value: hosts, network, settings, faults, mishaps and traffic, readable as TOML.
 //!
 //! [`Plan::run`] makes a network of it and says what came of it; [`Plan::from_seed`] draws one;
-//! [`shrink`] makes one that fails smaller. The same plan and the same commit give the same run.
+//! [`shrink()`] makes one that fails smaller. The same plan and the same commit give the same run.
 //!
 //! | module | what it holds |
 //! |---|---|
