@@ -288,7 +288,12 @@ impl Node {
             half.hello.sender == hello.sender && half.hello.connection == hello.connection
         };
         let repeated = self.peers.half_opens().find(|(_, half)| same(half));
-        if let Some(reply) = repeated.map(|(_, half)| half.reply.clone()) {
+        if let Some((id, _)) = repeated
+            && let Some(Target::HalfOpen(half)) = self.peers.target(id)
+        {
+            // A smaller one, for a larger answer may not have found its way back.
+            half.reply.truncate(size);
+            let reply = half.reply.clone();
             self.post_letter(path, reply);
             return Ok(());
         }
@@ -494,6 +499,11 @@ impl Node {
             half.hello.sender == chosen.sender && half.hello.incarnation == chosen.incarnation
         };
         self.free_half_opens(rival);
+    }
+
+    /// Forgets all handshakes that others have begun: nothing can come of them any more.
+    pub(super) fn drop_handshakes(&mut self) {
+        self.free_half_opens(|_| true);
     }
 
     fn free_half_opens(&mut self, which: impl Fn(&HalfOpen) -> bool) {

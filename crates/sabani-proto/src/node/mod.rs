@@ -694,6 +694,7 @@ impl Node {
     /// [`Node::is_closed`], or as long as you care to.
     pub fn close(&mut self) {
         self.closing = true;
+        self.drop_handshakes();
         for index in self.peers.indices() {
             if let Some(session) = self.peers[index].session_mut() {
                 session.close(CloseReason::Finished);

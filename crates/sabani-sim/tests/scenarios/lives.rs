@@ -175,3 +175,18 @@ fn closing_says_everything_first() {
         assert_eq!(net.checker.excused, 0);
     }
 }
+
+#[test]
+fn handshakes_that_others_began_end_with_closing() {
+    let mut net = Network::pair(1, &sealed());
+    net.link(A, B)
+        .drop_if(|packet| packet.is_data() && packet.at_ns < 3 * MS);
+    net.send(A, B, 100);
+    net.run_for(MS);
+    assert!(net.host(B).node().is_closed(), "A has not proven itself");
+    net.close(B);
+    // What A sends now, again and again, would complete the handshake.
+    net.run_for(SEC);
+    assert!(net.host(B).node().is_closed());
+    sound(net.verdict());
+}

@@ -66,6 +66,18 @@ fn a_path_that_never_took_full_size() {
 }
 
 #[test]
+fn a_way_back_that_never_took_full_size() {
+    for mtu in [1_200, 1_400] {
+        let mut net = Network::pair(1, &sealed());
+        net.link(B, A).mtu = mtu;
+        burst(&mut net, 5);
+        net.send(B, A, 200_000);
+        sound(net.settle(SEC));
+        assert!(peer_stats(&mut net, B, A).datagram_bytes <= mtu);
+    }
+}
+
+#[test]
 fn jumbo_frames_are_found_and_used() {
     let mut net = Network::mesh(1, 2, &sealed(), |config: &mut Config| {
         config.max_datagram = 8_972;
