@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 use std::num::NonZero;
-use std::panic;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
-use std::{fs, thread};
+use std::{fs, panic};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -14,13 +15,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sabani_sim::plan::{Seal, shrink};
 use sabani_sim::{Bug, Plan};
 
+use crate::exit::Interrupted;
+use crate::interrupt;
+
 /// Run many plans, each drawn from a seed, until one breaks a rule.
 ///
 /// Each seed picks hosts, network, settings, faults, mishaps and traffic of its own, and turns most
 /// of them off, so that what never happens together with everything else is found when it is alone.
 /// The first seed that breaks a rule ends the campaign: its plan is made as small as it can be
 /// while it still breaks the rule, and printed with the command that runs the seed again. Exit
-/// status 1 then.
+/// status 1 then. Ctrl-C ends it with what was found so far.
 #[derive(Args)]
 pub struct CampaignArgs {
     /// Seeds to run.
@@ -54,62 +58,109 @@ impl CampaignArgs {
         plan
     }
 
-    /// The command that runs one seed again.
-    fn replay(&self, seed: u64) -> String {
+    /// The command that runs these seeds.
+    fn command(&self, seeds: Range<u64>) -> String {
         let canary = self.canary.map(|bug| format!(" --canary {bug}"));
         let canary = canary.unwrap_or_default();
-        format!("sabani sim campaign --seeds 1 --first-seed {seed}{canary}")
+        let count = seeds.end - seeds.start;
+        let first = seeds.start;
+        format!("sabani sim campaign --seeds {count} --first-seed {first}{canary}")
+    }
+
+    fn all_seeds(&self) -> Range<u64> {
+        self.first_seed..self.first_seed.saturating_add(self.seeds)
     }
 }
 
 /// Runs `sabani sim campaign`.
 ///
 /// # Errors
-/// If a seed breaks a rule.
+/// If a seed breaks a rule, and after Ctrl-C.
 pub fn run(args: &CampaignArgs) -> Result<()> {
-    // What panics is reported with its seed, once it is small.
-    panic::set_hook(Box::new(|_| {}));
-    let cores = thread::available_parallelism();
-    let jobs = args.jobs.or(cores.ok()).map_or(1, NonZero::get);
+    interrupt::install()?;
+    silence_panics_of_runs();
     let began = Instant::now();
-    let failed = first_failure(args, jobs);
+    let end = search(args);
     let seconds = began.elapsed().as_secs_f64();
-    let Some(seed) = failed else {
-        let rate = args.seeds as f64 / seconds;
-        let (seeds, last) = (args.seeds, args.first_seed + args.seeds - 1);
-        println!(
-            "{seeds} seeds, {} to {last}, in {seconds:.1} s ({rate:.0} per second): no rule was broken",
-            args.first_seed
-        );
-        return Ok(());
-    };
-    report(args, seed)
+    let count = end.seed - args.first_seed;
+    println!(
+        "{count} seeds from {} on, in {seconds:.1} s ({:.0} per second): no rule was broken",
+        args.first_seed,
+        count as f64 / seconds
+    );
+    if end.failed {
+        thread::scope(|scope| on_runs_thread(scope, || report(args, end.seed)).join())
+            .expect("plans that panic are caught")
+    } else if interrupt::requested() {
+        let rest = args.command(end.seed..args.all_seeds().end);
+        Err(Interrupted(format!("interrupted; the rest: `{rest}`")).into())
+    } else {
+        Ok(())
+    }
 }
 
-/// The lowest seed that breaks a rule, among those that had to be run to know.
-fn first_failure(args: &CampaignArgs, jobs: usize) -> Option<u64> {
-    let next = AtomicU64::new(args.first_seed);
-    let end = AtomicU64::new(args.first_seed.saturating_add(args.seeds));
+/// Name of the threads that run plans.
+const RUNS: &str = "runs";
+
+/// A plan that panics is reported with its seed, once it is small: until then it is silent.
+fn silence_panics_of_runs() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if thread::current().name() != Some(RUNS) {
+            usual(info);
+        }
+    }));
+}
+
+/// Does something that runs plans.
+fn on_runs_thread<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    act: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    let thread = thread::Builder::new().name(RUNS.into());
+    let thread = thread.spawn_scoped(scope, act);
+    thread.expect("there is room for a thread")
+}
+
+/// Where a search ended.
+struct End {
+    /// All seeds before this one were run, and broke no rule.
+    seed: u64,
+    /// This one breaks a rule.
+    failed: bool,
+}
+
+/// Runs seeds until one breaks a rule, none is left, or the user interrupts.
+fn search(args: &CampaignArgs) -> End {
+    let all = args.all_seeds();
+    let cores = thread::available_parallelism();
+    let jobs = args.jobs.or(cores.ok()).map_or(1, NonZero::get);
+    let next = AtomicU64::new(all.start);
+    let end = AtomicU64::new(all.end);
     let bar = progress(args.seeds, "seeds");
+    let work = || {
+        while !interrupt::requested() {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end.load(Ordering::Relaxed) {
+                break;
+            }
+            if args.plan(seed).run().failure.is_some() {
+                end.fetch_min(seed, Ordering::Relaxed);
+            }
+            bar.inc(1);
+        }
+    };
     thread::scope(|scope| {
         for _ in 0..jobs {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    if args.plan(seed).run().failure.is_some() {
-                        end.fetch_min(seed, Ordering::Relaxed);
-                    }
-                    bar.inc(1);
-                }
-            });
+            on_runs_thread(scope, work);
         }
     });
     bar.finish_and_clear();
-    let end = end.into_inner();
-    (end < args.first_seed.saturating_add(args.seeds)).then_some(end)
+    let (next, end) = (next.into_inner(), end.into_inner());
+    End {
+        seed: next.min(end),
+        failed: end < all.end && end < next,
+    }
 }
 
 fn progress(len: u64, what: &str) -> ProgressBar {
@@ -127,7 +178,7 @@ fn report(args: &CampaignArgs, seed: u64) -> Result<()> {
     let rule = failure.violations[0].rule;
     println!("{failure}\n");
     eprintln!("making the plan smaller …");
-    let shrunk = shrink(&plan, rule, args.shrink);
+    let shrunk = shrink(&plan, rule, args.shrink, interrupt::requested);
     let toml = shrunk.plan.to_toml();
     println!(
         "the smallest plan found that breaks the same rule ({} runs):\n",
@@ -138,7 +189,7 @@ fn report(args: &CampaignArgs, seed: u64) -> Result<()> {
         println!("it ends so: {failure}\n");
     }
     let mut advice = format!("seed {seed} breaks the rule `{}`; ", rule.name());
-    let _ = write!(advice, "again: `{}`", args.replay(seed));
+    let _ = write!(advice, "again: `{}`", args.command(seed..seed + 1));
     if let Some(path) = &args.save {
         fs::write(path, toml).with_context(|| format!("cannot write {}", path.display()))?;
         let _ = write!(advice, "; the small plan: `sabani sim {}`", path.display());

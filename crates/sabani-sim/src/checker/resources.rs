@@ -45,8 +45,8 @@ impl Checker {
         }
     }
 
-    /// Everything is settled and every program has taken all that came: nothing may be in flight,
-    /// queued or charged to messages, but for connections that `all` nodes' other ends have left.
+    /// Everything is settled and every program has taken all that came: nothing may be queued or
+    /// charged to messages, but for connections that `all` nodes' other ends have left.
     pub fn check_at_rest(&mut self, now_ns: u64, host: HostId, node: &Node, all: &[Option<&Node>]) {
         let is_shared = |stats: &PeerStats| {
             let other = all.get(stats.peer.0 as usize).copied().flatten();
@@ -58,7 +58,6 @@ impl Checker {
         for stats in peers.filter(is_shared) {
             let peer = stats.peer;
             let held = [
-                (u64::from(stats.in_flight_bytes), "bytes in flight to"),
                 (stats.queued_bytes as u64, "bytes queued to"),
                 (stats.queued_messages, "messages queued to"),
                 (stats.backlog_bytes, "bytes of credit charged to"),

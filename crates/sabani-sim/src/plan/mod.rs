@@ -107,7 +107,11 @@ impl Plan {
         let lasting = |fault: &&Fault| fault.until.is_none();
         let loss = self.faults.iter().filter(lasting).map(Fault::harm);
         let slower = 8.0 + 200.0 * loss.fold(0.0, f64::max);
-        let trips = 400 + self.bytes() / (self.settings.least_window(self.hosts) / 4).max(1);
+        let queues = self.paths.iter().filter_map(|path| path.queue);
+        let queues = queues.chain(self.network.queue).chain(self.network.buffer);
+        let window = self.settings.least_window(self.hosts);
+        let window = queues.map(|queue| queue.0).fold(window, u64::min);
+        let trips = 400 + self.bytes() / (window / 4).max(1);
         let work_ns = transfer_ns as f64 * slower + trips as f64 * 2.0 * delay_ns as f64;
         let mishaps = !self.mishaps.is_empty() || self.faults.iter().any(Fault::is_severe);
         3 * crate::SEC + work_ns as u64 + u64::from(mishaps) * self.settings.grief_ns()

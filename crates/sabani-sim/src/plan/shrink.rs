@@ -20,23 +20,20 @@ fn broken_by(plan: &Plan) -> Option<Rule> {
     failure.violations.first().map(|violation| violation.rule)
 }
 
-/// Makes a plan that breaks `rule` smaller, with at most `most_runs` runs.
-pub fn shrink(plan: &Plan, rule: Rule, most_runs: u32) -> Shrunk {
+/// Makes a plan that breaks `rule` smaller, with at most `most_runs` runs, or until `is_enough`.
+pub fn shrink(plan: &Plan, rule: Rule, most_runs: u32, is_enough: impl Fn() -> bool) -> Shrunk {
     let mut best = plan.clone();
     let mut runs = 0;
+    let mut may_run = || {
+        let may = runs < most_runs && !is_enough();
+        runs += u32::from(may);
+        may
+    };
     loop {
         let mut smaller = candidates(&best).into_iter();
-        let found = smaller.find(|candidate| {
-            runs += 1;
-            runs <= most_runs && broken_by(candidate) == Some(rule)
-        });
-        match found {
-            Some(plan) if runs < most_runs => best = plan,
-            Some(plan) => return Shrunk { plan, runs },
-            None => {
-                let runs = runs.min(most_runs);
-                return Shrunk { plan: best, runs };
-            }
+        match smaller.find(|candidate| may_run() && broken_by(candidate) == Some(rule)) {
+            Some(plan) => best = plan,
+            None => return Shrunk { plan: best, runs },
         }
     }
 }

@@ -51,7 +51,7 @@ fn a_failing_plan_shrinks_to_what_it_takes() {
     };
     let failure = plan.run().failure.expect("a bug is planted");
     assert_eq!(failure.violations[0].rule, Rule::Once);
-    let Shrunk { plan, runs } = shrink(&plan, Rule::Once, 500);
+    let Shrunk { plan, runs } = shrink(&plan, Rule::Once, 500, || false);
     assert!(runs < 500, "{runs} runs");
     let one_message = Plan {
         seed: plan.seed,
