@@ -46,31 +46,50 @@ pub(crate) struct Hot {
     elsewhere: u32,
     /// Large datagrams so far, while trains are not coalesced.
     large: u32,
-    told: Told,
+    coalesced: bool,
+    /// It has been found empty: what came before it was connected, from anybody, is gone.
+    emptied: bool,
 }
 
 impl Hot {
+    fn new(socket: UdpSocket, ends: Ends) -> Self {
+        Hot {
+            socket: Arc::new(socket),
+            ends,
+            looks: 0,
+            turns: 0,
+            elsewhere: 0,
+            large: 0,
+            coalesced: false,
+            emptied: false,
+        }
+    }
+
     /// Something has come.
     #[inline]
     pub fn note_filled(&mut self, large: bool, gro: bool) {
         self.elsewhere = 0;
         self.turns += 1;
-        if large && gro && self.told == Told::Nothing {
+        if large && gro && !self.coalesced {
             self.note_large();
         }
     }
 
     fn note_large(&mut self) {
         self.large += 1;
-        if self.large >= COALESCE_AFTER && setup::coalesce(self.socket.as_fd()).is_ok() {
-            self.told = Told::All;
+        if self.large >= COALESCE_AFTER {
+            self.coalesced = setup::coalesce(self.socket.as_fd()).is_ok();
         }
     }
 
     /// What the kernel is to be asked for beside what has come.
     #[inline]
     pub fn told(&self) -> Told {
-        self.told
+        if self.coalesced || !self.emptied {
+            Told::All
+        } else {
+            Told::Nothing
+        }
     }
 
     /// Next time both are looked at, the hot one first.
@@ -92,6 +111,7 @@ impl Hot {
     /// Nothing has come: whether it is the main socket's turn.
     #[inline]
     pub fn yields(&mut self) -> bool {
+        self.emptied = true;
         self.looks = (self.looks + 1) % LOOKS;
         self.looks == 0
     }
@@ -171,15 +191,7 @@ impl Thermometer {
         let opened = setup::open_beside(main, ends.peer, ends.local);
         self.off = opened.is_err();
         log(ends.peer, opened.as_ref().err());
-        Some(Hot {
-            socket: Arc::new(opened.ok()?),
-            ends,
-            looks: 0,
-            turns: 0,
-            elsewhere: 0,
-            large: 0,
-            told: Told::Nothing,
-        })
+        Some(Hot::new(opened.ok()?, ends))
     }
 }
 
@@ -187,5 +199,25 @@ fn log(peer: SocketAddr, error: Option<&io::Error>) {
     match error {
         None => tracing::debug!(%peer, "a socket of its own for a hot peer"),
         Some(error) => tracing::debug!(%peer, %error, "no socket of its own for a hot peer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders_are_told_until_the_socket_has_been_empty_and_while_trains_are_coalesced() {
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        let peer = socket.local_addr().unwrap();
+        let mut hot = Hot::new(socket, Ends { peer, local: None });
+        hot.note_filled(false, true);
+        assert_eq!(hot.told(), Told::All);
+        hot.yields();
+        assert_eq!(hot.told(), Told::Nothing);
+        for _ in 0..COALESCE_AFTER {
+            hot.note_filled(true, true);
+        }
+        assert_eq!(hot.told(), Told::All);
     }
 }

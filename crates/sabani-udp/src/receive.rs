@@ -157,11 +157,14 @@ impl RecvBatch {
         }
     }
 
-    /// Notes which local address the last call's datagrams were sent to.
+    /// Notes what a connected socket did not tell of the last call's datagrams.
     #[inline]
-    pub(crate) fn came_to(&mut self, local: Option<IpAddr>) {
+    pub(crate) fn came_between(&mut self, ends: &Ends, told: Told) {
         for slot in &mut self.slots[..self.filled] {
-            slot.to = local;
+            slot.to = ends.local;
+            if told == Told::Nothing {
+                slot.from = ends.peer;
+            }
         }
     }
 
@@ -172,10 +175,14 @@ impl RecvBatch {
     }
 
     /// Makes one receiving call and returns how many buffers were filled.
-    fn fill(&mut self, fd: BorrowedFd<'_>, control_len: usize) -> Result<usize, Errno> {
+    fn fill(&mut self, fd: BorrowedFd<'_>, told: Told, control_len: usize) -> Result<usize, Errno> {
         if self.offer == 1 {
             let buffer = &mut self.bytes[..BUFFER_BYTES];
-            sys::recv_one(fd, buffer, &mut self.incoming[0], control_len)?;
+            let incoming = &mut self.incoming[0];
+            match told {
+                Told::All => sys::recv_one(fd, buffer, incoming, control_len)?,
+                Told::Nothing => sys::recv_plainly(fd, buffer, incoming)?,
+            }
             return Ok(1);
         }
         let buffers = self.bytes.chunks_exact_mut(BUFFER_BYTES);
@@ -242,8 +249,9 @@ fn read(incoming: &Incoming<DATA_SPACE>) -> Slot {
 /// What the kernel tells beside what it hands over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Whatever the main socket was set up for.
+    /// The sender's address, and whatever the main socket was set up for.
     All,
+    /// Not even the sender's address, which a connected socket knows.
     Nothing,
 }
 
@@ -271,13 +279,9 @@ impl Receiver {
         hints: &mut Hints,
         counters: &mut Counters,
     ) -> io::Result<usize> {
-        let control_len = match told {
-            Told::All => self.control_len,
-            Told::Nothing => 0,
-        };
         for _ in 0..MAX_REPEATS {
             counters.recv_calls += 1;
-            match batch.fill(fd, control_len) {
+            match batch.fill(fd, told, self.control_len) {
                 Ok(filled) => {
                     batch.settle(filled, counters);
                     return Ok(batch.filled);

@@ -137,13 +137,13 @@ impl Socket {
         if let Some(hot) = &mut self.hot
             && !hot.stands_back()
         {
-            let fd = hot.socket.as_fd();
+            let (fd, told) = (hot.socket.as_fd(), hot.told());
             let filled =
                 self.receiver
-                    .recv(fd, batch, hot.told(), &mut self.hints, &mut self.counters)?;
+                    .recv(fd, batch, told, &mut self.hints, &mut self.counters)?;
             if filled > 0 {
                 hot.note_filled(batch.is_large(), self.capabilities.gro);
-                batch.came_to(hot.ends.local);
+                batch.came_between(&hot.ends, told);
                 return Ok(filled);
             }
             if !hot.yields() {
