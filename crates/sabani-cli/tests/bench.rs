@@ -249,7 +249,7 @@ fn namespaces_go_with_the_run_even_when_interrupted() {
         .status();
     assert!(killed.expect("kill").success());
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(130));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
     assert_eq!(namespaces_of(pid), 0);
 }

@@ -1,5 +1,4 @@
-//! How the process that reports drives the two that are measured: a line of JSON per command and
-//! per reply.
+//! What the process that reports tells the two that are measured, and what they answer.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -14,7 +13,7 @@ use super::{
 };
 
 /// Changes whenever commands or replies do: both ends must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a process is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +55,6 @@ pub enum Reply {
     Serving,
     /// The turn is over.
     Finished(Outcome),
-    /// Something went wrong.
-    Failed { error: String },
 }
 
 /// What came of a turn, at one end.

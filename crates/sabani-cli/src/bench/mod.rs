@@ -15,8 +15,7 @@ mod task;
 mod transactions;
 mod transport;
 pub mod worker;
-
-use std::sync::mpsc::channel;
+mod workers;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -25,9 +24,9 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::report::Reports;
+use crate::{interrupt, report::Reports};
 use args::{Against, BenchArgs, BenchCommand, CommonArgs, Pin, SizedArgs, TransactionArgs};
-use pair::{Event, Pair};
+use pair::Pair;
 use place::Place;
 use results::{Cell, Results};
 use task::Task;
@@ -89,10 +88,7 @@ fn transactions(args: &TransactionArgs) -> Vec<Task> {
 fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
     let transports = [common.variants.transports(), baselines(&common.against)?].concat();
     let mut reports = Reports::open(&common.output)?;
-    let (sender, events) = channel();
-    let interrupt = sender.clone();
-    // If nobody listens any more, the run is over anyway.
-    ctrlc::set_handler(move || drop(interrupt.send(Event::Interrupted)))?;
+    interrupt::install()?;
     let pin = common.pin.unwrap_or_else(default_pin);
     let mut results = Results {
         place: common
@@ -102,8 +98,8 @@ fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
     };
     let place = Place::create(common.place)?;
     let mut pair = match common.to {
-        Some(to) => Pair::start_with(to, pin, events, &sender)?,
-        None => Pair::start(&place, pin, events, &sender)?,
+        Some(to) => Pair::start_with(to, pin)?,
+        None => Pair::start(&place, pin)?,
     };
     let progress = progress_bar(tasks.len() * transports.len() * common.rounds as usize)?;
     for &task in tasks {

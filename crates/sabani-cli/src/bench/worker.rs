@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    io::{BufRead, Write},
+    io::BufRead,
     net::{IpAddr, SocketAddr},
     process,
     sync::{
@@ -27,15 +27,18 @@ use super::{
     task::Task,
     transactions,
     transport::{Endpoint, Transport},
+    workers::answer,
 };
 
 /// Obeys until standard input ends.
 ///
 /// # Errors
-/// If the core cannot be had or standard output is gone. What fails in between is answered.
+/// If standard output is gone. What else fails is answered.
 pub fn run(args: &WorkerArgs) -> Result<()> {
-    if let Some(core) = args.core {
-        pin(core)?;
+    if let Some(core) = args.core
+        && let Err(error) = pin(core)
+    {
+        return answer::<Reply>(Err(error));
     }
     let stop = Arc::new(Stop::default());
     let mut worker = Worker {
@@ -44,10 +47,7 @@ pub fn run(args: &WorkerArgs) -> Result<()> {
         stop: Arc::clone(&stop),
     };
     for command in listen(stop) {
-        let reply = worker.obey(command).unwrap_or_else(|error| Reply::Failed {
-            error: format!("{error:#}"),
-        });
-        say(&reply)?;
+        answer(worker.obey(command))?;
     }
     Ok(())
 }
@@ -83,14 +83,6 @@ fn forward(commands: &Sender<Command>, stop: &Stop) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn say(reply: &Reply) -> Result<()> {
-    let mut line = serde_json::to_vec(reply)?;
-    line.push(b'\n');
-    let mut output = std::io::stdout().lock();
-    output.write_all(&line)?;
-    Ok(output.flush()?)
 }
 
 struct Worker {
@@ -158,7 +150,7 @@ impl Worker {
         let stop = Arc::clone(&self.stop);
         let endpoint = self.endpoint(transport)?;
         stop.lower();
-        say(&Reply::Serving)?;
+        answer(Ok(Reply::Serving))?;
         match task {
             Task::Ping { size, .. } => ping::server(endpoint, size, &stop),
             Task::Burst { size, limit } => burst::server(endpoint, size, limit, &stop),

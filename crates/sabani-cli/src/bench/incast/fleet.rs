@@ -2,16 +2,18 @@
 
 use std::{env, process, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::{
     cell::Cell,
     cpu::CpuTime,
-    process::Process,
     protocol::{Command, Counts, Reply, Setup, Turn},
 };
 use crate::{
-    bench::transport::{Key, Transport},
+    bench::{
+        transport::{Key, Transport},
+        workers::{Id, Workers},
+    },
     lab::{self, Host, LinkArgs, OwnedLab, Plan, Port},
 };
 
@@ -23,8 +25,9 @@ const RECEIVER: Host = Host(1);
 
 /// All processes; they end before the lab does.
 pub struct Fleet {
-    senders: Vec<Process>,
-    receiver: Process,
+    workers: Workers<Reply>,
+    senders: Vec<Id>,
+    receiver: Id,
     owned: OwnedLab,
 }
 
@@ -47,19 +50,23 @@ impl Fleet {
             key,
         };
         let hosts: Vec<Host> = (2..=senders + 1).map(Host).collect();
+        let mut workers = Workers::new();
         let mut senders = Vec::new();
         for &host in &hosts {
-            let mut sender = start_on(&owned, host)?;
-            expect_ready(sender.ask(&Command::Answer(setup(host)), PATIENCE)?)?;
-            senders.push(sender);
+            senders.push(start(
+                &mut workers,
+                &owned,
+                host,
+                Command::Answer(setup(host)),
+            )?);
         }
-        let mut receiver = start_on(&owned, RECEIVER)?;
         let ask = Command::Ask {
             setup: setup(RECEIVER),
             senders: hosts.iter().map(|host| host.address()).collect(),
         };
-        expect_ready(receiver.ask(&ask, PATIENCE)?)?;
+        let receiver = start(&mut workers, &owned, RECEIVER, ask)?;
         Ok(Self {
+            workers,
             senders,
             receiver,
             owned,
@@ -71,9 +78,10 @@ impl Fleet {
     /// # Errors
     /// If the receiver can't tell.
     pub fn round_trip(&mut self) -> Result<Duration> {
-        match self.receiver.ask(&Command::RoundTrip, PATIENCE)? {
+        let receiver = self.receiver;
+        match self.workers.ask(receiver, &Command::RoundTrip, PATIENCE)? {
             Reply::RoundTrip { ns } => Ok(Duration::from_nanos(ns)),
-            other => bail!("the receiver answers {other:?}"),
+            other => Err(self.workers.nonsense(receiver, &other)),
         }
     }
 
@@ -85,9 +93,10 @@ impl Fleet {
         let what = turn.transport.label();
         let (sent, port) = (self.count(turn.transport)?, self.port()?);
         let cpu = CpuTime::now()?;
-        let times = match self.receiver.ask(&Command::Turn(turn), TURN_PATIENCE) {
+        let asked = Command::Turn(turn);
+        let times = match self.workers.ask(self.receiver, &asked, TURN_PATIENCE) {
             Ok(Reply::Done(times)) => times,
-            Ok(other) => bail!("the receiver answers {other:?}"),
+            Ok(other) => return Err(self.workers.nonsense(self.receiver, &other)),
             Err(error) => return Err(error).context(what),
         };
         cell.cpu = cell.cpu.plus(CpuTime::now()?.since(cpu));
@@ -102,13 +111,14 @@ impl Fleet {
     /// What all senders have sent by a transport.
     fn count(&mut self, transport: Transport) -> Result<Counts> {
         let mut sum = Counts::default();
-        for sender in &mut self.senders {
-            match sender.ask(&Command::Count { transport }, PATIENCE)? {
+        for &sender in &self.senders {
+            let asked = Command::Count { transport };
+            match self.workers.ask(sender, &asked, PATIENCE)? {
                 Reply::Counts(counts) => {
                     sum.packets += counts.packets;
                     sum.resent += counts.resent;
                 }
-                other => bail!("a sender answers {other:?}"),
+                other => return Err(self.workers.nonsense(sender, &other)),
             }
         }
         Ok(sum)
@@ -120,16 +130,14 @@ impl Fleet {
     }
 }
 
-fn start_on(owned: &OwnedLab, host: Host) -> Result<Process> {
+/// Starts a process on a host, and waits until it is ready for what it is told first.
+fn start(workers: &mut Workers<Reply>, owned: &OwnedLab, host: Host, first: Command) -> Result<Id> {
     let own = env::current_exe().context("cannot find this program's own file")?;
     let mut command = lab::exec_command(&own, &owned.lab, host, &own);
     command.arg("incast-worker");
-    Process::start(format!("the process on host {host}"), command)
-}
-
-fn expect_ready(reply: Reply) -> Result<()> {
-    match reply {
-        Reply::Ready => Ok(()),
-        other => bail!("a process answers {other:?}"),
+    let id = workers.start(format!("the process on host {host}"), command)?;
+    match workers.ask(id, &first, PATIENCE)? {
+        Reply::Ready => Ok(id),
+        other => Err(workers.nonsense(id, &other)),
     }
 }

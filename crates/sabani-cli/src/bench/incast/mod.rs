@@ -8,7 +8,6 @@ pub mod args;
 mod cell;
 mod cpu;
 mod fleet;
-mod process;
 mod protocol;
 mod receiver;
 mod report;

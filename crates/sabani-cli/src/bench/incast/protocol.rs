@@ -1,4 +1,4 @@
-//! How the process that reports drives those on the hosts: a line of JSON per command and per reply.
+//! What the process that reports tells those on the hosts, and what they answer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -84,8 +84,6 @@ pub enum Reply {
     RoundTrip { ns: u64 },
     /// A turn is over.
     Done(Times),
-    /// Something went wrong.
-    Failed { error: String },
 }
 
 /// Packets of one sender, as its transport counts them.

@@ -1,6 +1,6 @@
 //! A process on a host: obeys lines on its standard input, answers on its standard output.
 
-use std::io::{BufRead, Write, stdin, stdout};
+use std::io::{BufRead, stdin};
 
 use anyhow::{Context, Result, bail};
 
@@ -9,6 +9,7 @@ use super::{
     receiver::Receiver,
     sender::Sender,
 };
+use crate::bench::workers::answer;
 
 /// Obeys until standard input ends.
 ///
@@ -18,12 +19,7 @@ pub fn run() -> Result<()> {
     let mut worker = Worker::Idle;
     for line in stdin().lock().lines() {
         let command = serde_json::from_str(&line?).context("not a command")?;
-        let reply = worker.obey(command).unwrap_or_else(|error| Reply::Failed {
-            error: format!("{error:#}"),
-        });
-        let mut output = stdout().lock();
-        writeln!(output, "{}", serde_json::to_string(&reply)?)?;
-        output.flush()?;
+        answer(worker.obey(command))?;
     }
     Ok(())
 }
