@@ -76,6 +76,9 @@ pub(crate) struct HalfOpen {
     rx: SealRx,
     log_credit: LogCredit,
     reply: Vec<u8>,
+    /// When the reply was sent, unless it had to be sent again: then nobody can tell which of them
+    /// was answered.
+    replied_ns: Option<u64>,
     expires_ns: u64,
 }
 
@@ -293,6 +296,7 @@ impl Node {
         {
             // A smaller one, for a larger answer may not have found its way back.
             half.reply.truncate(size);
+            half.replied_ns = None;
             let reply = half.reply.clone();
             self.post_letter(path, reply);
             return Ok(());
@@ -360,6 +364,7 @@ impl Node {
             rx,
             log_credit,
             reply,
+            replied_ns: Some(now_ns),
             expires_ns: now_ns + HALF_OPEN_NS,
         };
         if self.peers.half_open() == 0 {
@@ -477,6 +482,9 @@ impl Node {
             return None;
         };
         self.displace(index, &half.hello, now_ns);
+        // Only the first packet answers the reply at once.
+        let first_answer = first.prelude.packet_number == 0;
+        let replied_ns = half.replied_ns.filter(|_| first_answer);
         let peer = &mut self.peers[index];
         peer.addr = path.peer;
         peer.local = path.local;
@@ -486,7 +494,7 @@ impl Node {
             local: prelude.connection,
             datagram: half.reply.len(),
             log_credit: half.log_credit,
-            round_trip_ns: None,
+            round_trip_ns: replied_ns.map(|at| now_ns - at),
             hello: half.hello,
         };
         self.establish(index, made, now_ns);

@@ -2,6 +2,7 @@
 //! that it leaves; and nothing goes again without need.
 
 use sabani_proto::wire::{Frame, Prelude};
+use sabani_proto::{LinkState, PeerId};
 use sabani_sim::{Faults, MS, Network, Packet, SEC, US, sealed};
 
 use crate::{A, B, counters, peer_stats, plain, sound, time_to_deliver, warm_pair};
@@ -19,6 +20,15 @@ fn patience_ns(net: &mut Network) -> u64 {
     const ACK_DELAY_NS: u64 = 2 * MS;
     let stats = peer_stats(net, A, B);
     stats.rtt_ns + (4 * stats.rtt_variation_ns).max(100 * US) + ACK_DELAY_NS
+}
+
+/// A makes a connection to B, and both are at rest.
+fn greet(net: &mut Network) {
+    let now_ns = net.now_ns();
+    net.host(A).node().connect(now_ns, PeerId(B.0)).unwrap();
+    net.kick(A);
+    net.run_for(SEC);
+    assert_eq!(peer_stats(net, B, A).state, LinkState::Open);
 }
 
 #[test]
@@ -64,6 +74,37 @@ fn a_lost_first_flight_is_asked_for_as_soon_as_the_handshake_allows() {
         sound(net.settle(SEC));
         assert_eq!(counters(&mut net, A).timeouts, 0);
     }
+}
+
+#[test]
+fn the_side_that_was_greeted_knows_the_round_trip_too() {
+    for mode in [sealed(), plain()] {
+        let mut net = Network::pair(1, &mode);
+        greet(&mut net);
+        let rtt = peer_stats(&mut net, B, A).rtt_ns;
+        let wire = 2 * net.link(A, B).delay_ns;
+        assert!((wire..wire + 20 * US).contains(&rtt), "{rtt} ns");
+        net.link(B, A).drop_first(1, |_| true);
+        net.send(B, A, 100);
+        let took = time_to_deliver(&mut net, 1, SEC);
+        assert!(took <= 10 * MS, "{took} ns");
+        sound(net.settle(SEC));
+        assert_eq!(counters(&mut net, B).timeouts, 0);
+    }
+}
+
+#[test]
+fn an_ambiguous_handshake_says_nothing_of_the_round_trip() {
+    // The second Init is answered again, and the third message may be for either answer.
+    let mut net = Network::pair(1, &sealed());
+    net.links(|link| link.delay_ns = 30 * MS);
+    greet(&mut net);
+    assert_eq!(peer_stats(&mut net, B, A).rtt_ns, 0);
+    // The third message is lost: what comes next has waited for something else.
+    let mut net = Network::pair(1, &sealed());
+    net.link(A, B).drop_first(1, |packet| packet.is_data());
+    greet(&mut net);
+    assert_eq!(peer_stats(&mut net, B, A).rtt_ns, 0);
 }
 
 #[test]
