@@ -22,22 +22,32 @@ pub fn format_size(bytes: usize) -> String {
     format!("{bytes} B")
 }
 
-/// Writes a number with three or four significant digits and a power of a thousand: `21.7 M`, `35.0 µ`.
+/// Writes a number with three or four significant digits, a large one with a power of a thousand:
+/// `21.7 M`, `0.054`.
 pub fn format_figure(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         v if v >= 1e9 => (value / 1e9, " G"),
         v if v >= 1e6 => (value / 1e6, " M"),
         v if v >= 1e5 => (value / 1e3, " k"),
-        v if v >= 0.1 || v == 0.0 => (value, ""),
-        v if v >= 1e-4 => (value * 1e3, " m"),
-        _ => (value * 1e6, " µ"),
+        _ => (value, ""),
     };
     let digits = match scaled.abs() {
         s if s >= 100.0 || s == 0.0 => 0,
         s if s >= 10.0 => 1,
-        _ => 2,
+        s if s >= 0.1 => 2,
+        s => 1 + -s.log10().floor() as usize,
     };
     format!("{scaled:.digits$}{unit}")
+}
+
+/// Writes a time with three or four significant digits: `188 µs`, `5.24 ms`, `170 s`.
+pub fn format_time(seconds: f64) -> String {
+    let (scaled, unit) = match seconds.abs() {
+        s if s >= 1.0 => (seconds, "s"),
+        s if s >= 1e-3 => (seconds * 1e3, "ms"),
+        _ => (seconds * 1e6, "µs"),
+    };
+    format!("{} {unit}", format_figure(scaled))
 }
 
 #[cfg(test)]
@@ -65,8 +75,15 @@ mod tests {
         assert_eq!(format_figure(2.449), "2.45");
         assert_eq!(format_figure(9012.3), "9012");
         assert_eq!(format_figure(21_712_345.0), "21.7 M");
-        assert_eq!(format_figure(0.000_35), "0.35 m");
-        assert_eq!(format_figure(0.000_035), "35.0 µ");
+        assert_eq!(format_figure(0.0543), "0.054");
+        assert_eq!(format_figure(0.000_35), "0.00035");
         assert_eq!(format_figure(0.0), "0");
+    }
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        assert_eq!(format_time(170.3), "170 s");
+        assert_eq!(format_time(0.005_24), "5.24 ms");
+        assert_eq!(format_time(0.000_188), "188 µs");
     }
 }

@@ -5,9 +5,11 @@ mod named;
 mod report;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use indicatif::ProgressBar;
 use sabani_sim::Plan;
 
 use crate::exit::Usage;
@@ -101,7 +103,10 @@ fn read_plan(path: &Path) -> Result<Plan> {
 
 fn run_plan(name: &str, plan: Plan, output: &OutputArgs) -> Result<()> {
     let mut reports = Reports::open(output)?;
+    let bar = ProgressBar::new_spinner().with_message("simulating");
+    bar.enable_steady_tick(Duration::from_millis(200));
     let run = Run::new(name, plan, output.html.is_some());
+    bar.finish_and_clear();
     reports.write(&run.render()?)?;
     match run.outcome.failure {
         None => Ok(()),

@@ -56,8 +56,8 @@ struct LinkArgs {
     /// Rate of every link, Ethernet's headers included.
     #[arg(long, value_name = "RATE", default_value = "1gbit")]
     link: Rate,
-    /// Bytes that may wait at each port of the switch, headers included; unlimited by default
-    /// where it is not the point of the scenario.
+    /// Bytes that may wait at each port of the switch, headers included. Default: 64KiB in `incast`
+    /// and `mix`, else unlimited.
     #[arg(long, value_name = "SIZE")]
     queue: Option<Size>,
     /// Round-trip time of an empty network.

@@ -1,6 +1,7 @@
 //! What came of a plan: table, lines of JSON, page.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use sabani_sim::plan::outcome::{Outcome, StreamOutcome, quantile};
@@ -11,7 +12,7 @@ use serde::Serialize;
 use super::named::WARM_UP;
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{Rendered, page, text};
-use crate::units::format_figure;
+use crate::units::{format_figure, format_time};
 
 /// Bytes around a datagram on Ethernet: its header, IPv4's and UDP's.
 const HEADERS: f64 = 42.0;
@@ -97,15 +98,27 @@ impl Run {
         all.filter(|(_, stream, _)| stream.name != WARM_UP)
     }
 
-    /// Bits of messages per second that a link of the network could carry.
+    /// Bits of messages per second that one link of the network could carry.
     fn payload_rate(&self) -> f64 {
         let mtu = self.plan.network.mtu.0 as f64;
         self.plan.network.rate.0 as f64 * mtu / (mtu + HEADERS)
     }
 
-    /// Goodput, of what a link could carry; zero if links are unlimited.
-    fn goodput_ratio(&self, outcome: &StreamOutcome) -> f64 {
-        match self.payload_rate() {
+    /// Links that a stream can fill at the same time.
+    fn links(&self, stream: &Traffic) -> usize {
+        let hosts = self.plan.hosts;
+        match self.plan.network.shape {
+            Shape::Mesh => stream.pairs(hosts).count(),
+            Shape::Star => {
+                let count = |hosts: RangeInclusive<u32>| hosts.count();
+                count(stream.from.numbers(hosts)).min(count(stream.to.numbers(hosts)))
+            }
+        }
+    }
+
+    /// Goodput, of what the stream's links could carry; zero if links are unlimited.
+    fn goodput_ratio(&self, stream: &Traffic, outcome: &StreamOutcome) -> f64 {
+        match self.payload_rate() * self.links(stream) as f64 {
             0.0 => 0.0,
             rate => outcome.goodput() / rate,
         }
@@ -151,19 +164,19 @@ impl Run {
             "messages",
             "bytes",
             "Mbit/s",
-            "of the link",
-            "p50 ms",
+            "of the links",
+            "p50",
             "p99",
             "max",
             "rounds",
-            "p50 ms",
+            "p50",
             "p99",
             "max",
         ];
         let mut rows = vec![head.map(String::from).to_vec()];
         for (name, stream, outcome) in self.streams() {
             let (times, rounds) = (outcome.sorted_ns(), outcome.sorted_rounds_ns());
-            let ratio = self.goodput_ratio(outcome);
+            let ratio = self.goodput_ratio(stream, outcome);
             let mut row = vec![
                 name,
                 String::new(),
@@ -177,7 +190,7 @@ impl Run {
                 },
             ];
             let figures = |sorted: &[u64]| {
-                [0.5, 0.99, 1.0].map(|part| format_figure(ms(quantile(sorted, part))))
+                [0.5, 0.99, 1.0].map(|part| format_time(quantile(sorted, part) as f64 / 1e9))
             };
             row.extend(figures(&times));
             row.push(rounds.len().to_string());
@@ -212,7 +225,7 @@ impl Run {
             senders,
             size_bytes: stream.bytes.0,
             rounds: rounds.len(),
-            goodput_ratio: self.goodput_ratio(outcome),
+            goodput_ratio: self.goodput_ratio(stream, outcome),
             extra_packets_ratio: self.outcome.extra_packets_ratio(),
             p50_ms: ms(quantile(&rounds, 0.5)),
             p99_ms: ms(quantile(&rounds, 0.99)),
@@ -237,7 +250,7 @@ impl Run {
             size_bytes: stream.bytes.0,
             messages: times.len(),
             goodput_mbit_per_s: outcome.goodput() / 1e6,
-            goodput_ratio: self.goodput_ratio(outcome),
+            goodput_ratio: self.goodput_ratio(stream, outcome),
             extra_packets_ratio: self.outcome.extra_packets_ratio(),
             p50_ms: ms(quantile(&times, 0.5)),
             p99_ms: ms(quantile(&times, 0.99)),

@@ -37,15 +37,20 @@ pub fn render(results: &Results) -> String {
 fn plot(cells: &[Cell]) -> Plot {
     let mut lines: Vec<Line> = Vec::new();
     let mut ticks: Vec<(f64, String)> = Vec::new();
+    let (unit, scale) = match cells[0].task {
+        Task::Ping { .. } => ("µs", 1.0),
+        Task::Burst { .. } => ("MB/s", 1.0),
+        Task::Transactions { .. } => ("ms", 1e3),
+    };
     for cell in cells {
         let name = cell.transport.label();
         let headline = cell.headline();
         let x = cell.task.parameter() as f64;
         let point = Point {
             x,
-            median: headline.median,
-            min: headline.min,
-            max: headline.max,
+            median: headline.median * scale,
+            min: headline.min * scale,
+            max: headline.max * scale,
         };
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
@@ -59,11 +64,6 @@ fn plot(cells: &[Cell]) -> Plot {
             ticks.push((x, table::parameter(cell.task)));
         }
     }
-    let unit = match cells[0].task {
-        Task::Ping { .. } => "µs",
-        Task::Burst { .. } => "MB/s",
-        Task::Transactions { .. } => "s",
-    };
     Plot {
         lines,
         scale: Scale::Logarithmic,

@@ -8,7 +8,7 @@ use crate::{
         task::Task,
     },
     report::text::align,
-    units::{format_figure, format_size},
+    units::{format_figure, format_size, format_time},
 };
 
 /// Columns of a histogram, from the fastest round trip to the 99th percentile of the slowest transport.
@@ -31,10 +31,11 @@ pub fn render(results: &Results) -> String {
         }
         text.push('\n');
     }
-    text.push_str(
-        "ratios: to raw UDP and to the better TCP, median of the ratios turn by turn; all others \
-         with --json\n",
-    );
+    if results.by_task().any(|cells| !references(cells).is_empty()) {
+        text.push_str(
+            "÷ medians of the ratios turn by turn; those to all other transports with --json\n",
+        );
+    }
     text
 }
 
@@ -44,7 +45,7 @@ pub fn title(task: Task) -> &'static str {
         Task::Ping { .. } => "ping: half a round trip in µs, less is better",
         Task::Burst { .. } => "burst: one way, more is better",
         Task::Transactions { .. } => {
-            "transactions: 128 B there, 100 KiB back, all in s, less is better"
+            "transactions: 128 B there, 100 KiB back; time for all of them, less is better"
         }
     }
 }
@@ -62,7 +63,7 @@ pub fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
     let figures: &[&str] = match cells[0].task {
         Task::Ping { .. } => &["p50", "(min..max)", "p99", "p99.9"],
         Task::Burst { .. } => &["MB/s", "(min..max)", "messages/s"],
-        Task::Transactions { .. } => &["s", "(min..max)"],
+        Task::Transactions { .. } => &["time", "(min..max)"],
     };
     let references = references(cells);
     let mut header = vec![parameter(cells[0].task), String::new()];
@@ -83,15 +84,15 @@ pub fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
 
 fn row(cell: &Cell, references: &[&Cell], width: usize) -> Vec<String> {
     let headline = cell.headline();
+    let format = match cell.task {
+        Task::Ping { .. } | Task::Burst { .. } => format_figure,
+        Task::Transactions { .. } => format_time,
+    };
     let mut row = vec![
         String::new(),
         cell.transport.label().to_string(),
-        format_figure(headline.median),
-        format!(
-            "({}..{})",
-            format_figure(headline.min),
-            format_figure(headline.max)
-        ),
+        format(headline.median),
+        format!("({}..{})", format(headline.min), format(headline.max)),
     ];
     match cell.task {
         Task::Ping { .. } => row.extend([0.99, 0.999].map(|quantile| {
