@@ -1,7 +1,7 @@
 //! The key that makes a process a member of the job.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -61,7 +61,7 @@ impl JobKey {
     /// Writes a key file that only its owner can read. An existing file is left alone.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::JobKey`] if there is such a file, [`Error::Io`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let doing = format!("writing the job key {}", path.display());
@@ -74,7 +74,13 @@ impl JobKey {
                 .open(path)?;
             writeln!(file, "{}", *self.0.to_hex())
         };
-        write().map_err(Error::io(doing))
+        write().map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Error::JobKey {
+                path: path.to_owned(),
+                problem: "there is such a file already, and it is left as it is".into(),
+            },
+            _ => Error::io(doing)(error),
+        })
     }
 }
 
@@ -99,6 +105,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let error = JobKey::load(&path).unwrap_err().to_string();
         assert!(error.contains("chmod 600"), "{error}");
-        assert!(JobKey::generate().unwrap().save(&path).is_err());
+        let error = JobKey::generate().unwrap().save(&path).unwrap_err();
+        assert!(error.to_string().contains("already"), "{error}");
     }
 }

@@ -8,7 +8,7 @@
 //! # let any = "127.0.0.1:0".parse().unwrap();
 //! let alice = Node::builder(PeerId(0)).bind(any).plain(Checksum::None).open()?;
 //! let bob = Node::builder(PeerId(1)).bind(any).plain(Checksum::None).open()?;
-//! alice.add_peer(PeerId(1), bob.local_addr());
+//! alice.add_peer(PeerId(1), bob.local_addr())?;
 //!
 //! alice.send(PeerId(1), 7, b"hello")?;
 //! let message = bob.recv(Match::any().tag(7))?;

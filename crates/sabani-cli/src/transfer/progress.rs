@@ -101,13 +101,16 @@ impl Progress {
     /// Takes the bar away, and sums up what was `done` ("sent", say).
     pub fn finish(&self, done: &str) {
         self.bar.finish_and_clear();
-        let seconds = self.started.elapsed().as_secs_f64();
         let bytes = self.bytes();
-        eprintln!(
-            "sabani: {done} {} files; {} moved in {seconds:.1} s, {}/s",
-            HumanCount(self.files()),
-            BinaryBytes(bytes),
-            BinaryBytes((bytes as f64 / seconds.max(1e-3)) as u64),
-        );
+        let files = HumanCount(self.files());
+        eprint!("sabani: {done} {files} files; {} moved", BinaryBytes(bytes));
+        // A receiver, who does not know how much there is, waits for most of its time.
+        let is_sender = self.bar.length().is_some();
+        if is_sender && bytes > 0 {
+            let seconds = self.started.elapsed().as_secs_f64();
+            let rate = BinaryBytes((bytes as f64 / seconds.max(1e-3)) as u64);
+            eprint!(" in {seconds:.1} s, {rate}/s");
+        }
+        eprintln!();
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use indicatif::BinaryBytes;
 use sabani::Node;
 
 use super::desk::Desk;
@@ -108,7 +109,8 @@ fn report(shared: &Shared, totals: &Totals) {
         bytes,
         failed,
     } = totals;
-    let mut text = format!("a sender is done: {files} files, {bytes} bytes");
+    let bytes = BinaryBytes(*bytes);
+    let mut text = format!("a sender is done: {files} files, {bytes}");
     if *failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }
