@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod bench;
 mod exit;
 mod interrupt;

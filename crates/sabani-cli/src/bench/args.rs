@@ -1,6 +1,10 @@
 //! What the user may ask `sabani bench` for.
 
-use std::{net::IpAddr, net::SocketAddr, str::FromStr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    str::FromStr,
+    time::Duration,
+};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,6 +16,9 @@ use super::{
     transport::Transport,
 };
 use crate::{report::OutputArgs, units};
+
+/// The port of `sabani bench serve` if none is said.
+pub const DEFAULT_PORT: u16 = 7711;
 
 /// Measure Sabani on this machine or between two, against raw UDP and TCP.
 ///
@@ -68,8 +75,7 @@ pub enum BenchCommand {
 pub struct SizedArgs {
     /// Message sizes, as in `4,64,1k,64k,4M` (powers of 1,024), each between 4 B and 64 MiB.
     #[arg(long, value_delimiter = ',', value_parser = parse_message_size,
-          default_values_t = [4, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 512 << 10, 4 << 20],
-          hide_default_value = true)]
+          default_value = "4,64,1k,4k,16k,64k,512k,4M")]
     pub sizes: Vec<usize>,
     /// Messages per turn, in place of a time.
     #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
@@ -92,7 +98,7 @@ impl SizedArgs {
 #[derive(Args, Debug)]
 pub struct TransactionArgs {
     /// Transactions per turn.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 1000],
+    #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub counts: Vec<u64>,
     #[command(flatten)]
@@ -103,7 +109,8 @@ pub struct TransactionArgs {
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// Where to wait for the machine that measures.
-    #[arg(long, default_value = "[::]:7711")]
+    #[arg(long, value_name = "ADDR",
+          default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT)))]
     pub listen: SocketAddr,
     /// Core for the process that is measured.
     #[arg(long)]
@@ -130,9 +137,9 @@ pub struct CommonArgs {
     /// Where the two processes live.
     #[arg(long = "where", value_name = "WHERE", value_enum, default_value_t = Where::Loopback)]
     pub place: Where,
-    /// Measure against `sabani bench serve` at this address.
+    /// Measure against `sabani bench serve` at this address: HOST or HOST:PORT.
     #[arg(long, conflicts_with = "place", value_name = "ADDR")]
-    pub to: Option<SocketAddr>,
+    pub to: Option<String>,
     /// Cores of the two processes, as in `0,1`, or `none`.
     ///
     /// By default the first two cores this process may use, and none if there is just one.
@@ -283,12 +290,31 @@ fn parse_seconds(text: &str) -> Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Arguments;
+    use crate::{Arguments, Command};
     use clap::{CommandFactory, Parser};
 
     #[test]
     fn definition_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_counts_have_defaults() {
+        let bench = |line: &str| match Arguments::try_parse_from(line.split(' ')) {
+            Ok(Arguments {
+                command: Command::Bench(args),
+            }) => args.bench,
+            _ => None,
+        };
+        let Some(BenchCommand::Burst(burst)) = bench("sabani bench burst") else {
+            panic!("no burst");
+        };
+        assert_eq!((burst.sizes[2], burst.sizes.len()), (1024, 8));
+        let Some(BenchCommand::Transactions(transactions)) = bench("sabani bench transactions")
+        else {
+            panic!("no transactions");
+        };
+        assert_eq!(transactions.counts, [1, 10, 100, 1000]);
     }
 
     #[test]

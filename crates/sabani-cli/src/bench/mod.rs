@@ -24,8 +24,10 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{interrupt, report::Reports};
-use args::{Against, BenchArgs, BenchCommand, CommonArgs, Pin, SizedArgs, TransactionArgs};
+use crate::{address::resolve, interrupt, report::Reports};
+use args::{
+    Against, BenchArgs, BenchCommand, CommonArgs, DEFAULT_PORT, Pin, SizedArgs, TransactionArgs,
+};
 use pair::Pair;
 use place::Place;
 use results::{Cell, Results};
@@ -89,15 +91,15 @@ fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
     let transports = [common.variants.transports(), baselines(&common.against)?].concat();
     let mut reports = Reports::open(&common.output)?;
     interrupt::install()?;
+    let to = common.to.as_ref();
+    let to = to.map(|to| resolve(to, DEFAULT_PORT)).transpose()?;
     let pin = common.pin.unwrap_or_else(default_pin);
     let mut results = Results {
-        place: common
-            .to
-            .map_or(common.place.name().into(), |to| to.to_string()),
+        place: to.map_or(common.place.name().into(), |to| to.to_string()),
         cells: Vec::new(),
     };
     let place = Place::create(common.place)?;
-    let mut pair = match common.to {
+    let mut pair = match to {
         Some(to) => Pair::start_with(to, pin)?,
         None => Pair::start(&place, pin)?,
     };

@@ -1,7 +1,7 @@
 //! `sabani send`: one thread finds files, several send them, one hands out the answers.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use sabani::{Node, PeerId};
 
@@ -19,6 +19,7 @@ use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
 use super::upload::{Failure, Uploader};
 use super::walk::{Entry, Folder, Root, Visitor};
 use super::{DEAD_AFTER, DEFAULT_PORT, SPIN};
+use crate::address::resolve;
 use crate::exit::{Interrupted, Usage};
 use crate::interrupt;
 use crate::key::SealArgs;
@@ -77,7 +78,7 @@ struct Sender<'a> {
 /// If something could not be sent, and after Ctrl-C.
 pub fn run(args: &SendArgs) -> Result<()> {
     let roots = roots(&args.paths)?;
-    let addr = resolve(&args.to)?;
+    let addr = resolve(&args.to, DEFAULT_PORT)?;
     let node = open(args, addr)?;
     interrupt::install()?;
     let progress = Progress::of_sender();
@@ -124,15 +125,6 @@ fn open(args: &SendArgs, addr: SocketAddr) -> Result<Node> {
         .open()?;
     node.add_peer(RECEIVER, addr)?;
     Ok(node)
-}
-
-fn resolve(to: &str) -> Result<SocketAddr> {
-    let found = match to.to_socket_addrs() {
-        Ok(found) => Ok(found),
-        Err(_) => (to.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs(),
-    };
-    let mut found = found.with_context(|| format!("finding the address of {to}"))?;
-    found.next().with_context(|| format!("{to} has no address"))
 }
 
 fn roots(paths: &[PathBuf]) -> Result<Vec<Root>> {
