@@ -5,6 +5,7 @@
 mod address;
 mod bench;
 mod exit;
+mod guard;
 mod interrupt;
 mod key;
 mod lab;
@@ -35,6 +36,8 @@ enum Command {
     #[command(hide = true)]
     BenchWorker(bench::args::WorkerArgs),
     #[command(hide = true)]
+    BenchGuard(bench::args::GuardArgs),
+    #[command(hide = true)]
     IncastWorker,
     Lab(lab::LabArgs),
     Sim(Box<sim::SimArgs>),
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Bench(args) => bench::run(*args),
         Command::BenchWorker(args) => bench::worker::run(&args),
+        Command::BenchGuard(args) => bench::guard(&args),
         Command::IncastWorker => bench::incast::worker::run(),
         Command::Lab(args) => lab::run(args),
         Command::Sim(args) => sim::run(&args),

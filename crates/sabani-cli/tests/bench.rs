@@ -180,6 +180,16 @@ fn exit_status_tells_failure_from_misuse() {
     let said = String::from_utf8_lossy(&failed.stderr);
     assert!(said.contains("is `sabani bench serve` running"), "{said}");
     assert_eq!(output("bench ping --sizes many").status.code(), Some(2));
+    let unknown = output("bench ping --to no-such-host.invalid");
+    assert_eq!(unknown.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&unknown.stderr);
+    assert!(said.contains("finding the address"), "{said}");
+    let pinned = output("bench ping --pin 0,1000");
+    let said = String::from_utf8_lossy(&pinned.stderr);
+    assert!(
+        said.starts_with("sabani: server: cannot run on core 1000"),
+        "{said}"
+    );
     assert_eq!(output("bench ping --pin 0,100000").status.code(), Some(1));
     assert_eq!(output("--help").status.code(), Some(0));
 }
@@ -234,6 +244,13 @@ fn namespaces_go_with_the_run_even_when_interrupted() {
     assert_eq!(lines[0]["where"], "veth");
 
     let _turn = alone();
+    for (signal, status) in [("-INT", Some(130)), ("-KILL", None)] {
+        ended_by(signal, status);
+    }
+}
+
+/// Ends a long measurement by a signal.
+fn ended_by(signal: &str, status: Option<i32>) {
     let child = sabani("bench ping --sizes 4 --rounds 10000 --against raw-udp --where veth")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -245,11 +262,14 @@ fn namespaces_go_with_the_run_even_when_interrupted() {
     }
     std::thread::sleep(std::time::Duration::from_millis(300));
     let killed = Command::new("kill")
-        .args(["-INT", &pid.to_string()])
+        .args([signal, &pid.to_string()])
         .status();
     assert!(killed.expect("kill").success());
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
-    assert_eq!(namespaces_of(pid), 0);
+    assert_eq!(output.status.code(), status);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.contains("interrupted"), status.is_some(), "{said}");
+    while namespaces_of(pid) > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }

@@ -270,6 +270,13 @@ pub struct WorkerArgs {
     pub only: Option<IpAddr>,
 }
 
+/// The process that removes namespaces once `sabani bench` is gone.
+#[derive(Args, Debug)]
+pub struct GuardArgs {
+    /// The namespaces.
+    pub namespaces: Vec<String>,
+}
+
 /// Reads the size of a message.
 pub fn parse_message_size(text: &str) -> Result<usize> {
     let size = units::parse_size(text)?;

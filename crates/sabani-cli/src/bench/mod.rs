@@ -17,6 +17,8 @@ mod transport;
 pub mod worker;
 mod workers;
 
+pub use place::guard;
+
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::{

@@ -7,8 +7,14 @@ use std::{
 
 use anyhow::Result;
 
-use super::{args::Where, transport::Role};
-use crate::tools;
+use super::{
+    args::{GuardArgs, Where},
+    transport::Role,
+};
+use crate::{
+    guard::{self, Guard},
+    tools,
+};
 
 /// The interface, in each namespace.
 const INTERFACE: &str = "veth0";
@@ -58,19 +64,23 @@ impl Place {
     }
 }
 
-/// Two network namespaces, deleted when dropped, with all that is in them.
+/// Two network namespaces, deleted with all that is in them when dropped, and also when this process is
+/// killed.
 pub struct Namespaces {
     client: String,
     server: String,
+    _guard: Guard,
 }
 
 impl Namespaces {
     fn create(segmentation_offload: bool) -> Result<Self> {
         tools::need_root(", or use --where loopback")?;
-        let id = process::id();
+        let [client, server] =
+            ["a", "b"].map(|end| format!("sabani-bench-{}-{end}", process::id()));
         let namespaces = Self {
-            client: format!("sabani-bench-{id}-a"),
-            server: format!("sabani-bench-{id}-b"),
+            _guard: Guard::start(["bench-guard", &client, &server])?,
+            client,
+            server,
         };
         namespaces.set_up(segmentation_offload)?;
         Ok(namespaces)
@@ -107,13 +117,17 @@ impl Namespaces {
     }
 }
 
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for name in [&self.client, &self.server] {
-            // One that was never made cannot be deleted, and there is nobody left to tell.
-            let _ = ip(&format!("netns del {name}"));
-        }
+/// Runs the guard.
+///
+/// # Errors
+/// If standard input can't be read.
+pub fn guard(args: &GuardArgs) -> Result<()> {
+    guard::wait()?;
+    for name in &args.namespaces {
+        // One that was never made cannot be deleted, and there is nobody left to tell.
+        let _ = ip(&format!("netns del {name}"));
     }
+    Ok(())
 }
 
 fn ip(arguments: &str) -> Result<String> {

@@ -10,7 +10,7 @@ use nix::{
 
 use super::{
     args::NameArgs,
-    names::{Lab, is_namespace},
+    names::{Lab, OVERLAYS, is_namespace},
     turn::Turn,
 };
 use crate::tools;
@@ -59,6 +59,10 @@ pub fn remove(lab: &Lab) -> Result<bool> {
         }
     }
     remove_namespace(&lab.switch())?;
+    if existed {
+        // Made with the first lab, so it goes with the last; it stays while others have files there.
+        let _ = fs::remove_dir(OVERLAYS);
+    }
     Ok(existed)
 }
 

@@ -11,7 +11,7 @@ pub const MAX_HOSTS: u16 = 250;
 const MAX_NAME_CHARS: usize = 32;
 /// Where `ip netns` keeps namespaces, and what it lays over `/etc` inside them.
 const NAMESPACES: &str = "/run/netns";
-const OVERLAYS: &str = "/etc/netns";
+pub const OVERLAYS: &str = "/etc/netns";
 
 /// A lab's name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -48,10 +48,11 @@ pub fn run(args: &UpArgs) -> Result<()> {
     plan.make()?;
     let last = Host(args.hosts);
     println!(
-        "lab `{}` is up: hosts h1 to {last} at {} to {}; `sabani lab exec h1 -- ping -c 1 {last}`",
+        "lab `{}` is up: hosts h1 to {last} at {} to {}; `sabani lab exec --name {} h1 -- COMMAND` runs one on h1",
         plan.lab,
         Host(1).address(),
         last.address(),
+        plan.lab,
     );
     Ok(())
 }
