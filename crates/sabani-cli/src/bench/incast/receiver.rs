@@ -23,6 +23,9 @@ const LONG_AHEAD: usize = 2;
 /// flows at different moments.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_STEPS: u32 = 10;
+/// How long the long flows run before what they bring counts: all of them are then under way, and
+/// nothing of theirs is left lying.
+const SETTLE: Duration = Duration::from_millis(100);
 /// How long the receiver looks at one long flow before it turns to the next.
 const LOOK: Duration = Duration::from_micros(500);
 
@@ -130,6 +133,7 @@ impl Mix<'_> {
         }
         times.unloaded_ns.remove(0);
         self.begin_long()?;
+        self.keep_long_going(SETTLE)?;
         let start = Instant::now();
         for round in 0..rounds {
             let pause = PAUSE + PAUSE * (round % PAUSE_STEPS) / PAUSE_STEPS;
