@@ -45,7 +45,7 @@ impl<T: 'static> DerefMut for RareQueue<T> {
 }
 
 /// Room that a drained queue keeps, for the next few.
-const KEPT: usize = 64;
+const KEPT: usize = 256;
 
 /// Takes the oldest entry; a queue that was long gives its memory back with the last one.
 #[inline]

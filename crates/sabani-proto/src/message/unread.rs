@@ -10,8 +10,8 @@ use crate::PeerId;
 use crate::rare;
 use crate::wire::{Entries, Entry, EntryMode, Reader};
 
-/// Logs kept for use again.
-const SPARE: usize = 64;
+/// Logs kept for use again: more than one look at the socket brings.
+const SPARE: usize = 256;
 /// Credit goes back to the sender in steps of about this many bytes: a step for each message would
 /// cost more than the message. Far below the least window, so that no sender waits for it in vain.
 const CREDIT_STEP: u64 = 2 << 10;
@@ -99,6 +99,7 @@ impl Unread {
         }
         let mut log = self.spare.pop().unwrap_or_default();
         log.clear();
+        log.reserve(frame.log.len() + Body::SLACK);
         log.extend_from_slice(frame.log);
         log.extend_from_slice(&[0; Body::SLACK]);
         self.messages += usize::from(frame.count);
