@@ -1,6 +1,7 @@
 //! Values that steer a node.
 
 use crate::channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
+use crate::credit::CreditPolicy;
 use crate::seal::Mode;
 use crate::{PeerId, wire};
 
@@ -18,6 +19,9 @@ pub struct Config {
     /// Largest window for one peer, in bytes as the kernel charges them. Default 1.5 MiB: more
     /// fills a path no better up to 1 GB/s × 1 ms, and what waits in the socket gets cold.
     pub window_max: u32,
+    /// How credit is given to those who send to this process. Default: shares of the socket's
+    /// buffer.
+    pub credit: CreditPolicy,
     /// Largest datagram to send or take, in bytes of UDP payload, 1,200…65,507. Sizes above 1,200
     /// are used once a probe of them has arrived. Default 1,472: Ethernet over IPv4.
     pub max_datagram: usize,
@@ -70,6 +74,7 @@ impl Config {
             mode,
             socket_buffer_bytes: 8 << 20,
             window_max: 3 << 19,
+            credit: CreditPolicy::Shares,
             max_datagram: DEFAULT_DATAGRAM,
             eager_max: 256 << 10,
             send_queue_bytes: 4 << 20,

@@ -29,7 +29,6 @@
 
 mod channel;
 mod config;
-#[allow(dead_code)]
 mod credit;
 mod error;
 mod event;
@@ -44,6 +43,7 @@ use std::fmt;
 
 pub use channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, datagram_cost};
 pub use config::Config;
+pub use credit::{CreditPolicy, Order as GrantOrder};
 pub use error::{ConnectError, PeerLost, SendError};
 pub use event::Event;
 pub use message::{

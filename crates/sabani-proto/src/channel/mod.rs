@@ -11,6 +11,7 @@ mod sent;
 #[cfg(test)]
 mod tests;
 
+use crate::credit::DECAY_NS;
 use crate::wire::Ack;
 pub use cost::datagram_cost;
 pub(crate) use mtu::MtuSearch;
@@ -22,6 +23,12 @@ pub(crate) use sent::{Cargo, Fate, SentLog};
 
 /// No path is filled better by more; far below what 32 bits can count.
 const MAX_WINDOW: u32 = 1 << 30;
+/// An answer is asked for at least as often as this much has been sent, in bytes of cost.
+const ASK_EVERY: u32 = 384 << 10;
+/// What waits in the path's queues leaves it within this time and two round trips.
+const QUEUED_MAX_NS: u64 = 2_000_000;
+/// Slower packets than this are not told from pauses.
+const PACE_MAX_NS: u32 = 10_000_000;
 
 /// How soon an acknowledgement is owed for what a data packet carried (rows H5, U5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +49,7 @@ pub(crate) struct ChannelConfig {
     pub ack_delay_ns: u64,
     /// What the peer announced as its longest delay.
     pub peer_ack_delay_ns: u64,
-    /// First window, until the peer's first acknowledgement says otherwise.
+    /// First credit, until the peer's first acknowledgement says otherwise.
     pub window: u32,
     /// Largest datagram both sides take.
     pub max_datagram: usize,
@@ -57,7 +64,8 @@ pub(crate) struct Channel<C> {
     pub received: Received,
     pub rtt: Rtt,
     pub mtu: MtuSearch,
-    /// Bytes, as the peer's kernel charges them, that may be on their way.
+    /// Bytes, as the peer's kernel charges them, that may be sent above the newest packet that the
+    /// peer is known to have.
     pub window: u32,
     peer_ack_delay_ns: u64,
     /// Cost sent since an answer was last asked for.
@@ -70,6 +78,8 @@ pub(crate) struct Channel<C> {
     last_sent_ns: u64,
     /// When an acknowledgement last settled something, or something was first sent after that.
     progress_ns: u64,
+    /// Smoothed time between packets, as acknowledgements show them to arrive.
+    packet_ns: u32,
 }
 
 /// Packets that leave now, of one size.
@@ -93,7 +103,7 @@ impl<C: Cargo> Channel<C> {
             sent: SentLog::new(),
             received: Received::new(config.ack_policy, config.ack_delay_ns),
             rtt: Rtt::default(),
-            window: usable_window(config.window, &mtu),
+            window: config.window.min(MAX_WINDOW),
             mtu,
             peer_ack_delay_ns: config.peer_ack_delay_ns,
             unasked: 0,
@@ -102,6 +112,7 @@ impl<C: Cargo> Channel<C> {
             last_heard_ns: now_ns,
             last_sent_ns: now_ns,
             progress_ns: now_ns,
+            packet_ns: 0,
         }
     }
 
@@ -118,17 +129,32 @@ impl<C: Cargo> Channel<C> {
         self.last_sent_ns
     }
 
-    /// Whether another packet of `bytes` fits into the peer's window.
+    /// Whether the peer's credit covers `packets` more of `bytes` each.
     #[inline]
-    pub fn has_window(&self, bytes: usize) -> bool {
-        self.sent.in_flight() + datagram_cost(bytes) <= self.window
+    pub fn has_credit(&self, bytes: usize, packets: u32) -> bool {
+        self.sent.ahead() + packets * datagram_cost(bytes) <= self.window
+    }
+
+    /// Whether a packet of entries may go without credit: one at a time, for nothing else would
+    /// tell the peer that credit is wanted.
+    #[inline]
+    pub fn may_request(&self) -> bool {
+        self.sent.ahead() == 0
+    }
+
+    /// Whether the credit is there for a sender that goes on: after a rest it is given to others.
+    pub fn forget_idle_credit(&mut self, now_ns: u64) {
+        let active_ns = self.last_sent_ns.max(self.last_heard_ns);
+        if self.window > 0 && self.sent.in_flight() == 0 && now_ns >= active_ns + DECAY_NS {
+            self.window = 0;
+        }
     }
 
     /// Whether the last of the packets being built should ask for an answer although more follow:
-    /// a few times per window, so that the window never closes for want of one.
+    /// what the peer has must not fill the sender's queue.
     #[inline]
     pub fn wants_ask(&self, bytes: usize, packets: u32) -> bool {
-        self.unasked + datagram_cost(bytes) * packets >= self.window / 4
+        self.unasked + datagram_cost(bytes) * packets >= ASK_EVERY
     }
 
     /// How many packets of `bytes` may leave in a row with no answer asked for before the last of
@@ -136,10 +162,8 @@ impl<C: Cargo> Channel<C> {
     #[inline]
     pub fn run_room(&self, bytes: usize) -> usize {
         let cost = datagram_cost(bytes);
-        let window = self.window.saturating_sub(self.sent.in_flight()) / cost;
-        let unasked = (self.window / 4)
-            .saturating_sub(self.unasked)
-            .div_ceil(cost);
+        let window = self.window.saturating_sub(self.sent.ahead()) / cost;
+        let unasked = ASK_EVERY.saturating_sub(self.unasked).div_ceil(cost);
         window.saturating_sub(1).min(unasked.max(1)) as usize
     }
 
@@ -164,18 +188,15 @@ impl<C: Cargo> Channel<C> {
 
     /// Takes in an acknowledgement; tells the fate of what it settles.
     pub fn on_ack(&mut self, ack: &Ack, now_ns: u64, fate: &mut impl FnMut(Fate, C)) -> AckEffect {
-        let Some(settled) = self.sent.on_ack(ack, now_ns, &self.rtt, fate) else {
+        let given = ack.window.min(MAX_WINDOW);
+        self.window = self.sent.credit_after(self.window, ack.largest, given);
+        let Some(settled) = self.sent.on_ack(ack, now_ns, &mut self.rtt, fate) else {
             return AckEffect::Absurd;
         };
-        if ack.largest >= self.sent.window_told_by() {
-            self.sent.set_window_told_by(ack.largest);
-            self.window = usable_window(ack.window, &self.mtu);
-        }
-        if let Some(sent_ns) = settled.sample_from {
-            let delay = u64::from(ack.delay_ns);
-            self.rtt.on_sample(now_ns.saturating_sub(sent_ns), delay);
-        }
         if settled.newly_acked > 0 {
+            self.note_pace(
+                now_ns.saturating_sub(self.progress_ns) / u64::from(settled.newly_acked),
+            );
             self.progress_ns = now_ns;
         }
         if settled.newly_acked > 0 || ack.answers == self.asked as u32 {
@@ -189,13 +210,25 @@ impl<C: Cargo> Channel<C> {
         }
     }
 
-    /// When the tail of what was sent must be asked for again.
+    fn note_pace(&mut self, sample_ns: u64) {
+        let sample = sample_ns.min(u64::from(PACE_MAX_NS)) as u32;
+        self.packet_ns = self.packet_ns - self.packet_ns / 8 + sample / 8;
+    }
+
+    /// When the tail of what was sent must be asked for again. The first time, the peer is not
+    /// given the delay that it announced: it hardly ever takes it, and asking in vain costs a
+    /// packet, while a lost tail costs its whole message that delay.
     fn poll_deadline(&self) -> Option<u64> {
-        if self.sent.in_flight_packets() == 0 {
-            return None;
-        }
-        let patience = self.rtt.patience_ns() + self.peer_ack_delay_ns;
-        Some(self.last_sent_ns + (patience << self.polls_unanswered.min(10)).min(2_000_000_000))
+        let ahead = u64::from(self.sent.in_flight_packets().checked_sub(1)?);
+        let queued_ns = ahead * u64::from(self.packet_ns);
+        let queued_ns = queued_ns.min(2 * self.rtt.smoothed_ns() + QUEUED_MAX_NS);
+        let patience = if self.polls_unanswered == 0 {
+            self.rtt.patience_ns()
+        } else {
+            self.rtt.patience_ns() + self.peer_ack_delay_ns
+        };
+        let patience = (patience + queued_ns) << self.polls_unanswered.min(10);
+        Some(self.last_sent_ns + patience.min(2_000_000_000))
     }
 
     /// The next moment at which [`Channel::on_deadline`] has something to do.
@@ -228,12 +261,6 @@ impl<C: Cargo> Channel<C> {
         }
         due
     }
-}
-
-/// The window that the peer names, within reason: one packet may always go, for with none on its
-/// way no answer would ever open the window again.
-fn usable_window(named: u32, mtu: &MtuSearch) -> u32 {
-    named.clamp(datagram_cost(mtu.max()), MAX_WINDOW)
 }
 
 /// What an acknowledgement did.

@@ -15,6 +15,7 @@ pub(crate) struct Received {
     owed_packets: u32,
     owed_cost: u32,
     deadline: Option<u64>,
+    progress: Progress,
 }
 
 /// Packets that came in a row, all of one size.
@@ -29,6 +30,46 @@ pub(crate) struct Owed {
     pub arrival: Arrival,
 }
 
+/// What has come since this was last asked, as far as credit goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Cost by which the largest packet number has moved on; missing packets count like those
+    /// behind them.
+    pub advanced: u32,
+    /// Packets that needed an acknowledgement, their cost and their bytes.
+    pub packets: u32,
+    pub cost: u32,
+    pub bytes: u32,
+    /// Packets newly known to be missing, and those that came late after all.
+    pub missing: u32,
+    pub late: u32,
+    /// Missing packets whose cost is not counted yet.
+    uncounted: u32,
+}
+
+/// No burst that any window allows is longer than this many packets.
+const MISSING_MAX: u64 = 1 << 16;
+
+impl Progress {
+    /// More packets have come; what is missing before the first counts as much as it.
+    #[inline]
+    fn note(&mut self, owed: &Owed) {
+        let cost = datagram_cost(owed.bytes);
+        self.packets += owed.packets;
+        self.cost = self.cost.saturating_add(cost * owed.packets);
+        self.bytes = self.bytes.saturating_add(owed.bytes as u32 * owed.packets);
+        if owed.arrival == Arrival::Late {
+            self.late += owed.packets;
+            return;
+        }
+        let moved = std::mem::take(&mut self.uncounted).saturating_add(owed.packets);
+        self.advanced = self.advanced.saturating_add(moved.saturating_mul(cost));
+    }
+}
+
+/// A sender must be able to forget what has arrived before its queue is full.
+const OWED_MAX: u32 = 384 << 10;
+
 impl Received {
     pub fn new(policy: AckPolicy, delay_ns: u64) -> Self {
         Received {
@@ -40,6 +81,7 @@ impl Received {
             owed_packets: 0,
             owed_cost: 0,
             deadline: None,
+            progress: Progress::default(),
         }
     }
 
@@ -47,7 +89,13 @@ impl Received {
     /// what [`Received::owe`] wants to know if it must be acknowledged.
     #[inline]
     pub fn on_packet(&mut self, prelude: &Prelude, bytes: usize, now_ns: u64) -> Owed {
+        let expected = self.packets.largest().map_or(0, |largest| largest + 1);
         let arrival = self.packets.insert(prelude.packet_number);
+        if arrival == Arrival::Gap {
+            let missing = (prelude.packet_number - expected).min(MISSING_MAX) as u32;
+            self.progress.missing += missing;
+            self.progress.uncounted += missing;
+        }
         if arrival != Arrival::Late {
             self.largest_at_ns = now_ns;
             if prelude.flags & Prelude::ASK != 0 {
@@ -63,16 +111,17 @@ impl Received {
     }
 
     /// Settles when packets must be acknowledged, once they are known to carry something that
-    /// must arrive. `window` is what the sender may have on its way.
+    /// must arrive.
     #[inline]
-    pub fn owe(&mut self, owed: &Owed, window: u32, now_ns: u64) {
+    pub fn owe(&mut self, owed: &Owed, now_ns: u64) {
         self.owed_packets += owed.packets;
         let cost = datagram_cost(owed.bytes) * owed.packets;
         self.owed_cost = self.owed_cost.saturating_add(cost);
+        self.progress.note(owed);
         let asked = owed.flags & Prelude::ASK != 0;
         let urgent = owed.flags & Prelude::URGENT != 0;
         let due = match self.policy {
-            AckPolicy::WhenAsked => self.owed_cost >= window / 3,
+            AckPolicy::WhenAsked => self.owed_cost >= OWED_MAX,
             AckPolicy::EveryPackets(n) => self.owed_packets >= n,
         };
         if due || owed.arrival != Arrival::Next || (asked && urgent) {
@@ -82,9 +131,26 @@ impl Received {
         }
     }
 
+    /// An acknowledgement must leave now, whatever the policy says.
+    pub fn owe_now(&mut self, now_ns: u64) {
+        self.deadline = Some(now_ns);
+    }
+
     /// When an acknowledgement must leave, if one is owed that nothing else would carry.
     pub fn deadline(&self) -> Option<u64> {
         self.deadline
+    }
+
+    /// Whether [`Received::take_progress`] has anything to tell.
+    #[inline]
+    pub fn has_progress(&self) -> bool {
+        self.progress.packets > 0 || self.progress.missing > 0
+    }
+
+    /// What has come since this was last asked.
+    #[inline]
+    pub fn take_progress(&mut self) -> Progress {
+        std::mem::take(&mut self.progress)
     }
 
     /// Whether anything has come that no acknowledgement has told of.

@@ -65,12 +65,13 @@ impl Rtt {
         self.smoothed_ns + (4 * self.variation_ns).max(GRANULARITY_NS)
     }
 
-    /// How much later than its successors a packet may arrive before it counts as lost.
-    pub fn reorder_ns(&self) -> u64 {
+    /// How much later than its successors a packet may arrive before it counts as lost: a round trip
+    /// and this many eighths of one.
+    pub fn reorder_ns(&self, eighths: u8) -> u64 {
         let base = self.smoothed_ns.max(self.latest_ns);
         if base == 0 {
             return INITIAL_NS;
         }
-        (base + base / 8).max(GRANULARITY_NS / 10)
+        (base + base * u64::from(eighths) / 8).max(GRANULARITY_NS / 10)
     }
 }

@@ -35,7 +35,7 @@ pub(crate) trait Cargo: Copy + 'static {
 struct Run {
     sent_ns: u64,
     packets: u32,
-    /// Cost of each.
+    /// Cost of each; nothing for what needs no acknowledgement.
     cost: u32,
     /// Things carried: by several packets, one thing among them.
     contents: u16,
@@ -60,13 +60,19 @@ pub(crate) struct SentLog<C> {
     contents: RareQueue<C>,
     in_flight: u32,
     in_flight_packets: u32,
+    /// Cost of what was sent above the packet that `told_by` names.
+    ahead: u32,
     largest_acked: Option<u64>,
     /// Packets beyond a missing one that must have arrived before it counts as lost. One at first:
     /// ordinary Ethernet does not reorder a flow. Evidence raises it.
     reorder: u64,
+    /// How much longer than a round trip, in eighths of one, a missing packet may take. Evidence
+    /// raises it, too.
+    reorder_eighths: u8,
     recently_lost: RareQueue<u64>,
     loss_deadline: Option<u64>,
-    window_told_by: u64,
+    /// Number acknowledged by the acknowledgement that gave the credit in force.
+    told_by: Option<u64>,
 }
 
 /// A place in the log, on the walk from the front.
@@ -98,11 +104,13 @@ impl<C: Cargo> SentLog<C> {
             contents: RareQueue::default(),
             in_flight: 0,
             in_flight_packets: 0,
+            ahead: 0,
             largest_acked: None,
             reorder: 1,
+            reorder_eighths: 1,
             recently_lost: RareQueue::default(),
             loss_deadline: None,
-            window_told_by: 0,
+            told_by: None,
         }
     }
 
@@ -131,14 +139,36 @@ impl<C: Cargo> SentLog<C> {
         self.loss_deadline
     }
 
-    /// Number acknowledged by the acknowledgement that told the window in force: an older one
-    /// that was overtaken must not take it back.
-    pub fn window_told_by(&self) -> u64 {
-        self.window_told_by
+    /// Cost of what was sent above the packet whose acknowledgement gave the credit in force.
+    #[inline]
+    pub fn ahead(&self) -> u32 {
+        self.ahead
     }
 
-    pub fn set_window_told_by(&mut self, largest: u64) {
-        self.window_told_by = largest;
+    /// The credit in force from now on: the one that the newest acknowledgement gives, and of those
+    /// for the same packet the largest, for they may have overtaken each other. To be called before
+    /// the acknowledgement settles anything.
+    #[inline]
+    pub fn credit_after(&mut self, credit: u32, largest: u64, given: u32) -> u32 {
+        if self.told_by.is_some_and(|told| largest < told) || largest >= self.next {
+            return credit;
+        }
+        if self.told_by == Some(largest) {
+            return credit.max(given);
+        }
+        self.told_by = Some(largest);
+        self.ahead = 0;
+        let mut end = self.next;
+        for run in self.runs.iter().rev() {
+            if end <= largest + 1 {
+                break;
+            }
+            let start = end - u64::from(run.packets);
+            let above = end - start.max(largest + 1);
+            self.ahead += run.cost * above as u32;
+            end = start;
+        }
+        given
     }
 
     /// Records packets as sent. Several ones carry one thing among them.
@@ -147,14 +177,16 @@ impl<C: Cargo> SentLog<C> {
         debug_assert_eq!(sent.first, self.next);
         debug_assert!(sent.packets == 1 || contents.len() == 1);
         self.next += u64::from(sent.packets);
-        let cost = datagram_cost(sent.bytes);
-        let state = if sent.eliciting {
+        let (cost, state) = if sent.eliciting {
+            (datagram_cost(sent.bytes), State::InFlight)
+        } else {
+            (0, State::Settled)
+        };
+        if sent.eliciting {
             self.in_flight += cost * sent.packets;
             self.in_flight_packets += sent.packets;
-            State::InFlight
-        } else {
-            State::Settled
-        };
+            self.ahead += cost * sent.packets;
+        }
         if state == State::Settled && self.runs.is_empty() {
             self.base = self.next;
             return;
@@ -239,7 +271,7 @@ impl<C: Cargo> SentLog<C> {
         &mut self,
         ack: &Ack,
         now_ns: u64,
-        rtt: &Rtt,
+        rtt: &mut Rtt,
         fate: &mut impl FnMut(Fate, C),
     ) -> Option<Settled> {
         if ack.largest >= self.next_number() {
@@ -248,6 +280,11 @@ impl<C: Cargo> SentLog<C> {
         let mut settled = Settled::default();
         let runs = AckedRuns::of(ack);
         self.mark_acked(&runs, ack.largest, fate, &mut settled);
+        // Before losses are looked for: how long the newest took is how long the others may take.
+        if let Some(sent_ns) = settled.sample_from {
+            let elapsed_ns = now_ns.saturating_sub(sent_ns);
+            rtt.on_sample(elapsed_ns, u64::from(ack.delay_ns));
+        }
         self.notice_spurious(&runs, ack.largest, &mut settled);
         self.largest_acked = self.largest_acked.max(Some(ack.largest));
         self.drop_settled();
@@ -294,7 +331,7 @@ impl<C: Cargo> SentLog<C> {
 
     /// A packet given up for lost has arrived: allow for more reordering from now on.
     fn notice_spurious(&mut self, runs: &AckedRuns<'_>, largest: u64, settled: &mut Settled) {
-        let reorder = &mut self.reorder;
+        let (reorder, eighths) = (&mut self.reorder, &mut self.reorder_eighths);
         self.recently_lost.retain(|&number| {
             let arrived = runs
                 .ascending()
@@ -302,6 +339,7 @@ impl<C: Cargo> SentLog<C> {
             if arrived {
                 settled.spurious += 1;
                 *reorder = (*reorder).max(largest - number + 1).clamp(3, MAX_REORDER);
+                *eighths = (*eighths * 2).min(8);
             }
             !arrived
         });
@@ -339,7 +377,7 @@ impl<C: Cargo> SentLog<C> {
                 continue;
             }
             let end = next.number.min(largest);
-            let give_up_at = run.sent_ns + rtt.reorder_ns();
+            let give_up_at = run.sent_ns + rtt.reorder_ns(self.reorder_eighths);
             let lost = if now_ns >= give_up_at {
                 place.number..end
             } else {

@@ -41,9 +41,25 @@ use table::Table;
 
 /// The whole link, as a sum of claims.
 const ONE: u64 = 1 << 32;
+/// In so many parts a lone peer gets the least that it may have on its way: fewer would let it
+/// run dry, more would cost a packet each.
+const LONE_PARTS: u64 = 3;
 /// A pacer that wakes up sooner does nothing but wake up.
 const PACER_NS: u64 = 5_000;
 const NEVER: u64 = u64::MAX;
+
+/// How a receiver gives credit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreditPolicy {
+    /// An equal share of the socket's buffer to each peer that was heard lately (U9). No sender can
+    /// overrun the socket; nothing is known of the path before it.
+    Shares,
+    /// What rate × round trip and the path's queue hold, shared by those who wait in this order
+    /// (U11, U12): many senders at a time do not overflow the switch before the receiver. Costs
+    /// acknowledgements, and on links above some 10 Gb/s a message of hundreds of kilobytes takes
+    /// longer.
+    Paced(Order),
+}
 
 /// Values that steer granting.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +70,7 @@ pub(crate) struct CreditConfig {
     pub full_cost: u32,
     /// Largest window for one peer.
     pub window_max: u32,
-    /// Who is granted first.
-    pub order: Order,
+    pub policy: CreditPolicy,
 }
 
 impl CreditConfig {
@@ -148,7 +163,10 @@ impl Granter {
             link: Link::new(&config),
             pool: Pool::new(&config),
             peers: Table::default(),
-            scheduler: Scheduler::new(config.order),
+            scheduler: Scheduler::new(match config.policy {
+                CreditPolicy::Shares => Order::FirstCome,
+                CreditPolicy::Paced(order) => order,
+            }),
             waiting: Vec::new(),
             used: 0,
             outstanding: 0,
@@ -204,7 +222,7 @@ impl Granter {
         share.steered = share.weight != 1 || share.fixed.is_some();
         if window.is_some_and(|window| share.window < u64::from(window)) {
             self.hear(slot, now_ns);
-            self.raise_fixed(slot);
+            self.raise_fixed(slot, u64::from(window.unwrap_or(0)));
             self.account(slot);
         }
         self.watch(now_ns);
@@ -215,12 +233,13 @@ impl Granter {
         let slot = self.peers.slot(peer, now_ns);
         self.hear(slot, now_ns);
         self.arrived_ns = now_ns;
+        let fixed = self.fixed(slot);
         let share = &mut self.peers[slot];
         let link = &self.link;
         share.on_arrival(arrival, self.full, || link.own_queue_ns(), now_ns);
         self.link.on_arrival(arrival, share.known_rtt_ns());
-        if share.fixed.is_some() {
-            self.raise_fixed(slot);
+        if let Some(fixed) = fixed {
+            self.raise_fixed(slot, fixed);
         } else if share.remaining == 0 {
             self.stand(slot);
         } else if share.window < self.full && !share.told_dry {
@@ -236,7 +255,7 @@ impl Granter {
         }
         self.pacer_deadline = NEVER;
         self.round_deadline = NEVER;
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() || self.config.policy == CreditPolicy::Shares {
             self.limited = false;
             self.link.pause();
         } else {
@@ -298,18 +317,31 @@ impl Granter {
     /// Gives a peer that wants nothing its part of the standing credit.
     #[inline]
     fn stand(&mut self, slot: u32) {
+        let window = self.fixed(slot).unwrap_or_else(|| {
+            let promise = self.peers[slot].account.promise;
+            self.pool.share(promise, self.link.queue())
+        });
         let share = &mut self.peers[slot];
-        let window = match share.fixed {
-            Some(window) => u64::from(window),
-            None => self.pool.share(share.account.promise, self.link.queue()),
-        };
         share.window = share.window.max(window);
     }
 
+    /// The window that a peer has whatever the link does, if there is one.
+    #[inline]
+    fn fixed(&self, slot: u32) -> Option<u64> {
+        if let Some(window) = self.peers[slot].fixed {
+            return Some(u64::from(window));
+        }
+        if self.config.policy != CreditPolicy::Shares {
+            return None;
+        }
+        let share = self.config.socket_share() / u64::from(self.pool.peers.max(1));
+        let least = 2 * self.full;
+        Some(share.clamp(least, u64::from(self.config.window_max).max(least)))
+    }
+
     /// Brings a fixed window up again, in steps that are worth a packet if the peer waits for it.
-    fn raise_fixed(&mut self, slot: u32) {
+    fn raise_fixed(&mut self, slot: u32, fixed: u64) {
         let share = &mut self.peers[slot];
-        let fixed = share.fixed.map_or(0, u64::from);
         if share.remaining == 0 {
             share.window = share.window.max(fixed);
         } else if share.window <= fixed / 4 * 3 {
@@ -329,6 +361,17 @@ impl Granter {
 
     fn is_alone(&self) -> bool {
         self.waiting.len() <= 1
+    }
+
+    /// What a peer may always have on its way while no other wants anything: as much as if it had
+    /// wanted nothing before.
+    #[inline]
+    fn lone_cap(&self) -> u64 {
+        if self.is_alone() {
+            self.pool.lone(self.link.queue())
+        } else {
+            0
+        }
     }
 
     /// Brings the sums up to date after a peer's window or demand has changed.
@@ -351,10 +394,10 @@ impl Granter {
             }
             _ => {}
         }
-        let alone = self.is_alone();
+        let (alone, lone_cap) = (self.is_alone(), self.lone_cap());
         let share = &mut self.peers[slot];
         let account = if wants {
-            let cap = self.link.cap(share.rtt_ns());
+            let cap = self.link.cap(share.rtt_ns()).max(lone_cap);
             Account {
                 claim: (share.claimed(alone) << 32) / cap,
                 outstanding: share.window.min(share.remaining),
@@ -396,7 +439,11 @@ impl Granter {
     fn grant(&mut self, now_ns: u64) {
         self.link.refill(now_ns);
         let most = (u64::from(self.config.window_max) / 2).max(self.full);
-        let quantum = self.link.quantum().min(most);
+        let quantum = self
+            .link
+            .quantum()
+            .max(self.lone_cap() / LONE_PARTS)
+            .min(most);
         let ceiling = self.link.ceiling();
         while let Some((slot, charge, cap)) = self.pick(quantum) {
             let room = (ONE.saturating_sub(self.used) * cap) >> 32;
@@ -428,15 +475,16 @@ impl Granter {
     /// Who is granted next: its slot, how much, and what it could have if it were alone.
     fn pick(&mut self, quantum: u64) -> Option<(u32, u64, u64)> {
         let alone = self.is_alone();
+        let lone_cap = self.lone_cap();
         let mut best: Option<(u64, (u32, u64, u64))> = None;
         let mut limited = false;
         for &slot in &self.waiting {
             let share = &self.peers[slot];
-            if share.fixed.is_some() || !share.wants(self.full) {
+            if self.fixed(slot).is_some() || !share.wants(self.full) {
                 continue;
             }
             limited = true;
-            let cap = self.link.cap(share.rtt_ns());
+            let cap = self.link.cap(share.rtt_ns()).max(lone_cap);
             let charge = self.next_charge(share, quantum, cap);
             let fits = share.window + charge <= u64::from(self.config.window_max);
             if !fits || (!alone && share.window >= share.limit()) {

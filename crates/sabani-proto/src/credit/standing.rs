@@ -37,16 +37,24 @@ impl Pool {
         }
     }
 
+    /// What one peer may hold if no other does.
+    #[inline]
+    pub fn lone(&self, queue: u64) -> u64 {
+        let size = self.size.min(queue);
+        if self.peers > 1 {
+            // Of several, some may begin at the same time while another's grants arrive.
+            size * 3 / 4
+        } else {
+            size
+        }
+    }
+
     /// What a peer may hold, being one of those heard lately; `own` is the promise it holds now,
     /// `queue` the estimate of the path's queue.
     #[inline]
     pub fn share(&self, own: u64, queue: u64) -> u64 {
-        let size = self.size.min(queue);
-        let (size, share) = match u64::from(self.peers) {
-            0 | 1 => (size, size),
-            // Of several, some may begin at the same time while another's grants arrive.
-            peers => (size * 3 / 4, size * 3 / 4 / peers),
-        };
+        let size = self.lone(queue);
+        let share = size / u64::from(self.peers.max(1));
         let free = size.saturating_sub(self.promised - own);
         let packets = share.min(free) / self.full;
         if packets < LEAST_PACKETS {

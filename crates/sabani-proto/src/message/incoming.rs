@@ -171,6 +171,10 @@ pub(crate) struct Incoming {
     bodies: RareQueue<InBody>,
     pub log: LogCredit,
     grants: RareQueue<u64>,
+    /// Bytes of bodies that may come and have not.
+    missing: u64,
+    /// Cumulative charge of entries that the sender has said are waiting.
+    requested: u64,
     pub messages: u64,
 }
 
@@ -184,6 +188,8 @@ impl Incoming {
             bodies: RareQueue::default(),
             log,
             grants: RareQueue::default(),
+            missing: 0,
+            requested: 0,
             messages: 0,
         }
     }
@@ -353,6 +359,7 @@ impl Incoming {
         body.tag = entry.tag;
         body.charge.log = charge;
         if eager {
+            self.missing += entry.len - body.granted;
             body.granted = entry.len;
         }
         match inbox.mailbox.arrive(inbox.source, entry.tag, entry.len) {
@@ -383,6 +390,7 @@ impl Incoming {
         }
         if budget.charge(body.total) {
             body.charge.unmatched = body.total;
+            self.missing += body.total - body.granted;
             body.granted = body.total;
             self.grants.push_back(body.id);
         }
@@ -439,6 +447,7 @@ impl Incoming {
                 if !body.has_room {
                     body.charge.posted = body.total;
                 }
+                self.missing += body.total - body.granted;
                 body.granted = body.total;
                 self.grants.push_back(id);
             } else {
@@ -461,6 +470,7 @@ impl Incoming {
                 break;
             }
             body.charge.posted = body.total;
+            self.missing += body.total - body.granted;
             body.granted = body.total;
             self.grants.push_back(body.id);
         }
@@ -474,6 +484,7 @@ impl Incoming {
         let body = &mut self.bodies[at];
         if body.granted < body.total && inbox.mailbox.posted.charge(body.total) {
             body.charge.posted = body.total;
+            self.missing += body.total - body.granted;
             body.granted = body.total;
             self.grants.push_back(id);
         }
@@ -565,7 +576,8 @@ impl Incoming {
         };
         let body = &mut self.bodies[at];
         let new = body.received.insert(landing.start, landing.end);
-        if new && body.received.is_absurd(body.total) {
+        self.missing -= new;
+        if new > 0 && body.received.is_absurd(body.total) {
             return Err(Violation("body in crumbs"));
         }
         self.finish(at, inbox);
@@ -582,6 +594,7 @@ impl Incoming {
         self.early_bodies += charge;
         let at = self.body_for(id, total);
         self.bodies[at].granted = total;
+        self.missing += total;
         Ok(at)
     }
 
@@ -640,6 +653,17 @@ impl Incoming {
     /// How far a body may be sent.
     pub fn granted(&self, id: u64) -> Option<u64> {
         self.body_at(id).map(|at| self.bodies[at].granted)
+    }
+
+    /// The sender says that entries up to this cumulative charge wait.
+    pub fn on_request(&mut self, upto: u64) {
+        self.requested = self.requested.max(upto.min(self.log.announced));
+    }
+
+    /// Bytes that are allowed, known to be coming, and not here.
+    #[inline]
+    pub fn remaining_bytes(&self) -> u64 {
+        self.missing + self.requested.saturating_sub(self.log.arrived)
     }
 
     /// Charge of entries that have arrived and not been taken.

@@ -26,6 +26,10 @@ pub(crate) enum Content {
     LogLimit,
     /// That the log's limit holds entries back.
     Blocked,
+    /// That entries wait for credit.
+    Request,
+    /// Credit, whatever it is by then.
+    Credit,
     /// Nothing but a reason to answer.
     Ping,
     /// A path-MTU probe of this many bytes.
@@ -301,6 +305,19 @@ impl Outgoing {
         self.unsent > 0 && self.chunks[self.chunks.len() - self.unsent].charge_end > self.log_limit
     }
 
+    /// Cumulative charge of all entries accepted.
+    pub fn charge_end(&self) -> u64 {
+        self.charge
+    }
+
+    /// Whether there are entries to send now: what needs no credit for the path while nothing
+    /// else is on its way.
+    #[inline]
+    pub fn has_entries(&self) -> bool {
+        matches!(self.resend.front(), Some(Content::Entries { .. }))
+            || (self.unsent > 0 && !self.is_blocked())
+    }
+
     /// Whether there is anything to send now, as far as credit for memory goes.
     #[inline]
     pub fn has_sendable(&self) -> bool {
@@ -330,8 +347,11 @@ impl Outgoing {
         self.tickets > 0
     }
 
-    /// Takes the next thing that must go again.
-    pub fn pop_resend(&mut self) -> Option<Content> {
+    /// Takes the next thing that must go again, unless it is a piece of a body and those may not.
+    pub fn pop_resend(&mut self, bodies: bool) -> Option<Content> {
+        if !bodies && matches!(self.resend.front()?, Content::Body { .. }) {
+            return None;
+        }
         self.resend.pop_front()
     }
 

@@ -14,36 +14,38 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// Adds `[start, end)`; returns whether any of it was missing.
+    /// Adds `[start, end)`; returns how many bytes of it were missing.
     #[inline]
-    pub fn insert(&mut self, start: u64, end: u64) -> bool {
+    pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start <= self.prefix && self.beyond.is_empty() {
-            let new = end > self.prefix;
-            self.prefix = self.prefix.max(end);
+            let new = end.saturating_sub(self.prefix);
+            self.prefix += new;
             return new;
         }
         self.insert_beyond(start, end)
     }
 
-    fn insert_beyond(&mut self, mut start: u64, mut end: u64) -> bool {
+    fn insert_beyond(&mut self, mut start: u64, mut end: u64) -> u64 {
         if end <= self.prefix || start >= end {
-            return false;
+            return 0;
         }
         start = start.max(self.prefix);
         let from = self.beyond.partition_point(|&(_, e)| e < start);
         let to = self.beyond.partition_point(|&(s, _)| s <= end);
+        let mut known = 0;
         if let Some(&(s, e)) = self.beyond[from..to].first() {
             if s <= start && end <= e {
-                return false;
+                return 0;
             }
             start = start.min(s);
             end = end.max(self.beyond[to - 1].1);
+            known = self.beyond[from..to].iter().map(|(s, e)| e - s).sum();
         }
         self.beyond.splice(from..to, [(start, end)]);
         if self.beyond[0].0 <= self.prefix {
             self.prefix = self.beyond.remove(0).1;
         }
-        true
+        end - start - known
     }
 
     /// Whether there are more gaps in a body of `total` bytes than any loss explains: the work and
@@ -72,7 +74,7 @@ mod tests {
             let mut bitmap = [false; 256];
             for (start, len) in spans {
                 let range = start as usize..(start + len) as usize;
-                let new = bitmap[range.clone()].iter().any(|&seen| !seen);
+                let new = bitmap[range.clone()].iter().filter(|&&seen| !seen).count() as u64;
                 bitmap[range].fill(true);
                 prop_assert_eq!(set.insert(start, start + len), new);
                 let prefix = bitmap.iter().position(|&seen| !seen).unwrap_or(256) as u64;

@@ -63,7 +63,7 @@ impl Pipe {
 
     /// Sends what may go as one frame of at most `room` bytes; returns whether there was any.
     fn send(&mut self, room: usize) -> bool {
-        while let Some(content) = self.out.pop_resend() {
+        while let Some(content) = self.out.pop_resend(true) {
             if !self.out.still_wants(content) {
                 continue;
             }

@@ -179,7 +179,7 @@ impl Session {
         };
         let inbox = &mut origin.inbox(&mut hub.mailbox);
         self.incoming.settle(landing, inbox)?;
-        self.owe(&owed, hub.window, origin.now_ns);
+        self.channel.received.owe(&owed, origin.now_ns);
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use super::{HALF_OPEN_TIMER, Node, Path, PeerLost};
 use std::cmp::Reverse;
 
 use crate::PeerId;
-use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM, datagram_cost};
+use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM};
 use crate::error::ConnectError;
 use crate::event::Event;
 use crate::message::{Inbox, LogCredit};
@@ -39,9 +39,6 @@ const HALF_OPEN_MAX: usize = 4_096;
 const HALF_OPEN_NS: u64 = 5_000_000_000;
 /// Handshake packets waiting to be sent; more are dropped as if lost.
 const OUTBOX_MAX: usize = 1_024;
-/// Largest share of the socket's buffer that a peer may use before it has been seen to send.
-const STANDING_WINDOW: u64 = 256 << 10;
-const STANDING_LEAST: u64 = 2;
 
 /// A handshake packet on its way out.
 #[derive(Debug)]
@@ -137,17 +134,13 @@ impl Node {
 
     fn hello(&self, receiver: PeerId, connection: ConnectionId, log_limit: u64) -> Hello {
         let config = &self.hub.config;
-        let standing = config.socket_buffer_bytes / 4 / (self.peers.len() as u64 + 1);
-        let packet = u64::from(datagram_cost(config.max_datagram));
-        let most = STANDING_WINDOW.min(u64::from(config.window_max));
         Hello {
             sender: config.id,
             receiver,
             incarnation: self.incarnation,
             connection,
             features: 0,
-            window: standing.clamp(STANDING_LEAST * packet, most.max(STANDING_LEAST * packet))
-                as u32,
+            window: 0,
             ack_delay_us: (config.max_ack_delay_ns / 1_000) as u32,
             log_limit,
             max_datagram: config.max_datagram as u32,
@@ -560,6 +553,7 @@ impl Node {
         };
         if let Some(mut session) = link.session.take() {
             session.incoming.on_lost(&mut inbox);
+            self.hub.granter.forget(index);
             self.hub.past.add(&session.counters);
             let window = link.send_window(&self.hub.config);
             link.outgoing.rewind(log_limit, &window);
@@ -570,7 +564,8 @@ impl Node {
     fn establish(&mut self, index: u32, made: Established, now_ns: u64) {
         let hello = made.hello;
         let secrets = self.hub.config.key_log.then(|| key_log_line(&made));
-        let session = Session::new(made, &self.hub.config, now_ns);
+        let mut session = Session::new(made, &self.hub.config, now_ns);
+        session.credit = self.hub.granter.admit(index, now_ns);
         let peer = &mut self.peers[index];
         let link = peer.link.get_or_insert_default();
         link.outgoing.set_log_limit(hello.log_limit);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::Config;
 use crate::channel::{Fate, datagram_cost};
+use crate::credit::{CreditConfig, Granter};
 use crate::error::PeerLost;
 use crate::event::Event;
 use crate::message::{Content, Mailbox, Tickets};
@@ -27,8 +28,8 @@ pub(crate) struct Hub {
     pub config: Config,
     pub mailbox: Mailbox,
     pub sends: Tickets<SendState>,
-    /// Window to tell peers: a share of the socket's buffer.
-    pub window: u32,
+    /// What each peer may have on its way here.
+    pub granter: Granter,
     /// Packets in one train, at most.
     pub train_packets: usize,
     pub contents: Vec<Content>,
@@ -38,19 +39,17 @@ pub(crate) struct Hub {
     events: VecDeque<Event>,
 }
 
-/// What each of `active` peers gets of the socket's buffer (U9).
-pub(crate) fn window_share(config: &Config, active: usize) -> u32 {
-    let share = config.socket_buffer_bytes * 3 / 4 / active.max(1) as u64;
-    let least = u64::from(2 * datagram_cost(config.max_datagram));
-    share.min(u64::from(config.window_max)).max(least) as u32
-}
-
 impl Hub {
     pub fn new(config: Config, seed: u64) -> Self {
         Hub {
             mailbox: Mailbox::new(seed, config.memory_bytes),
             sends: Tickets::default(),
-            window: window_share(&config, 1),
+            granter: Granter::new(CreditConfig {
+                socket_bytes: config.socket_buffer_bytes,
+                full_cost: datagram_cost(config.max_datagram),
+                window_max: config.window_max,
+                policy: config.credit,
+            }),
             train_packets: 64,
             contents: Vec::new(),
             fates: Vec::new(),

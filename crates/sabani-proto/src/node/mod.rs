@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use crate::credit::Owed;
 use crate::error::{PeerLost, SendError};
 use crate::event::Event;
 use crate::message::{
@@ -22,7 +23,7 @@ use crate::seal::{CookieJar, Entropy};
 use crate::stats::{Dropped, Limit, LinkState, NodeStats, PeerStats};
 use crate::wire::{CloseReason, INLINE_MAX};
 use crate::{Config, PeerId};
-use hub::{Hub, SendState, window_share};
+use hub::{Hub, SendState};
 use peers::{Link, Peers};
 pub use transmit::Transmit;
 
@@ -30,10 +31,8 @@ pub use transmit::Transmit;
 const STALL_NS: u64 = 20_000_000;
 /// Stands in the timer heap for handshakes that others have begun, in place of a peer's index.
 const HALF_OPEN_TIMER: u32 = u32::MAX;
-/// How often the share of the socket's buffer that a peer gets is looked at again.
-const SHARE_EVERY_NS: u64 = 10_000_000;
-/// A peer that sent something this recently counts when the socket's buffer is shared out.
-const ACTIVE_NS: u64 = 100_000_000;
+/// Stands there for the next grant of credit.
+const GRANT_TIMER: u32 = u32::MAX - 1;
 
 /// One process's end of all its connections. See the crate's driving contract.
 #[derive(Debug)]
@@ -52,7 +51,10 @@ pub struct Node {
     entropy: Entropy,
     cookies: CookieJar,
     clock: Clock,
-    share_at_ns: u64,
+    /// When the entry for the next grant that counts is due.
+    grants_at_ns: u64,
+    /// Scratch: peers whose credit was raised.
+    owed: Vec<(u32, Owed)>,
     next_stray_ns: u64,
     dropped: Dropped,
     closing: bool,
@@ -133,7 +135,8 @@ impl Node {
             cookies,
             entropy,
             clock: Clock::default(),
-            share_at_ns: 0,
+            grants_at_ns: u64::MAX,
+            owed: Vec::new(),
             next_stray_ns: 0,
             dropped: Dropped::default(),
             closing: false,
@@ -541,13 +544,17 @@ impl Node {
             self.timers.pop();
             if index == HALF_OPEN_TIMER {
                 self.on_half_open_timer(now_ns);
+            } else if index == GRANT_TIMER {
+                if self.grants_at_ns == at {
+                    self.grants_at_ns = u64::MAX;
+                    self.grant(now_ns);
+                }
             } else if self.peers[index].timer_at_ns == at {
                 self.peers[index].timer_at_ns = u64::MAX;
                 self.on_timer(index, now_ns);
                 self.arm(index, now_ns);
             }
         }
-        self.share_out(now_ns);
     }
 
     fn on_timer(&mut self, index: u32, now_ns: u64) {
@@ -593,7 +600,7 @@ impl Node {
             return;
         };
         let at = match (&link.session, &link.attempt) {
-            (Some(session), _) => session.deadline(&self.hub.config),
+            (Some(session), _) => session.deadline(&link.outgoing, &self.hub.config),
             (None, Some(attempt)) => attempt.next_ns,
             (None, None) => return,
         };
@@ -612,21 +619,56 @@ impl Node {
     fn drop_stale_timers(&mut self) {
         let peers = &self.peers;
         self.timers.retain(|&Reverse((at, index))| {
-            index == HALF_OPEN_TIMER || peers[index].timer_at_ns == at
+            index == HALF_OPEN_TIMER || index == GRANT_TIMER || peers[index].timer_at_ns == at
         });
     }
 
-    /// Shares the socket's buffer out over the peers that send (U9).
-    fn share_out(&mut self, now_ns: u64) {
-        if now_ns < self.share_at_ns {
+    /// Takes into account what has come from a peer, and what it still has to send, and gives
+    /// credit to whoever is next (U9, U11, H6).
+    #[inline]
+    fn give_credit(&mut self, index: u32, now_ns: u64) {
+        let Some(session) = self.peers[index].session_mut() else {
             return;
+        };
+        if session.has_credit_news() {
+            let arrival = session.take_arrival();
+            self.hub.granter.on_arrival(index, &arrival, now_ns);
+            session.credit = self.hub.granter.window(index);
+            self.grant(now_ns);
         }
-        self.share_at_ns = now_ns + SHARE_EVERY_NS;
-        let sessions = self.peers.iter().filter_map(|peer| peer.session());
-        let active = sessions
-            .filter(|s| s.last_data_ns + ACTIVE_NS > now_ns)
-            .count();
-        self.hub.window = window_share(&self.hub.config, active);
+    }
+
+    /// Gives the credit that may be given now.
+    #[inline]
+    fn grant(&mut self, now_ns: u64) {
+        let mut owed = std::mem::take(&mut self.owed);
+        self.hub
+            .granter
+            .run(now_ns, &mut |index, what| owed.push((index, what)));
+        for (index, what) in owed.drain(..) {
+            if let Some(session) = self.peers[index].session_mut() {
+                session.credit = self.hub.granter.window(index);
+                match what {
+                    Owed::Credit => session.credit_due = true,
+                    Owed::Ack => session.channel.received.owe_now(now_ns),
+                }
+                self.enqueue(index);
+            }
+        }
+        self.owed = owed;
+        self.arm_grants();
+    }
+
+    /// Makes sure that the moment of the next grant is in the timer heap.
+    #[inline]
+    fn arm_grants(&mut self) {
+        let Some(at) = self.hub.granter.next_deadline() else {
+            return;
+        };
+        if at < self.grants_at_ns {
+            self.grants_at_ns = at;
+            self.timers.push(Reverse((at, GRANT_TIMER)));
+        }
     }
 
     /// What happened since this was last called, oldest first.
@@ -652,6 +694,7 @@ impl Node {
         };
         if let Some(session) = &mut link.session {
             session.incoming.on_lost(&mut inbox);
+            self.hub.granter.forget(index);
             self.hub.past.add(&session.counters);
             self.peers.free_slot(session.local);
         }

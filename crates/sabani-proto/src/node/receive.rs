@@ -44,6 +44,7 @@ impl Node {
 
     /// Once per peer and batch: what the packets call for.
     fn after_packets(&mut self, index: u32, now_ns: u64) {
+        self.give_credit(index, now_ns);
         let peer = &self.peers[index];
         if let Some(link) = &peer.link
             && let Some(session) = &link.session
@@ -56,7 +57,6 @@ impl Node {
             }
         }
         self.arm_later(index);
-        self.share_out(now_ns);
         if self.hub.mailbox.may_feed() {
             self.feed_starved();
         }

@@ -12,9 +12,9 @@ use crate::wire::{
 };
 use crate::{Config, PeerId};
 
-/// A sender that has been idle for this long goes back to the window of the handshake: others may
-/// have been given its share of the socket's buffer meanwhile.
-const IDLE_NS: u64 = 200_000_000;
+/// A sender that waits for credit asks again after this long: the peer gives it unasked, but a
+/// promise that only the peer keeps is not enough.
+const STARVED_NS: u64 = 50_000_000;
 /// Hints that the peer can't be reached make it be asked at most this often.
 const HINT_EVERY_NS: u64 = 100_000_000;
 /// Packets of the first train to a peer to which nothing is on its way: it takes them in while the
@@ -35,8 +35,12 @@ pub(crate) struct Session {
     pub remote: ConnectionId,
     pub incarnation: u64,
     pub counters: Counters,
-    pub last_data_ns: u64,
-    standing_window: u32,
+    /// What the peer may send above the largest packet that has come; told with every
+    /// acknowledgement.
+    pub credit: u32,
+    /// The peer waits for that credit.
+    pub credit_due: bool,
+    request_told: u64,
     next_hint_ns: u64,
     ping: bool,
     poll: bool,
@@ -45,6 +49,15 @@ pub(crate) struct Session {
     resting: bool,
     blocked_told: Option<u64>,
     close: Closing,
+}
+
+/// What of the messages may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    All,
+    /// Entries, to let the peer know what there is.
+    Entries,
+    Nothing,
 }
 
 /// How far a connection's end has come.
@@ -83,7 +96,9 @@ impl Session {
             channel.rtt.on_sample(round_trip_ns, 0);
         }
         Session {
-            standing_window: channel.window,
+            credit: 0,
+            credit_due: false,
+            request_told: 0,
             channel,
             incoming: Incoming::new(made.log_credit),
             tx: made.tx,
@@ -92,7 +107,6 @@ impl Session {
             remote: made.hello.connection,
             incarnation: made.hello.incarnation,
             counters: Counters::default(),
-            last_data_ns: now_ns,
             next_hint_ns: 0,
             ping: false,
             poll: false,
@@ -145,6 +159,7 @@ impl Session {
         self.ping
             || self.poll
             || self.log_limit_due
+            || self.credit_due
             || self.incoming.log.is_pressing()
             || self.incoming.has_grants()
             || matches!(self.close, Closing::Due(_))
@@ -155,9 +170,22 @@ impl Session {
         outgoing.is_blocked() && self.blocked_told != Some(outgoing.log_limit())
     }
 
-    /// Whether something must leave that needs an answer.
+    /// What of the messages may leave now, as far as the peer's credit for the path goes.
+    fn leave(&self, outgoing: &Outgoing, bytes: usize) -> Leave {
+        if self.poll || self.channel.has_credit(bytes, 1) {
+            Leave::All
+        } else if self.channel.may_request() && outgoing.has_entries() {
+            Leave::Entries
+        } else {
+            Leave::Nothing
+        }
+    }
+
+    /// Whether something may leave now that needs an answer.
     fn has_eliciting(&self, outgoing: &Outgoing) -> bool {
-        outgoing.has_sendable() || self.has_control(outgoing)
+        self.has_control(outgoing)
+            || (outgoing.has_sendable()
+                && self.leave(outgoing, self.channel.mtu.current()) != Leave::Nothing)
     }
 
     /// Whether a packet should be built now.
@@ -167,14 +195,13 @@ impl Session {
             .received
             .deadline()
             .is_some_and(|at| at <= now_ns);
-        let bytes = self.channel.mtu.current();
-        ack_due || self.poll || (self.has_eliciting(outgoing) && self.channel.has_window(bytes))
+        ack_due || self.poll || self.has_eliciting(outgoing)
     }
 
     /// What limits the flow now.
     pub fn limit(&self, outgoing: &Outgoing) -> Limit {
         let bytes = self.channel.mtu.current();
-        if outgoing.has_sendable() && !self.channel.has_window(bytes) {
+        if outgoing.has_sendable() && !self.channel.has_credit(bytes, 1) {
             Limit::Window
         } else if !outgoing.has_sendable()
             && !outgoing.is_settled()
@@ -195,7 +222,7 @@ impl Session {
         hub: &mut Hub,
         now_ns: u64,
     ) -> (usize, usize) {
-        self.forget_idle_window(now_ns);
+        self.channel.forget_idle_credit(now_ns);
         if let Some(bytes) = self
             .channel
             .mtu
@@ -275,9 +302,27 @@ impl Session {
         packets * segment
     }
 
-    fn forget_idle_window(&mut self, now_ns: u64) {
-        if self.channel.sent.in_flight() == 0 && now_ns >= self.channel.last_sent_ns() + IDLE_NS {
-            self.channel.window = self.channel.window.min(self.standing_window);
+    /// Whether anything has come, or may come from now on, that credit depends on.
+    #[inline]
+    pub fn has_credit_news(&self) -> bool {
+        self.channel.received.has_progress() || self.incoming.has_grants()
+    }
+
+    /// What has come and what is still to come, for whoever gives credit.
+    pub fn take_arrival(&mut self) -> crate::credit::Arrival {
+        let progress = self.channel.received.take_progress();
+        let bytes = self.channel.mtu.current();
+        let piece = bytes - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
+        let packets = self.incoming.remaining_bytes().div_ceil(piece as u64);
+        crate::credit::Arrival {
+            advanced: progress.advanced,
+            charge: u64::from(progress.cost),
+            bytes: u64::from(progress.bytes),
+            packets: progress.packets,
+            lost: progress.missing,
+            late: progress.late,
+            remaining: packets * u64::from(datagram_cost(bytes)),
+            rtt_ns: self.channel.rtt.smoothed_ns(),
         }
     }
 
@@ -299,7 +344,7 @@ impl Session {
         let end = packet.len() - self.tx.overhead();
         hub.contents.clear();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
-        Frame::Ack(self.channel.received.take_ack(hub.window, now_ns)).write(&mut body);
+        Frame::Ack(self.channel.received.take_ack(self.credit, now_ns)).write(&mut body);
         if let Closing::Due(reason) = self.close {
             put(Frame::Close(reason), Content::Close, &mut body, hub);
         }
@@ -336,8 +381,9 @@ impl Session {
         hub: &mut Hub,
         now_ns: u64,
     ) -> usize {
-        let may_send = self.poll || self.channel.has_window(packet.len());
-        let eliciting = may_send && self.has_eliciting(outgoing);
+        let leave = self.leave(outgoing, packet.len());
+        let eliciting =
+            self.has_control(outgoing) || (outgoing.has_sendable() && leave != Leave::Nothing);
         let ack_due = self
             .channel
             .received
@@ -349,13 +395,13 @@ impl Session {
         hub.contents.clear();
         let end = packet.len() - self.tx.overhead();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
-        if self.channel.received.owes() {
-            let ack = self.channel.received.take_ack(hub.window, now_ns);
+        if self.channel.received.owes() || self.credit_due || ack_due {
+            let ack = self.channel.received.take_ack(self.credit, now_ns);
             Frame::Ack(ack).write(&mut body);
         }
         if eliciting {
             self.fill_control(outgoing, &mut body, hub);
-            self.fill_messages(outgoing, &mut body, hub);
+            self.fill_messages(outgoing, leave, &mut body, hub);
         }
         if body.at == 0 {
             return 0;
@@ -378,12 +424,14 @@ impl Session {
             return (false, 0);
         }
         let poll = std::mem::take(&mut self.poll);
-        let waiting = self.has_eliciting(outgoing);
-        let window = self.channel.sent.in_flight() + 2 * datagram_cost(full) <= self.channel.window;
-        let more = waiting && window;
+        let waiting = outgoing.has_sendable() || self.has_control(outgoing);
+        let credit = self.channel.has_credit(full, 2);
+        let more = waiting && credit;
+        // Credit comes unasked to those who are known to have more.
+        let known = waiting && !credit && self.channel.sent.ahead() > 0;
         let urgent = poll || waiting || self.is_closing() || outgoing.has_tickets();
-        let flags = match (more, urgent) {
-            (true, _) if !self.channel.wants_ask(full, 1) => 0,
+        let flags = match (more || known, urgent) {
+            (true, _) if !poll && !self.channel.wants_ask(full, 1) => 0,
             (_, true) => Prelude::ASK | Prelude::URGENT,
             (_, false) => Prelude::ASK,
         };
@@ -425,6 +473,10 @@ impl Session {
             let limit = self.incoming.log.announce();
             put(Frame::LogLimit(limit), Content::LogLimit, body, hub);
         }
+        if std::mem::take(&mut self.credit_due) {
+            put(Frame::Credit, Content::Credit, body, hub);
+        }
+        self.fill_request(outgoing, body, hub);
         if self.must_tell_blocked(outgoing) {
             self.blocked_told = Some(outgoing.log_limit());
             put(
@@ -451,11 +503,34 @@ impl Session {
         }
     }
 
-    fn fill_messages(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+    /// Tells of entries that wait for credit, with the last packet that there is credit for.
+    fn fill_request(&mut self, outgoing: &Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+        let bytes = self.channel.mtu.current();
+        let upto = outgoing.charge_end();
+        if self.request_told == upto
+            || self.channel.has_credit(bytes, 2)
+            || outgoing.unsent_bytes() <= body.room()
+        {
+            return;
+        }
+        self.request_told = upto;
+        put(Frame::Request(upto), Content::Request, body, hub);
+    }
+
+    fn fill_messages(
+        &mut self,
+        outgoing: &mut Outgoing,
+        leave: Leave,
+        body: &mut Writer<'_>,
+        hub: &mut Hub,
+    ) {
+        if leave == Leave::Nothing {
+            return;
+        }
         /// More pieces than this are not worth the bookkeeping of one packet.
         const PIECES: usize = 12;
         while hub.contents.len() < PIECES
-            && let Some(content) = outgoing.pop_resend()
+            && let Some(content) = outgoing.pop_resend(leave == Leave::All)
         {
             if outgoing.still_wants(content) && !fill_again(content, outgoing, body, hub) {
                 outgoing.put_back(content);
@@ -473,7 +548,8 @@ impl Session {
                 hub,
             );
         }
-        while hub.contents.len() < PIECES
+        while leave == Leave::All
+            && hub.contents.len() < PIECES
             && body.room() >= Frame::FRAGMENT_HEADER + MIN_FRAGMENT
             && let Some((content, fragment)) =
                 outgoing.next_fragment(body.room() - Frame::FRAGMENT_HEADER)
@@ -513,16 +589,9 @@ impl Session {
             }
         }
         if eliciting {
-            self.owe(owed, hub.window, now_ns);
+            self.channel.received.owe(owed, now_ns);
         }
         Ok(closed)
-    }
-
-    /// Packets have come that must be acknowledged.
-    #[inline]
-    pub fn owe(&mut self, owed: &Owed, window: u32, now_ns: u64) {
-        self.last_data_ns = now_ns;
-        self.channel.received.owe(owed, window, now_ns);
     }
 
     fn on_control(&mut self, outgoing: &mut Outgoing, frame: &Frame<'_>, inbox: &mut Inbox<'_>) {
@@ -531,6 +600,7 @@ impl Session {
             Frame::LogLimit(limit) => outgoing.set_log_limit(limit),
             Frame::Blocked(limit) => self.incoming.on_blocked(limit, inbox.mailbox),
             Frame::Floor(floor) => self.channel.received.packets.settle_below(floor),
+            Frame::Request(upto) => self.incoming.on_request(upto),
             _ => {}
         }
     }
@@ -604,6 +674,8 @@ impl Session {
             Content::Grant { id } => self.incoming.grant_again(id),
             Content::LogLimit => self.log_limit_due = true,
             Content::Blocked => self.blocked_told = None,
+            Content::Request => self.request_told = 0,
+            Content::Credit => self.credit_due = true,
             Content::Probe { bytes } => {
                 self.channel
                     .mtu
@@ -619,9 +691,11 @@ impl Session {
     }
 
     /// When something is due next.
-    pub fn deadline(&self, config: &Config) -> u64 {
+    pub fn deadline(&self, outgoing: &Outgoing, config: &Config) -> u64 {
         let patience = if self.channel.sent.in_flight_packets() > 0 {
             config.dead_after_ns
+        } else if outgoing.has_sendable() {
+            STARVED_NS.min(config.keep_alive_ns)
         } else {
             config.keep_alive_ns
         };
@@ -647,8 +721,11 @@ impl Session {
             if silent >= hub.config.dead_after_ns {
                 return Err(PeerLost::Silent(std::time::Duration::from_nanos(silent)));
             }
-        } else if silent >= hub.config.keep_alive_ns {
+        } else if silent >= hub.config.keep_alive_ns
+            || (silent >= STARVED_NS && outgoing.has_sendable())
+        {
             self.ping = true;
+            self.request_told = 0;
         }
         // Not tied to its own keep-alive: the peer's may always come first.
         let sent_ns = self.channel.last_sent_ns();

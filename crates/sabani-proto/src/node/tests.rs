@@ -27,11 +27,12 @@ impl Pair {
         }
     }
 
-    /// Carries datagrams until nobody has any; 10 µs a turn.
+    /// Carries datagrams until nobody has had any for longer than an acknowledgement waits; 10 µs
+    /// a turn.
     fn carry(&mut self) {
         let mut buffer = vec![0; 65_536];
         let mut idle = 0;
-        while idle < 2 {
+        while idle < 20 {
             idle += 1;
             self.now_ns += 10_000;
             for from in 0..2 {

@@ -16,6 +16,8 @@ const BLOCKED: u8 = 6;
 const PING: u8 = 7;
 const CLOSE: u8 = 8;
 const FLOOR: u8 = 9;
+const CREDIT: u8 = 10;
+const REQUEST: u8 = 11;
 
 /// A piece of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,8 @@ pub struct Ack {
     pub delay_ns: u32,
     /// Low 32 bits of the number of the newest request (`ASK`) received; zero if none.
     pub answers: u32,
-    /// Bytes, as the receiving kernel charges them, that may be on their way at one time (U9).
+    /// Bytes, as the receiving kernel charges them, of packets above `largest` that may be sent
+    /// (U9, H6).
     pub window: u32,
     /// Further runs, downwards.
     pub ranges: Vec<AckRange>,
@@ -117,6 +120,11 @@ pub enum Frame<'a> {
     Unknown(u8),
     /// Packet numbers below this one are settled: missing ones never come (U5).
     Floor(u64),
+    /// The acknowledgement beside it gives credit that the peer waits for, so that this packet must
+    /// arrive.
+    Credit,
+    /// Log entries up to this cumulative charge wait for credit.
+    Request(u64),
 }
 
 impl Frame<'_> {
@@ -137,8 +145,8 @@ impl Frame<'_> {
                 Frame::Fragment(fragment) => 20 + fragment.data.len(),
                 Frame::Ack(ack) => 24 + 8 * ack.ranges.len(),
                 Frame::Grant(_) => 12,
-                Frame::LogLimit(_) | Frame::Blocked(_) | Frame::Floor(_) => 8,
-                Frame::Ping | Frame::Unknown(_) => 0,
+                Frame::LogLimit(_) | Frame::Blocked(_) | Frame::Floor(_) | Frame::Request(_) => 8,
+                Frame::Ping | Frame::Credit | Frame::Unknown(_) => 0,
                 Frame::Close(_) => 4,
             }
     }
@@ -185,6 +193,11 @@ impl Frame<'_> {
             Frame::Floor(floor) => {
                 head(FLOOR);
                 out.u64(*floor);
+            }
+            Frame::Credit => head(CREDIT),
+            Frame::Request(upto) => {
+                head(REQUEST);
+                out.u64(*upto);
             }
         }
     }
@@ -272,6 +285,8 @@ impl<'a> Frames<'a> {
             PING => Frame::Ping,
             CLOSE => Frame::Close(CloseReason::from_code(body.u32()?.min(255) as u8)),
             FLOOR => Frame::Floor(body.u64()?),
+            CREDIT => Frame::Credit,
+            REQUEST => Frame::Request(body.u64()?),
             kind => Frame::Unknown(kind),
         };
         Ok(Some(frame))

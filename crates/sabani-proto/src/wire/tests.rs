@@ -73,6 +73,8 @@ fn frames<'a>(log: &'a [u8], count: u16, data: &'a [u8], ack: Ack, n: u64) -> Ve
         Frame::Ping,
         Frame::Close(CloseReason::from_wire(n as u8)),
         Frame::Floor(n),
+        Frame::Credit,
+        Frame::Request(n),
     ]
 }
 

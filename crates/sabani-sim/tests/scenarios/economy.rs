@@ -15,7 +15,7 @@ fn a_burst_needs_few_acknowledgements() {
     let sent = counters(&mut net, A).packets_sent - before.0.packets_sent;
     let answers = counters(&mut net, B).packets_sent - before.1.packets_sent;
     assert!(sent >= 10_000, "{sent} packets");
-    assert!(answers <= sent / 50, "{answers} answers to {sent} packets");
+    assert!(answers <= sent / 14, "{answers} answers to {sent} packets");
     let (sent, needed) = (counters(&mut net, A).packets_sent, 56 * 256_000 / 1_420);
     assert!(
         sent < needed * 11 / 10,
