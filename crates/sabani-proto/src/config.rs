@@ -74,7 +74,7 @@ impl Config {
             mode,
             socket_buffer_bytes: 8 << 20,
             window_max: 3 << 19,
-            credit: CreditPolicy::Shares,
+            credit: CreditPolicy::Paced(crate::credit::Order::default()),
             max_datagram: DEFAULT_DATAGRAM,
             eager_max: 256 << 10,
             send_queue_bytes: 4 << 20,

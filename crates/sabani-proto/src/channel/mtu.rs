@@ -51,11 +51,6 @@ impl MtuSearch {
         usize::from(self.current)
     }
 
-    /// Largest datagram that both sides take, in bytes.
-    pub fn max(&self) -> usize {
-        usize::from(self.max)
-    }
-
     /// Whether the size in use is the smallest there is.
     pub fn is_base(&self) -> bool {
         self.current() <= BASE_DATAGRAM

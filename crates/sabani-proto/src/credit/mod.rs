@@ -41,9 +41,6 @@ use table::Table;
 
 /// The whole link, as a sum of claims.
 const ONE: u64 = 1 << 32;
-/// In so many parts a lone peer gets the least that it may have on its way: fewer would let it
-/// run dry, more would cost a packet each.
-const LONE_PARTS: u64 = 3;
 /// A pacer that wakes up sooner does nothing but wake up.
 const PACER_NS: u64 = 5_000;
 const NEVER: u64 = u64::MAX;
@@ -363,17 +360,6 @@ impl Granter {
         self.waiting.len() <= 1
     }
 
-    /// What a peer may always have on its way while no other wants anything: as much as if it had
-    /// wanted nothing before.
-    #[inline]
-    fn lone_cap(&self) -> u64 {
-        if self.is_alone() {
-            self.pool.lone(self.link.queue())
-        } else {
-            0
-        }
-    }
-
     /// Brings the sums up to date after a peer's window or demand has changed.
     #[inline]
     fn account(&mut self, slot: u32) {
@@ -394,10 +380,10 @@ impl Granter {
             }
             _ => {}
         }
-        let (alone, lone_cap) = (self.is_alone(), self.lone_cap());
+        let alone = self.is_alone();
         let share = &mut self.peers[slot];
         let account = if wants {
-            let cap = self.link.cap(share.rtt_ns()).max(lone_cap);
+            let cap = self.link.cap(share.rtt_ns());
             Account {
                 claim: (share.claimed(alone) << 32) / cap,
                 outstanding: share.window.min(share.remaining),
@@ -439,11 +425,7 @@ impl Granter {
     fn grant(&mut self, now_ns: u64) {
         self.link.refill(now_ns);
         let most = (u64::from(self.config.window_max) / 2).max(self.full);
-        let quantum = self
-            .link
-            .quantum()
-            .max(self.lone_cap() / LONE_PARTS)
-            .min(most);
+        let quantum = self.link.quantum().min(most);
         let ceiling = self.link.ceiling();
         while let Some((slot, charge, cap)) = self.pick(quantum) {
             let room = (ONE.saturating_sub(self.used) * cap) >> 32;
@@ -475,7 +457,6 @@ impl Granter {
     /// Who is granted next: its slot, how much, and what it could have if it were alone.
     fn pick(&mut self, quantum: u64) -> Option<(u32, u64, u64)> {
         let alone = self.is_alone();
-        let lone_cap = self.lone_cap();
         let mut best: Option<(u64, (u32, u64, u64))> = None;
         let mut limited = false;
         for &slot in &self.waiting {
@@ -484,7 +465,7 @@ impl Granter {
                 continue;
             }
             limited = true;
-            let cap = self.link.cap(share.rtt_ns()).max(lone_cap);
+            let cap = self.link.cap(share.rtt_ns());
             let charge = self.next_charge(share, quantum, cap);
             let fits = share.window + charge <= u64::from(self.config.window_max);
             if !fits || (!alone && share.window >= share.limit()) {

@@ -89,8 +89,8 @@ impl Queue {
 
     /// Start-up has found that so much beyond the path itself is of use and does no harm.
     pub fn settle(&mut self, proven: f64, rate: f64) {
-        let proven = proven.min(self.useful(rate));
-        self.size = self.size.max(2.0 * proven);
+        let proven = proven.min(self.useful(rate)).max(LEAST_NS * rate);
+        self.size = self.size.max(2.0 * proven).min(2.0 * self.most);
         self.term = self.term.max(proven);
         self.bound(rate);
         self.rest = 0;

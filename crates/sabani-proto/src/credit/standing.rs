@@ -1,11 +1,11 @@
 //! Credit that peers hold without having asked: what lets a message begin at once.
 //!
-//! All of it together is one shallow port's queue, so the worst burst that nobody has foreseen
-//! fits. Shares between a bare request and a whole message are of little use (1 packet each ruins
-//! 400 senders at a time and speeds up no ping), so few peers get much and many get nothing.
+//! All of it together is what the path's queue is believed to hold, so the worst burst that nobody
+//! has foreseen fits. Shares between a bare request and a whole message are of little use (1 packet
+//! each ruins 400 senders at a time and speeds up no ping), so few peers get much and many get
+//! nothing.
 
 use super::CreditConfig;
-use super::queue::FIRST_PACKETS;
 
 /// Standing credit ends when nothing was heard for this long; the peer forgets it after the same
 /// time.
@@ -19,7 +19,7 @@ const LEAST_PACKETS: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Pool {
     full: u64,
-    size: u64,
+    most: u64,
     /// Sum of all promises that have not decayed, in charge.
     pub promised: u64,
     /// Peers heard within the decay time.
@@ -31,21 +31,9 @@ impl Pool {
         let full = u64::from(config.full_cost);
         Pool {
             full,
-            size: (FIRST_PACKETS * full).min(config.socket_bytes / 4),
+            most: config.socket_bytes / 4,
             promised: 0,
             peers: 0,
-        }
-    }
-
-    /// What one peer may hold if no other does.
-    #[inline]
-    pub fn lone(&self, queue: u64) -> u64 {
-        let size = self.size.min(queue);
-        if self.peers > 1 {
-            // Of several, some may begin at the same time while another's grants arrive.
-            size * 3 / 4
-        } else {
-            size
         }
     }
 
@@ -53,8 +41,12 @@ impl Pool {
     /// `queue` the estimate of the path's queue.
     #[inline]
     pub fn share(&self, own: u64, queue: u64) -> u64 {
-        let size = self.lone(queue);
-        let share = size / u64::from(self.peers.max(1));
+        let size = self.most.min(queue);
+        let (size, share) = match u64::from(self.peers) {
+            0 | 1 => (size, size),
+            // Of several, some may begin at the same time while another's grants arrive.
+            peers => (size * 3 / 4, size * 3 / 4 / peers),
+        };
         let free = size.saturating_sub(self.promised - own);
         let packets = share.min(free) / self.full;
         if packets < LEAST_PACKETS {

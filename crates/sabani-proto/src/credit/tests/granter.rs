@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::model::FULL;
-use crate::credit::{Arrival, CreditConfig, DECAY_NS, Granter, Order, Owed};
+use crate::credit::{Arrival, CreditConfig, CreditPolicy, DECAY_NS, Granter, Order, Owed};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -16,7 +16,7 @@ fn granter(order: Order) -> Granter {
         socket_bytes: SOCKET,
         full_cost: FULL as u32,
         window_max: 3 << 19,
-        order,
+        policy: CreditPolicy::Paced(order),
     })
 }
 

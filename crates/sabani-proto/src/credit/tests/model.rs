@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
-use super::super::{Arrival, CreditConfig, Granter, Order};
+use super::super::{Arrival, CreditConfig, CreditPolicy, Granter, Order};
 use crate::channel::datagram_cost;
 
 /// A full datagram on the wire, and the message bytes in it.
@@ -151,7 +151,7 @@ impl Model {
             socket_bytes: 8 << 20,
             full_cost: FULL as u32,
             window_max: u32::MAX,
-            order: network.order,
+            policy: CreditPolicy::Paced(network.order),
         };
         let mut model = Model {
             granter: Granter::new(config),

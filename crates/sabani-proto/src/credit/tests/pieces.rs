@@ -5,7 +5,7 @@ use crate::credit::blame::{Blame, Finding};
 use crate::credit::queue::Queue;
 use crate::credit::rate::{Rate, worth};
 use crate::credit::standing::Pool;
-use crate::credit::{CreditConfig, Order};
+use crate::credit::{CreditConfig, CreditPolicy, Order};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -17,7 +17,7 @@ fn config() -> CreditConfig {
         socket_bytes: 8 << 20,
         full_cost: FULL as u32,
         window_max: 3 << 19,
-        order: Order::default(),
+        policy: CreditPolicy::Paced(Order::default()),
     }
 }
 
