@@ -86,6 +86,8 @@ pub fn again(parsed: &Frame<'_>, out: &mut Vec<u8>) {
         }
         Frame::Unknown(kind) => (*kind, Fields::default()),
         Frame::Floor(floor) => (9, Fields::default().u64(*floor)),
+        Frame::Credit => (10, Fields::default()),
+        Frame::Request(upto) => (11, Fields::default().u64(*upto)),
     };
     frame(kind, &body.0, out);
 }

@@ -1,7 +1,7 @@
 //! Values that steer a node.
 
 use crate::channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
-use crate::credit::CreditPolicy;
+use crate::credit::{CreditPolicy, Order};
 use crate::seal::Mode;
 use crate::{PeerId, wire};
 
@@ -19,8 +19,8 @@ pub struct Config {
     /// Largest window for one peer, in bytes as the kernel charges them. Default 1.5 MiB: more
     /// fills a path no better up to 1 GB/s × 1 ms, and what waits in the socket gets cold.
     pub window_max: u32,
-    /// How credit is given to those who send to this process. Default: shares of the socket's
-    /// buffer.
+    /// How credit is given to those who send to this process. Default: as much as the path holds,
+    /// those first who have least left to send.
     pub credit: CreditPolicy,
     /// Largest datagram to send or take, in bytes of UDP payload, 1,200…65,507. Sizes above 1,200
     /// are used once a probe of them has arrived. Default 1,472: Ethernet over IPv4.
@@ -74,7 +74,7 @@ impl Config {
             mode,
             socket_buffer_bytes: 8 << 20,
             window_max: 3 << 19,
-            credit: CreditPolicy::Paced(crate::credit::Order::default()),
+            credit: CreditPolicy::Paced(Order::default()),
             max_datagram: DEFAULT_DATAGRAM,
             eager_max: 256 << 10,
             send_queue_bytes: 4 << 20,

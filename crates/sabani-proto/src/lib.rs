@@ -43,7 +43,7 @@ use std::fmt;
 
 pub use channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, datagram_cost};
 pub use config::Config;
-pub use credit::{CreditPolicy, Order as GrantOrder};
+pub use credit::{CreditPolicy, CreditStats, Order as GrantOrder};
 pub use error::{ConnectError, PeerLost, SendError};
 pub use event::Event;
 pub use message::{

@@ -1,6 +1,6 @@
 //! What a node knows of its flows, as snapshots (row U7).
 
-use crate::PeerId;
+use crate::{CreditStats, PeerId};
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -120,6 +120,8 @@ pub struct NodeStats {
     pub unmatched_bytes: u64,
     /// Memory allocated for messages on their way to posted receives without buffers, in bytes.
     pub posted_bytes: u64,
+    /// What is known of the link to this node and promised to those who send over it.
+    pub credit: CreditStats,
     /// Counters over all connections, past ones included.
     pub counters: Counters,
     /// Datagrams thrown away, by reason.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sabani_proto::seal::{Checksum, JobKeys, Mode};
-use sabani_proto::{AckPolicy, Config};
+use sabani_proto::{AckPolicy, Config, CreditPolicy};
 use sabani_udp::{Options, Socket};
 
 use crate::engine::Engine;
@@ -137,6 +137,13 @@ impl Builder {
     /// Largest window for one peer, in bytes as the receiving kernel charges them. Default 1.5 MiB.
     pub fn window_max(mut self, bytes: u32) -> Self {
         self.config.window_max = bytes;
+        self
+    }
+
+    /// How credit is given to those who send to this process. Default:
+    /// [`CreditPolicy::Paced`], those first who have least left to send.
+    pub fn credit(mut self, policy: CreditPolicy) -> Self {
+        self.config.credit = policy;
         self
     }
 

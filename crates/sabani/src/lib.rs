@@ -53,8 +53,8 @@ pub use pending::{Posted, PostedInto, Sent};
 pub use sabani_proto::seal::Checksum;
 pub use sabani_proto::wire::RejectReason;
 pub use sabani_proto::{
-    AckPolicy, ConnectError, Counters, Dropped, Envelope, Event, Limit, LinkState, Match, Message,
-    NodeStats, Outbound, PeerId, PeerLost, PeerStats,
+    AckPolicy, ConnectError, Counters, CreditPolicy, CreditStats, Dropped, Envelope, Event,
+    GrantOrder, Limit, LinkState, Match, Message, NodeStats, Outbound, PeerId, PeerLost, PeerStats,
 };
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
 

@@ -483,6 +483,31 @@ impl Node {
         Some(stats)
     }
 
+    /// Gives a peer `weight` parts (1…1,000, default 1) of what arrives here where others have one,
+    /// if several want to send. Stays in force when the connection ends.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn set_weight(&self, peer: PeerId, weight: u32) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.clock();
+        Ok(state.engine.node.set_weight(now_ns, peer, weight)?)
+    }
+
+    /// Fixes what a peer may have on its way here (U9), in bytes as the kernel charges them: 2,304
+    /// for a datagram of 1,472. `None` leaves it to the library again, which is best unless the
+    /// program knows more of the path. Stays in force when the connection ends.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn set_window(&self, peer: PeerId, bytes: Option<u32>) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.clock();
+        state.engine.node.set_window(now_ns, peer, bytes)?;
+        state.engine.transmit();
+        Ok(())
+    }
+
     /// A descriptor for other event loops (poll, epoll): readable when a datagram or a message waits.
     /// Call [`Node::try_recv`] until it returns `None` then.
     ///

@@ -194,9 +194,11 @@ impl<C: Cargo> Channel<C> {
             return AckEffect::Absurd;
         };
         if settled.newly_acked > 0 {
-            self.note_pace(
-                now_ns.saturating_sub(self.progress_ns) / u64::from(settled.newly_acked),
-            );
+            let took_ns = now_ns.saturating_sub(self.progress_ns);
+            // What a lost answer has held up tells nothing of the path.
+            if self.polls_unanswered == 0 {
+                self.note_pace(took_ns / u64::from(settled.newly_acked));
+            }
             self.progress_ns = now_ns;
         }
         if settled.newly_acked > 0 || ack.answers == self.asked as u32 {

@@ -60,9 +60,12 @@ pub(crate) struct SentLog<C> {
     contents: RareQueue<C>,
     in_flight: u32,
     in_flight_packets: u32,
-    /// Cost of what was sent above the packet that `told_by` names.
+    /// Cost of what was sent from `ahead_from` on.
     ahead: u32,
-    largest_acked: Option<u64>,
+    /// First number above the packet whose acknowledgement gave the credit in force.
+    ahead_from: u64,
+    /// First number above all that were acknowledged.
+    acked_end: u64,
     /// Packets beyond a missing one that must have arrived before it counts as lost. One at first:
     /// ordinary Ethernet does not reorder a flow. Evidence raises it.
     reorder: u64,
@@ -71,8 +74,6 @@ pub(crate) struct SentLog<C> {
     reorder_eighths: u8,
     recently_lost: RareQueue<u64>,
     loss_deadline: Option<u64>,
-    /// Number acknowledged by the acknowledgement that gave the credit in force.
-    told_by: Option<u64>,
 }
 
 /// A place in the log, on the walk from the front.
@@ -105,12 +106,12 @@ impl<C: Cargo> SentLog<C> {
             in_flight: 0,
             in_flight_packets: 0,
             ahead: 0,
-            largest_acked: None,
+            ahead_from: 0,
+            acked_end: 0,
             reorder: 1,
             reorder_eighths: 1,
             recently_lost: RareQueue::default(),
             loss_deadline: None,
-            told_by: None,
         }
     }
 
@@ -150,21 +151,22 @@ impl<C: Cargo> SentLog<C> {
     /// the acknowledgement settles anything.
     #[inline]
     pub fn credit_after(&mut self, credit: u32, largest: u64, given: u32) -> u32 {
-        if self.told_by.is_some_and(|told| largest < told) || largest >= self.next {
+        let from = largest.saturating_add(1);
+        if from < self.ahead_from || largest >= self.next {
             return credit;
         }
-        if self.told_by == Some(largest) {
+        if from == self.ahead_from {
             return credit.max(given);
         }
-        self.told_by = Some(largest);
+        self.ahead_from = from;
         self.ahead = 0;
         let mut end = self.next;
         for run in self.runs.iter().rev() {
-            if end <= largest + 1 {
+            if end <= from {
                 break;
             }
             let start = end - u64::from(run.packets);
-            let above = end - start.max(largest + 1);
+            let above = end - start.max(from);
             self.ahead += run.cost * above as u32;
             end = start;
         }
@@ -286,7 +288,7 @@ impl<C: Cargo> SentLog<C> {
             rtt.on_sample(elapsed_ns, u64::from(ack.delay_ns));
         }
         self.notice_spurious(&runs, ack.largest, &mut settled);
-        self.largest_acked = self.largest_acked.max(Some(ack.largest));
+        self.acked_end = self.acked_end.max(ack.largest + 1);
         self.drop_settled();
         if self.base < ack.largest {
             self.find_losses(runs.known_from(), now_ns, rtt, fate, &mut settled);
@@ -364,10 +366,11 @@ impl<C: Cargo> SentLog<C> {
         settled: &mut Settled,
     ) {
         self.loss_deadline = None;
-        let Some(largest) = self.largest_acked else {
+        if self.acked_end == 0 {
             return;
-        };
-        let far_behind = (largest + 1).saturating_sub(self.reorder);
+        }
+        let largest = self.acked_end - 1;
+        let far_behind = self.acked_end.saturating_sub(self.reorder);
         let mut place = self.front();
         while place.run < self.runs.len() && place.number < largest {
             let next = self.behind(place);

@@ -48,14 +48,13 @@ const NEVER: u64 = u64::MAX;
 /// How a receiver gives credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreditPolicy {
-    /// An equal share of the socket's buffer to each peer that was heard lately (U9). No sender can
-    /// overrun the socket; nothing is known of the path before it.
-    Shares,
     /// What rate × round trip and the path's queue hold, shared by those who wait in this order
-    /// (U11, U12): many senders at a time do not overflow the switch before the receiver. Costs
-    /// acknowledgements, and on links above some 10 Gb/s a message of hundreds of kilobytes takes
-    /// longer.
+    /// (U11, U12): many senders at a time do not overflow the switch before the receiver.
     Paced(Order),
+    /// An equal share of the socket's buffer to each peer that was heard lately (U9). No sender can
+    /// overrun the socket, but nothing is known of the path before it, whose queues overflow. For
+    /// comparison, and for paths without a queue.
+    Shares,
 }
 
 /// Values that steer granting.
@@ -109,18 +108,19 @@ pub(crate) enum Owed {
     Ack,
 }
 
-/// What is known of the receiver's side, for statistics.
+/// What a receiver believes of its link and has promised, in bytes as the kernel charges them
+/// ([`crate::datagram_cost`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Snapshot {
-    /// Rate of the link in charge per second; zero before it is known.
+pub struct CreditStats {
+    /// Rate of the link in bytes per second; zero before it is known.
     pub rate: u64,
-    /// Estimate of the path's queue, in charge.
+    /// Estimate of what the path's queue holds.
     pub queue: u64,
-    /// What peers that want something may send now, in charge.
+    /// What peers that have something to send may send now.
     pub outstanding: u64,
-    /// Standing credit.
+    /// What those may send that have nothing to send, all together.
     pub promised: u64,
-    /// Peers that want something.
+    /// Peers that have something to send.
     pub waiting: usize,
 }
 
@@ -282,8 +282,8 @@ impl Granter {
         (at != NEVER).then_some(at)
     }
 
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    pub fn stats(&self) -> CreditStats {
+        CreditStats {
             rate: (self.link.rate() * 1e9) as u64,
             queue: self.link.queue(),
             outstanding: self.outstanding,

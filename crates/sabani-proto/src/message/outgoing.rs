@@ -305,9 +305,11 @@ impl Outgoing {
         self.unsent > 0 && self.chunks[self.chunks.len() - self.unsent].charge_end > self.log_limit
     }
 
-    /// Cumulative charge of all entries accepted.
-    pub fn charge_end(&self) -> u64 {
-        self.charge
+    /// Cumulative charge of the entries that may be sent now, as far as the receiver's memory goes.
+    pub fn allowed_charge(&self) -> u64 {
+        let within = |chunk: &Chunk| chunk.charge_end <= self.log_limit;
+        let allowed = self.chunks.partition_point(within).checked_sub(1);
+        allowed.map_or(0, |at| self.chunks[at].charge_end)
     }
 
     /// Whether there are entries to send now: what needs no credit for the path while nothing

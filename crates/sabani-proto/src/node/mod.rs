@@ -1,6 +1,7 @@
 //! The node: every peer of one process, driven by the contract at the crate's root.
 
 mod arrivals;
+mod flow;
 mod handshake;
 mod hub;
 mod peers;
@@ -623,54 +624,6 @@ impl Node {
         });
     }
 
-    /// Takes into account what has come from a peer, and what it still has to send, and gives
-    /// credit to whoever is next (U9, U11, H6).
-    #[inline]
-    fn give_credit(&mut self, index: u32, now_ns: u64) {
-        let Some(session) = self.peers[index].session_mut() else {
-            return;
-        };
-        if session.has_credit_news() {
-            let arrival = session.take_arrival();
-            self.hub.granter.on_arrival(index, &arrival, now_ns);
-            session.credit = self.hub.granter.window(index);
-            self.grant(now_ns);
-        }
-    }
-
-    /// Gives the credit that may be given now.
-    #[inline]
-    fn grant(&mut self, now_ns: u64) {
-        let mut owed = std::mem::take(&mut self.owed);
-        self.hub
-            .granter
-            .run(now_ns, &mut |index, what| owed.push((index, what)));
-        for (index, what) in owed.drain(..) {
-            if let Some(session) = self.peers[index].session_mut() {
-                session.credit = self.hub.granter.window(index);
-                match what {
-                    Owed::Credit => session.credit_due = true,
-                    Owed::Ack => session.channel.received.owe_now(now_ns),
-                }
-                self.enqueue(index);
-            }
-        }
-        self.owed = owed;
-        self.arm_grants();
-    }
-
-    /// Makes sure that the moment of the next grant is in the timer heap.
-    #[inline]
-    fn arm_grants(&mut self) {
-        let Some(at) = self.hub.granter.next_deadline() else {
-            return;
-        };
-        if at < self.grants_at_ns {
-            self.grants_at_ns = at;
-            self.timers.push(Reverse((at, GRANT_TIMER)));
-        }
-    }
-
     /// What happened since this was last called, oldest first.
     pub fn next_event(&mut self) -> Option<Event> {
         self.hub.pop_event()
@@ -791,6 +744,7 @@ impl Node {
             unmatched_messages: self.hub.mailbox.arrived_len(),
             unmatched_bytes: self.hub.mailbox.unmatched.used,
             posted_bytes: self.hub.mailbox.posted.used,
+            credit: self.hub.granter.stats(),
             counters: self.hub.past,
             dropped: self.dropped,
             stalled_ns: self.clock.stalled_ns,

@@ -506,7 +506,7 @@ impl Session {
     /// Tells of entries that wait for credit, with the last packet that there is credit for.
     fn fill_request(&mut self, outgoing: &Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
         let bytes = self.channel.mtu.current();
-        let upto = outgoing.charge_end();
+        let upto = outgoing.allowed_charge();
         if self.request_told == upto
             || self.channel.has_credit(bytes, 2)
             || outgoing.unsent_bytes() <= body.room()

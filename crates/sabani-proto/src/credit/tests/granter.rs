@@ -84,7 +84,7 @@ fn standing_credit_never_exceeds_one_shallow_queue() {
             now * 3 * MS,
         );
         run(&mut granter, now * 3 * MS);
-        assert!(granter.snapshot().promised <= 48 * FULL);
+        assert!(granter.stats().promised <= 48 * FULL);
     }
 }
 
@@ -100,7 +100,7 @@ fn standing_credit_decays_and_leaves_nothing() {
     run(&mut granter, at + 10 * MS);
     assert_eq!(granter.window(1), 0);
     assert_eq!(granter.next_deadline(), None);
-    assert_eq!(granter.snapshot().promised, 0);
+    assert_eq!(granter.stats().promised, 0);
     // Whoever comes next finds all of it.
     assert_eq!(u64::from(granter.admit(2, at + 20 * MS)), 48 * FULL);
 }
@@ -329,7 +329,7 @@ impl World {
             );
             assert!(after >= before || self.now_ns > DECAY_NS, "a window shrank");
         }
-        let view = self.granter.snapshot();
+        let view = self.granter.stats();
         let path = view.rate / 1_000_000 * 100;
         assert!(view.outstanding <= SOCKET + path, "{view:?}");
         if let Some(at) = self.granter.next_deadline() {
@@ -374,7 +374,7 @@ proptest! {
             passed += 1;
             prop_assert!(passed < 100, "deadlines without end");
         }
-        let view = world.granter.snapshot();
+        let view = world.granter.stats();
         prop_assert_eq!((view.outstanding, view.promised, view.waiting), (0, 0, 0));
         prop_assert!((0..6).all(|peer| world.granter.window(peer) == 0));
     }

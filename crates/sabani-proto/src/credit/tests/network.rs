@@ -124,7 +124,7 @@ fn a_shallower_queue_is_learned() {
     let outcome = model.incast(SMALL, 20);
     assert!(outcome.goodput > 0.91, "{outcome:?}");
     assert!(outcome.extra < 0.01, "{outcome:?}");
-    assert!(model.granter.snapshot().queue < 30 * FULL);
+    assert!(model.granter.stats().queue < 30 * FULL);
 }
 
 #[test]
