@@ -113,7 +113,7 @@ pub struct ServeArgs {
           default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT)))]
     pub listen: SocketAddr,
     /// Core for the process that is measured.
-    #[arg(long)]
+    #[arg(long, value_name = "CORE")]
     pub pin: Option<usize>,
 }
 

@@ -74,13 +74,11 @@ impl Progress {
     /// A file is where it should be.
     pub fn file_done(&self) {
         let files = self.files.fetch_add(1, Ordering::Relaxed) + 1;
-        let files = HumanCount(files);
-        match self.files_known.load(Ordering::Relaxed) {
-            0 => self.bar.set_message(format!("{files} files")),
-            known => self
-                .bar
-                .set_message(format!("{files}/{} files", HumanCount(known))),
-        }
+        self.bar
+            .set_message(match self.files_known.load(Ordering::Relaxed) {
+                0 => count_files(files),
+                known => format!("{}/{}", HumanCount(files), count_files(known)),
+            });
     }
 
     /// Files that are where they should be.
@@ -102,8 +100,8 @@ impl Progress {
     pub fn finish(&self, done: &str) {
         self.bar.finish_and_clear();
         let bytes = self.bytes();
-        let files = HumanCount(self.files());
-        eprint!("sabani: {done} {files} files; {} moved", BinaryBytes(bytes));
+        let files = count_files(self.files());
+        eprint!("sabani: {done} {files}; {} moved", BinaryBytes(bytes));
         // A receiver, who does not know how much there is, waits for most of its time.
         let is_sender = self.bar.length().is_some();
         if is_sender && bytes > 0 {
@@ -113,4 +111,10 @@ impl Progress {
         }
         eprintln!();
     }
+}
+
+/// `1 file`, `2 files`.
+pub fn count_files(files: u64) -> String {
+    let plural = if files == 1 { "" } else { "s" };
+    format!("{} file{plural}", HumanCount(files))
 }

@@ -13,7 +13,7 @@ use sabani::Node;
 
 use super::desk::Desk;
 use super::lease::Leases;
-use super::progress::Progress;
+use super::progress::{Progress, count_files};
 use super::protocol::{RECEIVER, Totals};
 use super::store::Store;
 use super::worker::Shared;
@@ -110,7 +110,7 @@ fn report(shared: &Shared, totals: &Totals) {
         failed,
     } = totals;
     let bytes = BinaryBytes(*bytes);
-    let mut text = format!("a sender is done: {files} files, {bytes}");
+    let mut text = format!("a sender is done: {}, {bytes}", count_files(*files));
     if *failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }
