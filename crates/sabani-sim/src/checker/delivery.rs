@@ -3,7 +3,7 @@
 
 use sabani_proto::PeerLost;
 
-use super::{Checker, Delivery, Fate, Rule, Wish, pattern};
+use super::{Checker, Delivery, Fate, Rule, Wish, body};
 use crate::HostId;
 
 /// The rule that a delivery breaks, and how.
@@ -11,15 +11,14 @@ type Judgement = Result<(), (Rule, String)>;
 
 /// Where a message first differs from what was sent.
 fn first_difference(from: HostId, to: HostId, tag: u64, bytes: &[u8]) -> Option<usize> {
-    let mut expected = pattern(from, to, tag);
-    bytes.chunks(8).enumerate().find_map(|(at, chunk)| {
-        let word = expected.next_u64().to_le_bytes();
-        if chunk == word {
-            return None;
-        }
-        let off = (0..chunk.len()).find(|&off| chunk[off] != word[off])?;
-        Some(8 * at + off)
-    })
+    let sent = body(from, to, tag, bytes.len());
+    if bytes == sent {
+        return None;
+    }
+    bytes
+        .iter()
+        .zip(&sent)
+        .position(|(byte, sent)| byte != sent)
 }
 
 impl Checker {

@@ -85,6 +85,7 @@ pub struct Ledger {
     pub(super) pairs: BTreeMap<(HostId, HostId), Pair>,
     streams: Vec<StreamCount>,
     waiting: u64,
+    settled: u64,
 }
 
 impl Ledger {
@@ -107,6 +108,11 @@ impl Ledger {
         counts.copied().unwrap_or_default()
     }
 
+    /// Messages of all streams that are delivered, excused or forgotten.
+    pub(crate) fn settled(&self) -> u64 {
+        self.settled
+    }
+
     /// Whether every message accepted has been delivered, or is known to be lost.
     pub fn is_settled(&self) -> bool {
         self.waiting == 0
@@ -119,7 +125,12 @@ impl Ledger {
 
     /// A program died before it could send something.
     pub(crate) fn on_forgotten(&mut self, stream: u32) {
+        self.settle(stream);
+    }
+
+    fn settle(&mut self, stream: u32) {
         self.count(stream).settled += 1;
+        self.settled += 1;
     }
 
     fn count(&mut self, stream: u32) -> &mut StreamCount {
@@ -150,7 +161,7 @@ impl Ledger {
         let stream = sent.wish.stream;
         if before == Fate::Waiting {
             self.waiting -= 1;
-            self.count(stream).settled += 1;
+            self.settle(stream);
         }
     }
 
@@ -175,7 +186,7 @@ impl Ledger {
         }
         self.waiting -= streams.len() as u64;
         for &stream in &streams {
-            self.count(stream).settled += 1;
+            self.settle(stream);
         }
         streams.len() as u64
     }

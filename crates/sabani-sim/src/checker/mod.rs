@@ -111,12 +111,22 @@ pub const CLASS_MASK: u64 = 0xff << CLASS_SHIFT;
 /// The bytes of a message: a function of its name.
 pub fn body(from: HostId, to: HostId, tag: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    pattern(from, to, tag).fill(&mut bytes);
+    let mut words = pattern(from, to, tag);
+    let (whole, rest) = bytes.as_chunks_mut::<8>();
+    for (chunk, word) in whole.iter_mut().zip(&mut words) {
+        *chunk = word.to_le_bytes();
+    }
+    let last = words.next().unwrap_or_default().to_le_bytes();
+    rest.copy_from_slice(&last[..rest.len()]);
     bytes
 }
 
-fn pattern(from: HostId, to: HostId, tag: u64) -> Rng {
-    Rng::new(tag ^ u64::from(from.0) << 20 ^ u64::from(to.0) << 40)
+/// The words of a message: cheap, and no two places have the same.
+fn pattern(from: HostId, to: HostId, tag: u64) -> impl Iterator<Item = u64> {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let name = tag ^ u64::from(from.0) << 20 ^ u64::from(to.0) << 40;
+    let first = Rng::new(name).next_u64();
+    (0..).map(move |place: u64| first.wrapping_add(place.wrapping_mul(STEP)))
 }
 
 /// A message as a program was given it.

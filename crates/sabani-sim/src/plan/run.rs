@@ -177,15 +177,21 @@ impl Plan {
         let began_ns = net.now_ns();
         let patience_ns = self.patience_ns();
         let mut courses: Vec<_> = self.traffic.iter().enumerate().collect();
-        courses.retain(|(_, stream)| stream.every.is_none());
+        courses.retain(|(_, stream)| stream.every.is_none() && stream.messages(self.hosts) > 0);
         let mut courses: Vec<_> = courses
             .into_iter()
             .map(|(index, stream)| Course::new(index as u32, stream, began_ns))
             .collect();
         let (mut delivered, mut progress_ns) = (0, began_ns);
+        let (mut settled, mut look_ns) = (0, began_ns);
         let last_ns = began_ns + self.last_ns();
         while net.checker.violations().is_empty() {
-            courses.retain_mut(|course| course.go_on(net, self.hosts));
+            if net.now_ns() >= look_ns || net.checker.ledger.settled() > settled {
+                settled = net.checker.ledger.settled();
+                courses.retain_mut(|course| course.go_on(net, self.hosts));
+                let begin = courses.iter().filter_map(|course| course.next_ns);
+                look_ns = begin.min().unwrap_or(u64::MAX);
+            }
             if courses.is_empty() {
                 return net.run_until(last_ns);
             }
