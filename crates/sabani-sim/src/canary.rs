@@ -9,7 +9,7 @@ use sabani_proto::wire::{Kind, Prelude};
 use sabani_proto::{Config, Match, Node, PeerId};
 
 use crate::checker::{self, Delivery};
-use crate::{HostId, Network, Reading};
+use crate::{HostId, Network, Reading, Sorting};
 
 /// A bug to plant. What is planted in packets can be planted in plain ones without checksum only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,7 +121,9 @@ impl Network {
     fn send_unwanted(&mut self) {
         let wanted = Match::any().tag_mask(0, checker::CLASS_MASK);
         for id in self.host_ids() {
-            match &mut self.host(id).program.reading {
+            let program = &mut self.host(id).program;
+            program.sorting = Sorting::None;
+            match &mut program.reading {
                 Reading::Nothing => {}
                 Reading::Take(any) | Reading::Post { wanted: any, .. } => *any = wanted,
             }

@@ -301,8 +301,11 @@ impl Host {
     }
 
     /// When the process must run although nothing comes.
-    pub(crate) fn deadline_ns(&mut self) -> Option<u64> {
-        let clock_ns = self.node.as_mut()?.next_deadline()?;
-        Some(self.clock.when(clock_ns))
+    pub(crate) fn deadline_ns(&mut self, now_ns: u64) -> Option<u64> {
+        let node = self.node.as_mut()?;
+        let clock_ns = node.next_deadline();
+        let node_ns = clock_ns.map(|clock_ns| self.clock.when(clock_ns));
+        let program_ns = self.program.deadline_ns(now_ns, node);
+        node_ns.into_iter().chain(program_ns).min()
     }
 }

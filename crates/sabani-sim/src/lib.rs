@@ -69,7 +69,7 @@ pub use network::{Failure, Network, sealed};
 pub use plan::{Outcome, Plan};
 pub use recording::Recording;
 pub use rng::Rng;
-pub use traffic::Reading;
+pub use traffic::{Reading, Sorting};
 pub use units::{Rate, Size, Time};
 
 /// One microsecond, in the nanoseconds that all times are in.

@@ -14,7 +14,7 @@ use crate::engine::{Action, Engine};
 use crate::fabric::{Cable, Fabric, Place, Port, PortId, Switch, SwitchId};
 use crate::script::Script;
 use crate::traffic::{Program, Scene};
-use crate::{Host, HostId, Link, MS, Recording, Rng, SEC};
+use crate::{Host, HostId, Link, MS, Recording, Rng, SEC, US};
 
 /// A sealed mode under a fixed job key.
 pub fn sealed() -> Mode {
@@ -297,8 +297,11 @@ impl Network {
         self.send_wish(from, to, wish);
     }
 
-    /// Like [`Network::send`], with all that can be wished; from now on.
+    /// Like [`Network::send`], with all that can be wished; from now on. The dead wish nothing.
     pub fn send_wish(&mut self, from: HostId, to: HostId, wish: Wish) {
+        if self.hosts[from.index()].node.is_none() {
+            return;
+        }
         let since_ns = self.now_ns();
         self.largest = self.largest.max(wish.len);
         let program = &mut self.hosts[from.index()].program;
@@ -310,11 +313,11 @@ impl Network {
     /// silent.
     pub fn close(&mut self, id: HostId) {
         let host = self.host(id);
-        host.closing = true;
         if let Some(node) = &mut host.node {
             node.close();
+            host.closing = true;
+            self.kick(id);
         }
-        self.kick(id);
     }
 
     /// Whether all connections of all hosts have ended.
@@ -540,7 +543,7 @@ impl Network {
         let wake_at_ns = if host.is_behind() {
             Some(now_ns)
         } else {
-            let deadline_ns = host.deadline_ns();
+            let deadline_ns = host.deadline_ns(now_ns);
             deadline_ns.map(|at_ns| at_ns.max(now_ns) + host.wake_ns)
         };
         if let Some(at_ns) = wake_at_ns {
@@ -556,7 +559,7 @@ impl Network {
         };
         let last = canary.last_words(closes_now);
         if canary.spins(id) {
-            self.wake(id, self.now_ns() + 1);
+            self.wake(id, self.now_ns() + US);
         }
         if let Some((to, bytes)) = last {
             self.carry(id, to, &bytes, bytes.len());

@@ -39,6 +39,34 @@ pub enum Reading {
     },
 }
 
+/// What a program tells apart. Each sort of message is received for itself, in its own order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sorting {
+    /// Nothing: what it receives is of one sort.
+    #[default]
+    None,
+    /// Who sent it, of so many hosts.
+    Senders(u32),
+    /// So many of the low bits of its class.
+    ClassBits(u32),
+}
+
+impl Sorting {
+    /// Each sort of the messages that are `wanted`.
+    fn sorts(self, wanted: Match) -> Vec<Match> {
+        match self {
+            Sorting::None => vec![wanted],
+            Sorting::Senders(hosts) => (0..hosts).map(|host| wanted.from(PeerId(host))).collect(),
+            Sorting::ClassBits(bits) => {
+                let values = 0..1 << bits;
+                let mask = checker::tag((1 << bits) - 1, 0);
+                let sort = |value| wanted.tag_mask(checker::tag(value, 0), mask);
+                values.map(sort).collect()
+            }
+        }
+    }
+}
+
 /// A message still to be sent.
 #[derive(Clone, Debug)]
 struct Planned {
@@ -52,6 +80,14 @@ struct Planned {
 pub struct Program {
     /// How it receives. Default: takes everything.
     pub reading: Reading,
+    /// What it tells apart. Default: nothing.
+    pub sorting: Sorting,
+    /// After receiving, it does not look at what comes for so long, in nanoseconds. Default: it
+    /// always looks.
+    pub nap_ns: u64,
+    /// Each time that it has looked so often, it withdraws all its receives, and posts them anew.
+    /// Zero, the default: never.
+    pub withdraws_every: u32,
     /// Answers this many messages with one of the same length.
     pub echoes: u64,
     /// Sends that were refused because a queue was full.
@@ -61,21 +97,33 @@ pub struct Program {
     /// Events of the node, oldest first.
     pub events: Vec<Event>,
     outbox: BTreeMap<HostId, VecDeque<Planned>>,
-    posted: VecDeque<RecvTicket>,
+    /// For each sort, oldest first.
+    posted: Vec<VecDeque<RecvTicket>>,
     tickets: Vec<(SendTicket, HostId, u64)>,
+    /// When it wakes up.
+    asleep_until_ns: u64,
+    looks: u32,
+    /// Receives that had ended when it fell asleep.
+    ended: u64,
 }
 
 impl Default for Program {
     fn default() -> Self {
         Program {
             reading: Reading::Take(Match::any()),
+            sorting: Sorting::None,
+            nap_ns: 0,
+            withdraws_every: 0,
             echoes: 0,
             refused: 0,
             received: 0,
             events: Vec::new(),
             outbox: BTreeMap::new(),
-            posted: VecDeque::new(),
+            posted: Vec::new(),
             tickets: Vec::new(),
+            asleep_until_ns: 0,
+            looks: 0,
+            ended: 0,
         }
     }
 }
@@ -100,6 +148,9 @@ impl Program {
         }
         *self = Program {
             reading: self.reading,
+            sorting: self.sorting,
+            nap_ns: self.nap_ns,
+            withdraws_every: self.withdraws_every,
             events: std::mem::take(&mut self.events),
             received: self.received,
             refused: self.refused,
@@ -143,35 +194,82 @@ impl Program {
     }
 
     fn receive(&mut self, node: &mut Node, scene: &mut Scene<'_>) -> bool {
+        if scene.now_ns < self.asleep_until_ns {
+            return false;
+        }
         let before = self.received;
         match self.reading {
             Reading::Nothing => {}
             Reading::Take(wanted) => {
-                while let Some(message) = node.try_take(&wanted) {
-                    self.note(node, scene, &message);
+                for sort in self.sorting.sorts(wanted) {
+                    while let Some(message) = node.try_take(&sort) {
+                        self.note(node, scene, &message);
+                    }
                 }
             }
             Reading::Post {
                 wanted,
                 ahead,
                 buffer,
-            } => loop {
-                while self.posted.len() < ahead {
-                    let given = (buffer > 0).then(|| vec![0; buffer]);
-                    self.posted.push_back(node.post(wanted, given));
+            } => {
+                self.looks += 1;
+                if self.withdraws_every > 0 && self.looks.is_multiple_of(self.withdraws_every) {
+                    self.withdraw(node);
                 }
-                // In the order of posting, for that is the order of the messages.
-                let front = self.posted.front();
-                let Some(result) = front.and_then(|&ticket| node.take_received(ticket)) else {
-                    break;
-                };
-                self.posted.pop_front();
-                if let Ok(message) = result {
-                    self.note(node, scene, &message);
+                let sorts = self.sorting.sorts(wanted);
+                self.posted.resize(sorts.len(), VecDeque::new());
+                for (index, &sort) in sorts.iter().enumerate() {
+                    self.receive_sort(index, sort, (ahead, buffer), node, scene);
                 }
-            },
+            }
         }
-        self.received > before
+        let received = self.received > before;
+        if received && self.nap_ns > 0 {
+            self.asleep_until_ns = scene.now_ns + self.nap_ns;
+            self.ended = node.ended_receives();
+        }
+        received
+    }
+
+    /// Keeps receives posted for messages of one sort, and takes what has come to them.
+    fn receive_sort(
+        &mut self,
+        index: usize,
+        sort: Match,
+        (ahead, buffer): (usize, usize),
+        node: &mut Node,
+        scene: &mut Scene<'_>,
+    ) {
+        loop {
+            let posted = &mut self.posted[index];
+            while posted.len() < ahead {
+                let given = (buffer > 0).then(|| vec![0; buffer]);
+                posted.push_back(node.post(sort, given));
+            }
+            // In the order of posting, for that is the order of the messages.
+            let front = posted.front();
+            let Some(result) = front.and_then(|&ticket| node.take_received(ticket)) else {
+                return;
+            };
+            posted.pop_front();
+            if let Ok(message) = result {
+                self.note(node, scene, &message);
+            }
+        }
+    }
+
+    /// Withdraws all receives; what has come to them stays in the node.
+    fn withdraw(&mut self, node: &mut Node) {
+        for ticket in self.posted.drain(..).flatten() {
+            node.abandon(ticket);
+        }
+    }
+
+    /// When it must run although nothing comes and its node has nothing to do: when it wakes up
+    /// and something has come meanwhile.
+    pub(crate) fn deadline_ns(&self, now_ns: u64, node: &Node) -> Option<u64> {
+        let came = node.unmatched_messages() > 0 || node.ended_receives() > self.ended;
+        (self.asleep_until_ns > now_ns && came).then_some(self.asleep_until_ns)
     }
 
     /// Records a message that the program has received, and answers it if it is to.

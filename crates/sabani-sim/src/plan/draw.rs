@@ -13,15 +13,19 @@ const MS: u64 = crate::MS;
 
 /// Sizes at which something changes: nothing, inline or not, one packet or several, eager or
 /// granted.
-const SIZES: [u64; 12] = [
-    0, 5, 64, 700, 1_024, 1_025, 1_400, 9_000, 70_000, 262_144, 300_000, 400_000,
+const SIZES: [u64; 14] = [
+    0, 1, 5, 64, 65, 700, 1_024, 1_025, 1_400, 9_000, 70_000, 262_144, 262_145, 400_000,
 ];
-/// Bytes of the buffers that receives bring: no message is larger.
-const BUFFER: Size = Size(400_000);
+/// A size that takes many round trips.
+const HUGE: u64 = 3 << 20;
 /// Where memory is this short, receives must bring buffers.
 const SHORT_MEMORY: Size = Size(64 * KIB);
 /// Most bytes that programs send in all: many short runs find more than few long ones.
 const TRAFFIC: u64 = 6 << 20;
+/// Most messages that programs send in all.
+const MESSAGES: u64 = 4_000;
+/// Most bytes of buffers that are made again and again.
+const CHURN: u64 = 256 * KIB;
 /// Traffic begins, and most faults end, before this.
 const ACTIVE: u64 = 250 * MS;
 
@@ -49,6 +53,16 @@ impl Dice {
         self.0.below(u64::from(hosts)) as u32
     }
 
+    /// A moment in the run; often one at which something has just been sent.
+    fn moment(&mut self, plan: &Plan) -> Time {
+        if plan.traffic.is_empty() || self.0.chance(0.5) {
+            return self.time_below(ACTIVE);
+        }
+        let stream = self.0.below(plan.traffic.len() as u64);
+        let within = self.pick(&[100 * US, MS, 20 * MS]);
+        Time(plan.traffic[stream as usize].at.0 + self.time_below(within).0)
+    }
+
     /// Two different hosts.
     fn pair(&mut self, hosts: u32) -> (Hosts, Hosts) {
         let from = self.host(hosts);
@@ -61,17 +75,19 @@ impl Plan {
     /// The plan of a seed. The same seed and the same commit give the same plan.
     pub fn from_seed(seed: u64) -> Plan {
         let dice = &mut Dice(Rng::new(seed ^ 0x5aba_0000_0000_0000));
-        let hosts = dice.pick(&[2, 2, 3, 4, 5, 8]);
+        let hosts = dice.pick(&[2, 2, 2, 3, 3, 4, 5, 8, 16]);
         let seal = dice.pick(&[Seal::Sealed, Seal::Sealed, Seal::Checked, Seal::Plain]);
         let network = medium(dice);
         let settings = settings(dice);
+        let traffic = streams(dice, hosts, &settings);
         let mut plan = Plan {
             seed,
             hosts,
             seal,
             network,
-            programs: programs(dice, hosts, &settings),
+            programs: programs(dice, hosts, &settings, &traffic),
             settings,
+            traffic,
             ..Plan::default()
         };
         if plan.network.shape == Shape::Mesh {
@@ -79,19 +95,12 @@ impl Plan {
             plan.paths = (0..count).map(|_| path(dice, hosts)).collect();
         }
         let count = dice.pick(&[0, 1, 2, 4, 8]);
-        plan.faults = (0..count).map(|_| fault(dice, hosts, seal)).collect();
+        let faults = (0..count).map(|_| fault(dice, &plan));
+        plan.faults = faults.collect();
         plan.faults.retain(|fault| !fault.without_one().is_empty());
         let count = dice.pick(&[0, 0, 0, 1, 2, 4]);
-        plan.mishaps = (0..count).map(|_| mishap(dice, hosts)).collect();
-        let count = dice.pick(&[1, 4, 12, 30]);
-        let mut room = TRAFFIC;
-        for stream in (0..count).map(|_| traffic(dice, hosts)) {
-            let bytes = stream.messages(hosts) * stream.bytes.0;
-            if bytes <= room {
-                room -= bytes;
-                plan.traffic.push(stream);
-            }
-        }
+        let mishaps = (0..count).map(|_| mishap(dice, &plan));
+        plan.mishaps = mishaps.collect();
         plan
     }
 }
@@ -103,11 +112,15 @@ fn medium(dice: &mut Dice) -> Medium {
         rate: Rate(dice.pick(&[100_000_000, 1_000_000_000, 10_000_000_000, 0])),
         delay: Time(dice.pick(&[5 * US, 50 * US, MS, 20 * MS])),
         mtu: dice.size(&[1_472, 1_472, 1_200, 8_972]),
-        queue: dice.maybe(0.4, |dice| dice.size(&[16 * KIB, 64 * KIB, 256 * KIB])),
+        queue: dice.maybe(0.4, |dice| {
+            dice.size(&[4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB])
+        }),
         ..Medium::default()
     };
     if shape == Shape::Star {
-        medium.buffer = dice.maybe(0.2, |dice| dice.size(&[64 * KIB, 512 * KIB]));
+        medium.buffer = dice.maybe(0.2, |dice| dice.size(&[16 * KIB, 64 * KIB, 512 * KIB]));
+        medium.alpha = dice.maybe(0.1, |dice| dice.pick(&[0.5, 1.0, 8.0]));
+        medium.pause_above = dice.maybe(0.1, |dice| dice.size(&[4 * KIB, 32 * KIB]));
         medium.mark_above = dice.maybe(0.2, |dice| dice.size(&[8 * KIB, 32 * KIB]));
     }
     medium
@@ -118,8 +131,8 @@ fn settings(dice: &mut Dice) -> Settings {
     let times = |times: &'static [u64]| move |dice: &mut Dice| Time(dice.pick(times));
     let sizes = |sizes: &'static [u64]| move |dice: &mut Dice| dice.size(sizes);
     Settings {
-        socket_buffer: dice.maybe(some, sizes(&[64 * KIB, 1 << 20])),
-        window_max: dice.maybe(some, sizes(&[8 * KIB, 64 * KIB, 4 << 20])),
+        socket_buffer: dice.maybe(some, sizes(&[64 * KIB, 256 * KIB, 1 << 20])),
+        window_max: dice.maybe(some, sizes(&[1, 8 * KIB, 64 * KIB, 4 << 20])),
         max_datagram: dice.maybe(some, sizes(&[1_200, 8_972, 65_507])),
         eager_max: dice.maybe(some, sizes(&[0, 2 * KIB, 1 << 20])),
         send_queue: dice.maybe(some, sizes(&[1, 64 * KIB, 32 << 20])),
@@ -136,37 +149,54 @@ fn settings(dice: &mut Dice) -> Settings {
     }
 }
 
-fn programs(dice: &mut Dice, hosts: u32, settings: &Settings) -> Vec<ProgramSettings> {
-    let short = settings.memory == Some(SHORT_MEMORY);
-    let mut programs = Vec::new();
-    for host in 0..hosts {
-        let post = match short {
-            true => Some(1),
-            false => dice.maybe(0.3, |dice| dice.pick(&[1, 2, 8])),
-        };
-        let roomy = settings.memory.is_none();
-        let buffer = post
-            .filter(|_| !roomy || dice.0.chance(0.5))
-            .map(|_| BUFFER);
-        let program = ProgramSettings {
-            host: Hosts::one(host),
-            post,
-            buffer,
-            packet_cost: dice.maybe(0.1, |dice| Time(dice.pick(&[US, 5 * US]))),
-            wake: dice.maybe(0.1, |dice| Time(dice.pick(&[50 * US, MS]))),
-            drift_ppm: dice
-                .maybe(0.1, |dice| dice.pick(&[-200, 200, 50_000]))
-                .unwrap_or(0),
-        };
+fn programs(
+    dice: &mut Dice,
+    hosts: u32,
+    settings: &Settings,
+    traffic: &[Traffic],
+) -> Vec<ProgramSettings> {
+    let largest = traffic.iter().map(|stream| stream.bytes.0).max();
+    let buffer = Size(largest.unwrap_or(0).max(1));
+    let all = (0..hosts).map(|host| program(dice, host, settings, buffer));
+    let mut all: Vec<_> = all.collect();
+    all.retain(|program| {
         let plain = ProgramSettings {
-            host: Hosts::one(host),
+            host: program.host.clone(),
             ..ProgramSettings::default()
         };
-        if program != plain {
-            programs.push(program);
-        }
+        *program != plain
+    });
+    all
+}
+
+fn program(dice: &mut Dice, host: u32, settings: &Settings, buffer: Size) -> ProgramSettings {
+    let post = match settings.memory == Some(SHORT_MEMORY) {
+        true => Some(1),
+        false => dice.maybe(0.3, |dice| dice.pick(&[1, 2, 8])),
+    };
+    let roomy = settings.memory.is_none();
+    let brings = post.is_some() && (!roomy || dice.0.chance(0.5));
+    let churn = post.map(|ahead| u64::from(ahead) * if brings { buffer.0 } else { 0 });
+    let sorts = dice.0.chance(0.3);
+    ProgramSettings {
+        host: Hosts::one(host),
+        post,
+        buffer: brings.then_some(buffer),
+        by_sender: sorts && dice.0.chance(0.5),
+        by_class_bits: if sorts { dice.pick(&[0, 1, 2]) } else { 0 },
+        nap: dice
+            .maybe(0.1, |dice| Time(dice.pick(&[50 * US, 2 * MS, 30 * MS])))
+            .unwrap_or_default(),
+        withdraws_every: dice
+            .maybe(0.3, |dice| dice.pick(&[1, 3, 20]))
+            .filter(|_| churn.is_some_and(|bytes| bytes <= CHURN))
+            .unwrap_or(0),
+        packet_cost: dice.maybe(0.1, |dice| Time(dice.pick(&[US, 5 * US]))),
+        wake: dice.maybe(0.1, |dice| Time(dice.pick(&[50 * US, MS]))),
+        drift_ppm: dice
+            .maybe(0.1, |dice| dice.pick(&[-200, 200, -50_000, 50_000]))
+            .unwrap_or(0),
     }
-    programs
 }
 
 fn path(dice: &mut Dice, hosts: u32) -> PathSettings {
@@ -181,10 +211,10 @@ fn path(dice: &mut Dice, hosts: u32) -> PathSettings {
     }
 }
 
-fn fault(dice: &mut Dice, hosts: u32, seal: Seal) -> Fault {
+fn fault(dice: &mut Dice, plan: &Plan) -> Fault {
     let (from, to) = match dice.0.chance(0.3) {
         true => (Hosts::All, Hosts::All),
-        false => dice.pair(hosts),
+        false => dice.pair(plan.hosts),
     };
     let some = dice.pick(&[0.15, 0.4]);
     let mut chance = |values: &[f64]| dice.maybe(some, |dice| dice.pick(values)).unwrap_or(0.0);
@@ -201,7 +231,7 @@ fn fault(dice: &mut Dice, hosts: u32, seal: Seal) -> Fault {
         late: Time(2 * MS),
         ..Fault::default()
     };
-    if seal == Seal::Plain {
+    if plan.seal == Seal::Plain {
         // Who sends without a checksum is told what damage may do.
         (fault.corrupt, fault.truncate) = (0.0, 0.0);
     }
@@ -209,7 +239,7 @@ fn fault(dice: &mut Dice, hosts: u32, seal: Seal) -> Fault {
     fault.jitter = dice.maybe(some, |_| Time(200 * US)).unwrap_or_default();
     fault.cut = dice.0.chance(0.15);
     fault.mtu = dice.maybe(0.1, |_| Size(1_200));
-    fault.at = dice.time_below(ACTIVE);
+    fault.at = dice.moment(plan);
     let lasts_ns = match dice.0.chance(0.1) {
         true => 6_000 * MS,
         false => ACTIVE,
@@ -221,21 +251,58 @@ fn fault(dice: &mut Dice, hosts: u32, seal: Seal) -> Fault {
     fault
 }
 
-fn mishap(dice: &mut Dice, hosts: u32) -> Mishap {
-    let what = dice.pick(&[What::Restart, What::Stall, What::Stall]);
+fn mishap(dice: &mut Dice, plan: &Plan) -> Mishap {
+    use What::{Close, Crash, Restart, Stall};
+    let what = dice.pick(&[
+        Restart, Restart, Restart, Stall, Stall, Stall, Stall, Crash, Close,
+    ]);
     let lasts = match what {
-        What::Stall => dice.time_below(300 * MS),
-        What::Restart | What::Crash => Time(0),
+        Stall => dice.time_below(300 * MS),
+        Restart | Crash | Close => Time(0),
     };
     Mishap {
-        at: dice.time_below(ACTIVE),
-        host: dice.host(hosts),
+        at: dice.moment(plan),
+        host: dice.host(plan.hosts),
         what,
         lasts,
     }
 }
 
-fn traffic(dice: &mut Dice, hosts: u32) -> Traffic {
+fn streams(dice: &mut Dice, hosts: u32, settings: &Settings) -> Vec<Traffic> {
+    let count = dice.pick(&[1, 4, 12, 30]);
+    let (mut bytes, mut messages) = (TRAFFIC, MESSAGES);
+    let mut streams = Vec::new();
+    for stream in (0..count).map(|_| traffic(dice, hosts, settings)) {
+        let count = stream.messages(hosts);
+        if count <= messages && count * stream.bytes.0 <= bytes {
+            messages -= count;
+            bytes -= count * stream.bytes.0;
+            streams.push(stream);
+        }
+    }
+    streams
+}
+
+/// Bytes of a message.
+fn length(dice: &mut Dice, settings: &Settings) -> Size {
+    let near = |dice: &mut Dice, size: u64, below: u64| {
+        Size((size + 1).saturating_sub(dice.0.below(below)))
+    };
+    let eager_max = settings.eager_max.map_or(256 * KIB, |size| size.0);
+    let size = match dice.0.below(16) {
+        0 => near(dice, eager_max, 3),
+        // What just fits into a packet, or just not.
+        1 => near(dice, settings.max_datagram.map_or(1_472, |size| size.0), 64),
+        2 => near(dice, HUGE, 3),
+        _ => dice.size(&SIZES),
+    };
+    match settings.memory {
+        Some(memory) if memory != SHORT_MEMORY => size.min(Size(memory.0 / 2)),
+        _ => size,
+    }
+}
+
+fn traffic(dice: &mut Dice, hosts: u32, settings: &Settings) -> Traffic {
     let (one, other) = dice.pair(hosts);
     let (from, to) = match dice.0.below(10) {
         0 => (Hosts::All, other),
@@ -243,8 +310,12 @@ fn traffic(dice: &mut Dice, hosts: u32) -> Traffic {
         2 => (Hosts::All, Hosts::All),
         _ => (one, other),
     };
-    let bytes = dice.size(&SIZES);
-    let most = if bytes.0 < 10_000 { 40 } else { 4 };
+    let bytes = length(dice, settings);
+    let most = match bytes.0 {
+        0..10_000 => 40,
+        10_000..HUGE => 4,
+        _ => 1,
+    };
     let rounds = dice.pick(&[1, 1, 1, 3]);
     Traffic {
         from,
@@ -257,6 +328,7 @@ fn traffic(dice: &mut Dice, hosts: u32) -> Traffic {
             .maybe(0.5, |dice| dice.time_below(20 * MS))
             .filter(|_| rounds > 1),
         tracked: dice.0.chance(0.3),
+        class: dice.pick(&[0, 0, 0, 1, 2, 3]),
         ..Traffic::default()
     }
 }

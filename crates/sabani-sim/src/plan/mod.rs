@@ -112,8 +112,25 @@ impl Plan {
         let window = self.settings.least_window(self.hosts);
         let window = queues.map(|queue| queue.0).fold(window, u64::min);
         let trips = 400 + self.bytes() / (window / 4).max(1);
-        let work_ns = transfer_ns as f64 * slower + trips as f64 * 2.0 * delay_ns as f64;
+        let nap_ns = self.programs.iter().map(|program| program.nap.0).max();
+        let trip_ns = 2 * delay_ns + nap_ns.unwrap_or(0);
+        let work_ns = transfer_ns as f64 * slower + (trips * trip_ns) as f64;
         let mishaps = !self.mishaps.is_empty() || self.faults.iter().any(Fault::is_severe);
-        3 * crate::SEC + work_ns as u64 + u64::from(mishaps) * self.settings.grief_ns()
+        let grief_ns = u64::from(mishaps) * self.settings.grief_ns();
+        let vain_ns = self.messages_in_vain() * self.settings.connect_timeout_ns();
+        3 * crate::SEC + work_ns as u64 + grief_ns + vain_ns
+    }
+
+    /// Messages to hosts that go and may not come back: a program with a short queue may find out
+    /// for each of them that there is nobody.
+    fn messages_in_vain(&self) -> u64 {
+        let goes = |mishap: &&Mishap| matches!(mishap.what, What::Crash | What::Close);
+        let gone: Vec<_> = self.mishaps.iter().filter(goes).collect();
+        let to_gone = |stream: &Traffic| {
+            let pairs = stream.pairs(self.hosts);
+            let vain = pairs.filter(|&(_, to)| gone.iter().any(|mishap| mishap.host == to));
+            vain.count() as u64 * u64::from(stream.messages) * u64::from(stream.rounds)
+        };
+        self.traffic.iter().map(to_gone).sum()
     }
 }

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use sabani_proto::{Config, Match, PeerId};
 
 use super::{Fault, Hosts, Outcome, Plan, ProgramSettings, Shape, Traffic, What};
-use crate::{Cable, Faults, HostId, Network, Reading, SEC, Switch, Time, US, Wish};
+use crate::{
+    Cable, Faults, HostId, Network, Pause, Reading, SEC, Size, Sorting, Switch, Time, US, Wish,
+};
 
 /// How often streams look whether their round has been delivered.
 const LOOK_NS: u64 = 20 * US;
@@ -79,7 +81,11 @@ impl Plan {
                     queue_bytes,
                     buffer_bytes: medium.buffer.map_or(u64::MAX, |size| size.0),
                     mark_above: medium.mark_above.map_or(u64::MAX, |size| size.0),
-                    ..Switch::default()
+                    alpha: medium.alpha.unwrap_or(f64::INFINITY),
+                    pause: medium.pause_above.map(|Size(above)| Pause {
+                        stop_above: above,
+                        go_at: above / 2,
+                    }),
                 };
                 net.star(&cable, switch);
             }
@@ -110,6 +116,7 @@ impl Plan {
                 match mishap.what {
                     What::Restart => net.restart(host, true),
                     What::Crash => net.crash(host),
+                    What::Close => net.close(host),
                     What::Stall => net.stall(host, mishap.lasts.0),
                 }
             });
@@ -249,6 +256,7 @@ fn send_round(net: &mut Network, index: u32, stream: &Traffic, hosts: u32) {
             let wish = Wish {
                 len: stream.bytes.0 as usize,
                 tracked: stream.tracked,
+                class: stream.class,
                 stream: index,
                 ..Wish::default()
             };
@@ -258,8 +266,15 @@ fn send_round(net: &mut Network, index: u32, stream: &Traffic, hosts: u32) {
 }
 
 fn adjust_program(net: &mut Network, id: HostId, settings: &ProgramSettings) {
-    let now_ns = net.now_ns();
+    let (now_ns, hosts) = (net.now_ns(), net.host_ids().count() as u32);
     let host = net.host(id);
+    host.program.sorting = match settings.by_class_bits {
+        0 if settings.by_sender => Sorting::Senders(hosts),
+        0 => Sorting::None,
+        bits => Sorting::ClassBits(bits.min(4)),
+    };
+    host.program.nap_ns = settings.nap.0;
+    host.program.withdraws_every = settings.withdraws_every;
     if let Some(ahead) = settings.post {
         host.program.reading = Reading::Post {
             wanted: Match::any(),

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use sabani_proto::Config;
 use sabani_proto::seal::{Checksum, Mode};
+use sabani_proto::{Config, datagram_cost};
 use serde::{Deserialize, Serialize};
 
 use crate::units::as_text;
@@ -129,6 +129,13 @@ pub struct Medium {
     /// Bytes that may wait in all of the switch. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Size>,
+    /// A port may hold this many times what is free of the buffer. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    /// The switch silences a neighbour of whose bytes more than this wait in it, until half of them
+    /// are gone (pause frames). Default: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause_above: Option<Size>,
     /// The switch marks what finds more bytes than this before it (ECN). Default: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark_above: Option<Size>,
@@ -143,6 +150,8 @@ impl Default for Medium {
             mtu: Size(1_472),
             queue: None,
             buffer: None,
+            alpha: None,
+            pause_above: None,
             mark_above: None,
         }
     }
@@ -226,11 +235,17 @@ impl Settings {
         2 * (config.dead_after_ns + config.keep_alive_ns + config.connect_timeout_ns)
     }
 
+    /// How long a program waits for a host that is not there.
+    pub(super) fn connect_timeout_ns(&self) -> u64 {
+        self.config().connect_timeout_ns
+    }
+
     /// Bytes that may be under way to a host from one of `hosts`.
     pub(super) fn least_window(&self, hosts: u32) -> u64 {
         let config = self.config();
         let share = config.socket_buffer_bytes / 2 / u64::from(hosts);
-        let window = share.min(config.window_max.into());
+        let two_packets = 2 * u64::from(datagram_cost(config.max_datagram));
+        let window = share.min(config.window_max.into()).max(two_packets);
         window.min(config.log_window_max).min(config.memory_bytes)
     }
 
@@ -275,6 +290,19 @@ pub struct ProgramSettings {
     /// Bytes of the buffer that each of them brings. Default: the node allocates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Size>,
+    /// Messages of different senders are received for themselves.
+    #[serde(skip_serializing_if = "is_default")]
+    pub by_sender: bool,
+    /// Messages that differ in so many of the low bits of their class are received for themselves.
+    #[serde(skip_serializing_if = "is_default")]
+    pub by_class_bits: u32,
+    /// After receiving, it does not look at what comes for so long.
+    #[serde(skip_serializing_if = "is_default")]
+    pub nap: Time,
+    /// Each time that it has looked so often, it withdraws all its receives, and posts them anew.
+    /// Default: never.
+    #[serde(skip_serializing_if = "is_default")]
+    pub withdraws_every: u32,
     /// Time to handle a datagram. Default 200 ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_cost: Option<Time>,
@@ -433,6 +461,8 @@ pub enum What {
     Restart,
     /// Its process dies.
     Crash,
+    /// Its program ends all connections.
+    Close,
     /// Its process does not run for some time.
     Stall,
 }
@@ -490,6 +520,9 @@ pub struct Traffic {
     /// Senders ask to be told of the arrival.
     #[serde(skip_serializing_if = "is_default")]
     pub tracked: bool,
+    /// Receivers may tell it apart from others.
+    #[serde(skip_serializing_if = "is_default")]
+    pub class: u8,
 }
 
 fn is_one(count: &u32) -> bool {
@@ -509,6 +542,7 @@ impl Default for Traffic {
             every: None,
             pause: Time(0),
             tracked: false,
+            class: 0,
         }
     }
 }

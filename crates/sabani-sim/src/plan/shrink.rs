@@ -1,7 +1,7 @@
 //! The smallest plan that still fails: parts are left out, and numbers made smaller, as long as
 //! the same rule is broken.
 
-use super::{Hosts, Plan, Settings, Shape, Traffic};
+use super::{Hosts, Plan, ProgramSettings, Settings, Shape, Traffic};
 use crate::checker::Rule;
 use crate::{Size, Time};
 
@@ -71,6 +71,13 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
             all.push(smaller);
         }
     }
+    for (index, program) in plan.programs.iter().enumerate() {
+        for part in simpler_programs(program) {
+            let mut smaller = plan.clone();
+            smaller.programs[index] = part;
+            all.push(smaller);
+        }
+    }
     all.extend(simpler_networks(plan));
     all.extend(fewer_hosts(plan));
     all
@@ -135,8 +142,37 @@ fn smaller_streams(stream: &Traffic) -> Vec<Traffic> {
             tracked: false,
             ..stream.clone()
         },
+        Traffic {
+            class: 0,
+            ..stream.clone()
+        },
     ];
     changed.into_iter().filter(|part| part != stream).collect()
+}
+
+fn simpler_programs(program: &ProgramSettings) -> Vec<ProgramSettings> {
+    let changed = [
+        ProgramSettings {
+            by_sender: false,
+            by_class_bits: 0,
+            ..program.clone()
+        },
+        ProgramSettings {
+            nap: Time(0),
+            ..program.clone()
+        },
+        ProgramSettings {
+            withdraws_every: 0,
+            ..program.clone()
+        },
+        ProgramSettings {
+            packet_cost: None,
+            wake: None,
+            drift_ppm: 0,
+            ..program.clone()
+        },
+    ];
+    changed.into_iter().filter(|part| part != program).collect()
 }
 
 /// The first one of several hosts.
@@ -160,6 +196,8 @@ fn simpler_networks(plan: &Plan) -> Vec<Plan> {
     with(&|plan| plan.network.shape = Shape::Mesh);
     with(&|plan| plan.network.queue = None);
     with(&|plan| plan.network.buffer = None);
+    with(&|plan| plan.network.alpha = None);
+    with(&|plan| plan.network.pause_above = None);
     with(&|plan| plan.network.mark_above = None);
     all
 }
