@@ -92,6 +92,8 @@ pub(crate) struct Sent {
     pub bytes: usize,
     /// They carry something that must arrive.
     pub eliciting: bool,
+    /// They need the peer's credit, and use it up.
+    pub charged: bool,
     /// The last of them asks for an answer.
     pub ask: bool,
 }

@@ -40,6 +40,8 @@ struct Run {
     /// Things carried: by several packets, one thing among them.
     contents: u16,
     full: bool,
+    /// It counts as sent ahead of the peer's credit.
+    charged: bool,
     state: State,
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct SentLog<C> {
     contents: RareQueue<C>,
     in_flight: u32,
     in_flight_packets: u32,
-    /// Cost of what was sent from `ahead_from` on.
+    /// Cost of what was sent from `ahead_from` on and needs credit.
     ahead: u32,
     /// First number above the packet whose acknowledgement gave the credit in force.
     ahead_from: u64,
@@ -140,7 +142,8 @@ impl<C: Cargo> SentLog<C> {
         self.loss_deadline
     }
 
-    /// Cost of what was sent above the packet whose acknowledgement gave the credit in force.
+    /// Cost of what was sent above the packet whose acknowledgement gave the credit in force, as far
+    /// as it needs credit.
     #[inline]
     pub fn ahead(&self) -> u32 {
         self.ahead
@@ -167,7 +170,9 @@ impl<C: Cargo> SentLog<C> {
             }
             let start = end - u64::from(run.packets);
             let above = end - start.max(from);
-            self.ahead += run.cost * above as u32;
+            if run.charged {
+                self.ahead += run.cost * above as u32;
+            }
             end = start;
         }
         given
@@ -187,6 +192,8 @@ impl<C: Cargo> SentLog<C> {
         if sent.eliciting {
             self.in_flight += cost * sent.packets;
             self.in_flight_packets += sent.packets;
+        }
+        if sent.charged {
             self.ahead += cost * sent.packets;
         }
         if state == State::Settled && self.runs.is_empty() {
@@ -200,6 +207,7 @@ impl<C: Cargo> SentLog<C> {
             cost,
             contents: contents.len() as u16,
             full,
+            charged: sent.charged,
             state,
         });
     }

@@ -87,6 +87,7 @@ fn run(first: u64, packets: u32) -> Sent {
         packets,
         bytes: 1_200,
         eliciting: true,
+        charged: true,
         ask: false,
     }
 }
@@ -423,6 +424,26 @@ fn credit_counts_from_the_newest_packet_that_arrived() {
         channel.on_ack(&told(window, vec![6, 7]), 0, &mut |_, _| ());
         assert!(channel.has_credit(1_200, 3));
     }
+}
+
+#[test]
+fn what_tells_of_credit_uses_up_none() {
+    let cost = datagram_cost(1_200);
+    let mut channel = channel(cost);
+    let control = |first| Sent {
+        charged: false,
+        ..run(first, 1)
+    };
+    channel.on_sent(control(0), &[0], 0);
+    channel.on_sent(control(1), &[1], 0);
+    assert!(channel.has_credit(1_200, 1));
+    assert!(channel.sent.in_flight() > 0);
+    let told = Ack {
+        window: cost,
+        ..ack([0])
+    };
+    channel.on_ack(&told, 0, &mut |_, _| ());
+    assert!(channel.has_credit(1_200, 1));
 }
 
 #[test]

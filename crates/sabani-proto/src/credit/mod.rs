@@ -64,7 +64,7 @@ pub(crate) struct CreditConfig {
     pub socket_bytes: u64,
     /// Charge of a full datagram.
     pub full_cost: u32,
-    /// Largest window for one peer.
+    /// Largest window for one peer, if it is not less than two full datagrams.
     pub window_max: u32,
     pub policy: CreditPolicy,
 }
@@ -154,7 +154,8 @@ pub(crate) struct Granter {
 }
 
 impl Granter {
-    pub fn new(config: CreditConfig) -> Self {
+    pub fn new(mut config: CreditConfig) -> Self {
+        config.window_max = config.window_max.max(2 * config.full_cost);
         Granter {
             full: u64::from(config.full_cost),
             link: Link::new(&config),
@@ -332,8 +333,7 @@ impl Granter {
             return None;
         }
         let share = self.config.socket_share() / u64::from(self.pool.peers.max(1));
-        let least = 2 * self.full;
-        Some(share.clamp(least, u64::from(self.config.window_max).max(least)))
+        Some(share.clamp(2 * self.full, u64::from(self.config.window_max)))
     }
 
     /// Brings a fixed window up again, in steps that are worth a packet if the peer waits for it.

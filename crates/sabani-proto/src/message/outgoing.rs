@@ -38,6 +38,16 @@ pub(crate) enum Content {
     Close,
 }
 
+impl Content {
+    /// Whether a packet with it counts against the peer's credit. The rest is small, and owed to
+    /// something that the peer has done: if it counted, two peers that tell each other of credit
+    /// could use up all of it.
+    pub fn uses_credit(&self) -> bool {
+        use Content::{Body, Entries, Probe};
+        matches!(self, Entries { .. } | Body { .. } | Probe { .. })
+    }
+}
+
 impl Cargo for Content {
     /// Only pieces of a body travel in several packets, of one length each.
     #[inline]

@@ -296,6 +296,7 @@ impl Session {
             packets: packets as u32,
             bytes: segment,
             eliciting: true,
+            charged: true,
             ask: asks,
         };
         self.record(sent, &[content], now_ns);
@@ -447,6 +448,7 @@ impl Session {
             packets: 1,
             bytes: packet.len(),
             eliciting: !hub.contents.is_empty(),
+            charged: hub.contents.iter().any(Content::uses_credit),
             ask: flags & Prelude::ASK != 0,
         };
         self.record(sent, &hub.contents, now_ns);

@@ -14,6 +14,21 @@ fn each_seed_a_world_of_its_own() {
     }
 }
 
+/// Each plan says what went wrong with it.
+#[test]
+fn plans_that_once_failed() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plans");
+    let files = std::fs::read_dir(folder).expect("there is a folder of plans");
+    for file in files {
+        let path = file.expect("the folder can be read").path();
+        let text = std::fs::read_to_string(&path).expect("the plan can be read");
+        let plan = Plan::from_toml(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        if let Some(failure) = plan.run().failure {
+            panic!("{path:?}: {failure}");
+        }
+    }
+}
+
 #[test]
 fn the_same_plan_gives_the_same_run() {
     for seed in [3, 14, 15] {
