@@ -41,6 +41,11 @@ pub struct Config {
     /// Memory for messages that nobody has asked for yet, over all peers; posted receives without
     /// buffers of their own may allocate as much again. Default 1 GiB.
     pub memory_bytes: u64,
+    /// How much of it the large bodies of one peer may take, in bytes: those that nobody has asked
+    /// for yet, and as much again those on their way to posted receives. Beyond, the peer's next
+    /// bodies wait until others of it have arrived; one is always let come. At most, and by
+    /// default, a quarter of `memory_bytes`: 256 MiB, so that no peer keeps it from the others.
+    pub peer_memory_bytes: u64,
     /// How long an acknowledgement that was asked for may wait for data to ride on, while the
     /// program is inside the library. Default 100 µs.
     pub ack_delay_ns: u64,
@@ -81,6 +86,7 @@ impl Config {
             log_window: 256 << 10,
             log_window_max: 8 << 20,
             memory_bytes: 1 << 30,
+            peer_memory_bytes: 256 << 20,
             ack_delay_ns: 100_000,
             max_ack_delay_ns: 2_000_000,
             ack_policy: AckPolicy::WhenAsked,
@@ -100,6 +106,7 @@ impl Config {
         self.dead_after_ns = self.dead_after_ns.max(1_000_000);
         self.keep_alive_ns = self.keep_alive_ns.clamp(1, self.dead_after_ns / 2);
         self.log_window = self.log_window.min(self.log_window_max);
+        self.peer_memory_bytes = self.peer_memory_bytes.min(self.memory_bytes / 4);
         self
     }
 

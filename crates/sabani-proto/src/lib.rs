@@ -50,7 +50,7 @@ pub use message::{
     Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
 };
 pub use node::{Node, Transmit, Waiting};
-pub use stats::{Counters, Dropped, Limit, LinkState, NodeStats, PeerStats};
+pub use stats::{Counters, Dropped, Limit, LinkState, NodeStats, PeerStats, Shortage};
 
 /// Names a process of the job: a small integer from the address database (row U1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

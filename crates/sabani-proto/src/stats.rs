@@ -32,6 +32,15 @@ pub enum Limit {
     Socket,
 }
 
+/// Which memory is used up, where bodies that receives wait for must wait for some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// The peer's share: other bodies of it are on their way (`peer_memory_bytes`).
+    Peer,
+    /// The node's: other bodies, of any peers, are on their way or untaken (`memory_bytes`).
+    Node,
+}
+
 /// One peer's flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerStats {
@@ -51,6 +60,8 @@ pub struct PeerStats {
     pub queued_messages: u64,
     /// Charge of messages that arrived and that the program has not taken, in bytes.
     pub backlog_bytes: u64,
+    /// What keeps this side from granting bodies that receives wait for, if anything does.
+    pub shortage: Option<Shortage>,
     /// Smoothed round-trip time in nanoseconds; zero before the first sample.
     pub rtt_ns: u64,
     /// Its mean deviation.

@@ -153,6 +153,14 @@ impl Builder {
         self
     }
 
+    /// How much of it the large messages of one peer may take, in bytes: those that nobody has
+    /// asked for, and as much again those on their way to receives. Default, and at most, a quarter
+    /// of it: 256 MiB.
+    pub fn peer_memory(mut self, bytes: u64) -> Self {
+        self.config.peer_memory_bytes = bytes;
+        self
+    }
+
     /// Largest credit for small and eager messages that one peer may send before the program takes
     /// any. Default 8 MiB.
     pub fn log_window_max(mut self, bytes: u64) -> Self {

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::PeerId;
 use crate::rare::RareQueue;
+use crate::stats::Shortage;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Malformed};
 
 /// The peer broke a promise of the protocol; the connection must end.
@@ -128,6 +129,11 @@ struct InBody {
 }
 
 impl InBody {
+    /// Whether a receive waits for it that has to wait for memory itself.
+    fn is_starved(&self) -> bool {
+        matches!(self.owner, Owner::Posted(_)) && self.granted < self.total
+    }
+
     /// Whether the sender was given leave to send this.
     #[inline]
     fn may_take(&self, fragment: &Fragment<'_>) -> bool {
@@ -175,6 +181,12 @@ pub(crate) struct Incoming {
     missing: u64,
     /// Cumulative charge of entries that the sender has said are waiting.
     requested: u64,
+    /// Memory of the node's that bodies take for which nobody has asked, until they are taken.
+    unasked: u64,
+    /// Memory of the node's that bodies take on their way to those who asked for them.
+    asked: u64,
+    /// Some receive waits until `asked` is less.
+    squeezed: bool,
     pub messages: u64,
 }
 
@@ -190,6 +202,9 @@ impl Incoming {
             grants: RareQueue::default(),
             missing: 0,
             requested: 0,
+            unasked: 0,
+            asked: 0,
+            squeezed: false,
             messages: 0,
         }
     }
@@ -379,20 +394,54 @@ impl Incoming {
         Ok(())
     }
 
-    /// Asks for a body that nobody waits for yet, as long as half of the node's memory is free.
+    /// Asks for a body that nobody waits for yet, as long as half of the node's memory is free, and
+    /// some of the peer's share.
     fn prefetch(&mut self, at: usize, inbox: &mut Inbox<'_>) {
         let body = &mut self.bodies[at];
+        let share = inbox.mailbox.peer_share;
         let budget = &mut inbox.mailbox.unmatched;
         if body.granted >= body.total
             || body.total > budget.limit / 2 - budget.used.min(budget.limit / 2)
+            || body.total > share.saturating_sub(self.unasked)
         {
             return;
         }
         if budget.charge(body.total) {
             body.charge.unmatched = body.total;
-            self.missing += body.total - body.granted;
-            body.granted = body.total;
-            self.grants.push_back(body.id);
+            self.unasked += body.total;
+            self.grant(at);
+        }
+    }
+
+    /// Asks for a body that somebody waits for, if there is memory for it.
+    fn feed(&mut self, at: usize, mailbox: &mut Mailbox) -> Result<(), Shortage> {
+        let body = &mut self.bodies[at];
+        // With nothing on its way one may always come: it can't wait for anything.
+        if self.asked > 0 && body.total > mailbox.peer_share.saturating_sub(self.asked) {
+            return Err(Shortage::Peer);
+        }
+        if !mailbox.posted.charge(body.total) {
+            return Err(Shortage::Node);
+        }
+        body.charge.posted = body.total;
+        self.asked += body.total;
+        self.grant(at);
+        Ok(())
+    }
+
+    /// Lets all of a body come.
+    fn grant(&mut self, at: usize) {
+        let body = &mut self.bodies[at];
+        self.missing += body.total - body.granted;
+        body.granted = body.total;
+        self.grants.push_back(body.id);
+    }
+
+    /// Remembers that a receive waits for memory.
+    fn starve(&mut self, shortage: Shortage, mailbox: &mut Mailbox) {
+        match shortage {
+            Shortage::Peer => self.squeezed = true,
+            Shortage::Node => mailbox.starved = true,
         }
     }
 
@@ -442,16 +491,10 @@ impl Incoming {
             None => {}
         }
         if body.granted < body.total {
-            let charged = body.has_room || inbox.mailbox.posted.charge(body.total);
-            if charged {
-                if !body.has_room {
-                    body.charge.posted = body.total;
-                }
-                self.missing += body.total - body.granted;
-                body.granted = body.total;
-                self.grants.push_back(id);
-            } else {
-                inbox.mailbox.starved = true;
+            if body.has_room {
+                self.grant(at);
+            } else if let Err(shortage) = self.feed(at, inbox.mailbox) {
+                self.starve(shortage, inbox.mailbox);
             }
         }
         self.finish(at, inbox);
@@ -459,21 +502,29 @@ impl Incoming {
 
     /// Looks again for posted bodies that had to wait for the node's memory.
     pub fn retry_starved(&mut self, inbox: &mut Inbox<'_>) {
-        for body in self.bodies.iter_mut() {
-            let starved = matches!(body.owner, Owner::Posted(_)) && body.granted < body.total;
-            if !starved {
+        self.squeezed = false;
+        for at in 0..self.bodies.len() {
+            if !self.bodies[at].is_starved() {
                 continue;
             }
             // In turn, so that small ones don't keep the memory from a large one for ever.
-            if inbox.mailbox.starved || !inbox.mailbox.posted.charge(body.total) {
-                inbox.mailbox.starved = true;
-                break;
+            let fed = match inbox.mailbox.starved {
+                true => Err(Shortage::Node),
+                false => self.feed(at, inbox.mailbox),
+            };
+            if let Err(shortage) = fed {
+                return self.starve(shortage, inbox.mailbox);
             }
-            body.charge.posted = body.total;
-            self.missing += body.total - body.granted;
-            body.granted = body.total;
-            self.grants.push_back(body.id);
         }
+    }
+
+    /// What receives that wait for bodies of this peer have to wait for, if there are any.
+    pub fn shortage(&self) -> Option<Shortage> {
+        let starved = self.bodies.iter().any(InBody::is_starved);
+        starved.then_some(match self.squeezed {
+            true => Shortage::Peer,
+            false => Shortage::Node,
+        })
     }
 
     /// The program would take this body if it were here: asks for it.
@@ -481,12 +532,9 @@ impl Incoming {
         let Some(at) = self.body_at(id) else {
             return;
         };
-        let body = &mut self.bodies[at];
-        if body.granted < body.total && inbox.mailbox.posted.charge(body.total) {
-            body.charge.posted = body.total;
-            self.missing += body.total - body.granted;
-            body.granted = body.total;
-            self.grants.push_back(id);
+        if self.bodies[at].granted < self.bodies[at].total {
+            // If there is no memory now, the program will ask again.
+            let _ = self.feed(at, inbox.mailbox);
         }
     }
 
@@ -606,23 +654,30 @@ impl Incoming {
             return;
         }
         let body = self.bodies.remove(at).expect("body is there");
+        let charge = body.charge;
+        self.asked -= charge.posted;
         let mailbox = &mut *inbox.mailbox;
         match body.owner {
-            Owner::Unmatched(key) => mailbox.complete_arrived(key, body.buffer, body.charge),
-            Owner::Parked => mailbox.complete_parked(inbox.link, body.id, body.buffer, body.charge),
+            Owner::Unmatched(key) => mailbox.complete_arrived(key, body.buffer, charge),
+            Owner::Parked => mailbox.complete_parked(inbox.link, body.id, body.buffer, charge),
             Owner::Posted(ticket) => {
                 mailbox.complete_body(ticket, inbox.source, body.tag, body.buffer);
-                mailbox.settle(inbox.link, body.charge);
-                self.log.taken += body.charge.log;
+                mailbox.settle(inbox.link, charge);
+                self.on_taken(charge.log, charge.unmatched);
             }
             Owner::Unknown => {}
         }
+        if self.squeezed && charge.posted > 0 {
+            self.retry_starved(inbox);
+        }
     }
 
-    /// The program has taken messages charged with this much.
+    /// The program has taken messages charged with this much of the log's credit, and of the memory
+    /// for bodies that nobody had asked for.
     #[inline]
-    pub fn on_taken(&mut self, log: u64) {
+    pub fn on_taken(&mut self, log: u64, unasked: u64) {
         self.log.taken += log;
+        self.unasked -= unasked;
     }
 
     /// The sender says that the limit holds it back.

@@ -155,8 +155,12 @@ pub(crate) struct Charge {
 /// What must be told to a connection after the program took, or asked for, a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// Log credit comes back.
-    Credit { link: LinkRef, log: u64 },
+    /// Log credit comes back, and room for bodies that nobody had asked for.
+    Credit {
+        link: LinkRef,
+        log: u64,
+        unasked: u64,
+    },
     /// A receive now waits for this body.
     Bind {
         link: LinkRef,
@@ -211,6 +215,8 @@ pub(crate) struct Mailbox {
     pub unmatched: Budget,
     /// Memory for bodies that a receive without a buffer of its own waits for.
     pub posted: Budget,
+    /// How much of either the bodies of one peer may take, in bytes.
+    pub peer_share: u64,
     /// Receives that have ended, one way or the other.
     pub ended: u64,
     /// Some receive waits until others have given such memory back.
@@ -220,7 +226,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    pub fn new(seed: u64, memory_bytes: u64) -> Self {
+    pub fn new(seed: u64, memory_bytes: u64, peer_share: u64) -> Self {
         Mailbox {
             matcher: Matcher::new(seed),
             receives: Tickets::default(),
@@ -229,6 +235,7 @@ impl Mailbox {
             pool: Pool::default(),
             unmatched: Budget::new(memory_bytes),
             posted: Budget::new(memory_bytes),
+            peer_share,
             ended: 0,
             starved: false,
             posted_freed: false,
@@ -433,6 +440,7 @@ impl Mailbox {
         Taken::Credit {
             link,
             log: charge.log,
+            unasked: charge.unmatched,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::PeerId;
+use crate::stats::Shortage;
 use crate::wire::{Entries, EntryMode, Fragment};
 use proptest::prelude::*;
 
@@ -36,7 +37,12 @@ struct Pipe {
 
 impl Pipe {
     fn new(memory: u64) -> Self {
-        let mut mailbox = Mailbox::new(1, memory);
+        Self::with_share(memory, u64::MAX)
+    }
+
+    /// One whose sender may take so much of the receiver's memory.
+    fn with_share(memory: u64, share: u64) -> Self {
+        let mut mailbox = Mailbox::new(1, memory, share);
         let credit = LogCredit::reserve(CREDIT, 1 << 20, &mut mailbox);
         let mut out = Outgoing::default();
         out.set_log_limit(credit.limit());
@@ -148,10 +154,10 @@ impl Pipe {
     fn take(&mut self) -> Option<Message> {
         let any = Match::any();
         if let Some((message, taken)) = self.mailbox.try_take(&any) {
-            let Taken::Credit { log, .. } = taken else {
+            let Taken::Credit { log, unasked, .. } = taken else {
                 panic!("a whole message is bound");
             };
-            self.incoming.on_taken(log);
+            self.incoming.on_taken(log, unasked);
             return Some(message);
         }
         let (link, id) = self.mailbox.pending(&any)?;
@@ -520,6 +526,45 @@ fn receives_starved_of_memory_get_it_in_turn() {
     inbox.mailbox.starved = false;
     pipe.incoming.retry_starved(&mut inbox);
     assert_eq!(pipe.mailbox.posted.used, 190_000);
+}
+
+#[test]
+fn a_peer_gets_no_more_than_its_share() {
+    let mut pipe = Pipe::with_share(1_000_000, 100_000);
+    let post = |pipe: &mut Pipe| pipe.mailbox.post(Match::any(), None, u64::MAX).0;
+    let tickets = [post(&mut pipe), post(&mut pipe), post(&mut pipe)];
+    for (id, len) in [(0, 60_000), (1, 60_000), (2, 150_000)] {
+        pipe.deliver(&entry(id, EntryMode::Granted, len)).unwrap();
+    }
+    assert_eq!(pipe.mailbox.posted.used, 60_000, "the others wait");
+    assert_eq!(pipe.incoming.shortage(), Some(Shortage::Peer));
+    for (at, len, next) in [(0, 60_000, 60_000), (1, 60_000, 150_000), (2, 150_000, 0)] {
+        let whole = Carried::Fragment(at, len, 0, vec![3; len as usize]);
+        pipe.deliver(&whole).unwrap();
+        assert!(pipe.mailbox.result(tickets[at as usize]).unwrap().is_ok());
+        assert_eq!(pipe.mailbox.posted.used, next, "one by one");
+    }
+    assert_eq!(pipe.incoming.shortage(), None);
+}
+
+#[test]
+fn what_nobody_asked_for_gets_no_more_than_its_share() {
+    let mut pipe = Pipe::with_share(1_000_000, 100_000);
+    for tag in 0..3 {
+        pipe.push(tag, 40_000);
+    }
+    for _ in 0..200 {
+        pipe.answer();
+        pipe.send(1_200);
+        for (content, frame) in std::mem::take(&mut pipe.flight) {
+            pipe.deliver(&frame).unwrap();
+            pipe.arrived(content);
+        }
+    }
+    assert_eq!(pipe.mailbox.unmatched.used, CREDIT + 80_000);
+    assert_eq!(pipe.finish().len(), 3);
+    assert_eq!(pipe.mailbox.unmatched.used, CREDIT, "all of it came back");
+    assert_eq!(pipe.mailbox.posted.used, 0);
 }
 
 #[test]

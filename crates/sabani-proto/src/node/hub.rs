@@ -42,7 +42,7 @@ pub(crate) struct Hub {
 impl Hub {
     pub fn new(config: Config, seed: u64) -> Self {
         Hub {
-            mailbox: Mailbox::new(seed, config.memory_bytes),
+            mailbox: Mailbox::new(seed, config.memory_bytes, config.peer_memory_bytes),
             sends: Tickets::default(),
             granter: Granter::new(CreditConfig {
                 socket_bytes: config.socket_buffer_bytes,

@@ -459,7 +459,7 @@ impl Node {
         let Node {
             hub, peers, queue, ..
         } = self;
-        let settle = |link, log| give_back(peers, queue, link, log);
+        let settle = |link, log| give_back(peers, queue, link, log, 0);
         match hub.mailbox.try_take_unread(wanted, settle) {
             None => self.try_take_kept(wanted),
             message => message,
@@ -485,8 +485,8 @@ impl Node {
 
     fn settle(&mut self, taken: Taken) {
         match taken {
-            Taken::Credit { link, log } => {
-                give_back(&mut self.peers, &mut self.queue, link, log);
+            Taken::Credit { link, log, unasked } => {
+                give_back(&mut self.peers, &mut self.queue, link, log, unasked);
                 if self.hub.mailbox.may_feed() {
                     self.feed_starved();
                 }
@@ -770,15 +770,15 @@ fn enqueue(peers: &mut Peers, queue: &mut VecDeque<u32>, index: u32) {
     }
 }
 
-/// Gives log credit back to a connection, if it is still there.
-fn give_back(peers: &mut Peers, queue: &mut VecDeque<u32>, link: LinkRef, log: u64) {
+/// Gives log credit and room back to a connection, if it is still there.
+fn give_back(peers: &mut Peers, queue: &mut VecDeque<u32>, link: LinkRef, log: u64, unasked: u64) {
     let Some(peer) = peers.get_mut(link.peer) else {
         return;
     };
     if peer.generation == link.generation
         && let Some(session) = peer.session_mut()
     {
-        session.incoming.on_taken(log);
+        session.incoming.on_taken(log, unasked);
         if session.incoming.log.is_pressing() {
             enqueue(peers, queue, link.peer);
         }

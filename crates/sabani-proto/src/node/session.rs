@@ -366,6 +366,7 @@ impl Session {
         stats.window_bytes = self.channel.window;
         stats.in_flight_bytes = self.channel.sent.in_flight();
         stats.backlog_bytes = self.incoming.backlog_bytes();
+        stats.shortage = self.incoming.shortage();
         stats.rtt_ns = self.channel.rtt.smoothed_ns();
         stats.rtt_variation_ns = self.channel.rtt.variation_ns();
         stats.rtt_min_ns = self.channel.rtt.min_ns();

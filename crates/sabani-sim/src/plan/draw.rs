@@ -146,6 +146,7 @@ fn settings(dice: &mut Dice) -> Settings {
         // Shorter ones would never leave the network at rest.
         keep_alive: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
         connect_timeout: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
+        peer_memory: dice.maybe(some, sizes(&[0, 256 * KIB, 1 << 20])),
     }
 }
 

@@ -209,6 +209,8 @@ settings! {
     log_window_max: Size => |c, v| c.log_window_max = v.0;
     /// Memory for messages that nobody has asked for yet.
     memory: Size => |c, v| c.memory_bytes = v.0;
+    /// How much of it the large bodies of one peer may take.
+    peer_memory: Size => |c, v| c.peer_memory_bytes = v.0;
     /// An acknowledgement for every so many packets, in place of when asked.
     ack_every: u32 => |c, v| c.ack_policy = sabani_proto::AckPolicy::EveryPackets(v);
     /// How long an acknowledgement that was asked for may wait for data to ride on.

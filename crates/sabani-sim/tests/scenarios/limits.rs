@@ -1,7 +1,8 @@
 //! Room is finite, and nothing overruns it or hangs for want of it.
 
-use sabani_proto::{Config, Match, PeerId, RecvError, SendError};
-use sabani_sim::{HostId, MS, Network, Reading, SEC, US, checker, sealed};
+use sabani_proto::wire::Frame;
+use sabani_proto::{Config, Match, PeerId, RecvError, SendError, Shortage};
+use sabani_sim::{HostId, MS, Network, Packet, Reading, SEC, US, checker, sealed};
 
 use crate::{A, B, peer_stats, plain, sound, warm_pair};
 
@@ -70,6 +71,64 @@ fn a_large_message_nobody_asked_for_blocks_nothing() {
     };
     net.kick(B);
     sound(net.settle(SEC));
+}
+
+/// A receiver with 8 MiB and two senders, the first of which wants all of it.
+fn hog() -> (Network, HostId, HostId) {
+    let mut net = Network::mesh(3, 3, &plain(), |config: &mut Config| {
+        config.memory_bytes = 8 << 20;
+        config.send_queue_bytes = 128 << 20;
+    });
+    net.host(A).program.reading = Reading::Nothing;
+    for from in [B, HostId(2)] {
+        net.send(from, A, 10);
+    }
+    net.run_for(MS);
+    (net, B, HostId(2))
+}
+
+#[test]
+fn a_peer_that_announces_and_never_sends_keeps_memory_from_nobody() {
+    let (mut net, hog, other) = hog();
+    let from_all = Reading::Post {
+        wanted: Match::any(),
+        ahead: 32,
+        buffer: 0,
+    };
+    net.host(A).program.reading = from_all;
+    net.kick(A);
+    let has_body = |packet: &Packet<'_>| packet.has_frame(|f| matches!(f, Frame::Fragment(_)));
+    net.link(hog, A).drop_if(has_body);
+    for _ in 0..16 {
+        net.send(hog, A, 1 << 20);
+    }
+    net.run_for(MS);
+    assert_eq!(peer_stats(&mut net, A, hog).shortage, Some(Shortage::Peer));
+    for _ in 0..4 {
+        net.send(other, A, 1 << 20);
+    }
+    net.run_for(100 * MS);
+    assert!(net.host(other).node().is_settled(), "all of it has come");
+    net.link(hog, A).drop_if(|_| false);
+    sound(net.settle(5 * SEC));
+    assert_eq!(peer_stats(&mut net, A, hog).shortage, None);
+}
+
+#[test]
+fn a_peer_that_sends_what_nobody_asks_for_keeps_memory_from_nobody() {
+    let (mut net, hog, other) = hog();
+    for _ in 0..16 {
+        net.send(hog, A, 1 << 20);
+    }
+    net.run_for(50 * MS);
+    net.send(other, A, 1 << 20);
+    net.run_for(50 * MS);
+    let large = Match::any().from(PeerId(other.0)).tag(1);
+    let waiting = net.host(A).node().probe(&large).unwrap();
+    assert_eq!((waiting.len, waiting.complete), (1 << 20, true));
+    net.host(A).program.reading = Reading::Take(Match::any());
+    net.kick(A);
+    sound(net.settle(5 * SEC));
 }
 
 #[test]
