@@ -11,6 +11,7 @@
 use super::arrivals::{Batch, Packet};
 use super::peers::{Link, Target};
 use super::session::{Established, Session};
+use super::spans::PeerSpan;
 use super::{HALF_OPEN_TIMER, Node, Path, PeerLost};
 use std::cmp::Reverse;
 
@@ -63,6 +64,7 @@ pub(crate) struct Attempt {
     /// Cookies are taken at most this often, so that forged ones make no flood of answers.
     next_cookie_ns: u64,
     hint: Option<Reject>,
+    pub span: PeerSpan,
 }
 
 /// A handshake that the other side began, until it has proven itself.
@@ -113,6 +115,7 @@ impl Node {
             next_ns: now_ns,
             next_cookie_ns: now_ns,
             hint: None,
+            span: PeerSpan::handshake(id),
         };
         self.peers[index].link = Some(Box::new(Link {
             attempt: Some(Box::new(attempt)),
@@ -566,6 +569,7 @@ impl Node {
         let secrets = self.hub.config.key_log.then(|| key_log_line(&made));
         let mut session = Session::new(made, &self.hub.config, now_ns);
         session.credit = self.hub.granter.admit(index, now_ns);
+        let span = session.span.id();
         let peer = &mut self.peers[index];
         let link = peer.link.get_or_insert_default();
         link.outgoing.set_log_limit(hello.log_limit);
@@ -577,7 +581,7 @@ impl Node {
         if let Some(line) = secrets {
             self.hub.push_event(Event::Secrets { peer, line });
         }
-        tracing::info!(%peer, incarnation = hello.incarnation, "connected");
+        tracing::info!(parent: span, %peer, incarnation = hello.incarnation, "connected");
         self.hub.push_event(Event::Connected {
             peer,
             incarnation: hello.incarnation,

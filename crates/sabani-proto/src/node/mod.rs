@@ -7,6 +7,7 @@ mod hub;
 mod peers;
 mod receive;
 mod session;
+mod spans;
 mod transmit;
 
 use std::cmp::Reverse;
@@ -661,7 +662,7 @@ impl Node {
                 *state = SendState::Lost(why.clone());
             }
         }
-        tracing::info!(peer = %id, %why, "connection lost");
+        tracing::info!(parent: link.span_id(), peer = %id, %why, "connection lost");
         let unsent_messages = link.outgoing.pending_messages();
         if unsent_messages > 0 || !matches!(why, PeerLost::Closed) {
             self.peers[index].unreported = Some(Box::new(why.clone()));

@@ -84,6 +84,13 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// The span of what it is doing.
+    pub fn span_id(&self) -> Option<tracing::span::Id> {
+        let session = self.session.as_ref().map(|session| &session.span);
+        let attempt = || self.attempt.as_ref().map(|attempt| &attempt.span);
+        session.or_else(attempt)?.id()
+    }
+
     #[inline]
     pub fn send_window(&self, config: &Config) -> SendWindow {
         match &self.session {

@@ -2,6 +2,7 @@
 
 use super::arrivals::Origin;
 use super::hub::Hub;
+use super::spans::PeerSpan;
 use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Owed, Sent, datagram_cost};
 use crate::error::PeerLost;
 use crate::message::{Content, Inbox, Incoming, LogCredit, Outgoing, SendWindow, Violation};
@@ -49,6 +50,7 @@ pub(crate) struct Session {
     resting: bool,
     blocked_told: Option<u64>,
     close: Closing,
+    pub span: PeerSpan,
 }
 
 /// What of the messages may leave.
@@ -114,6 +116,7 @@ impl Session {
             resting: false,
             blocked_told: None,
             close: Closing::No,
+            span: PeerSpan::connection(made.hello.sender, made.hello.incarnation),
         }
     }
 
@@ -641,7 +644,7 @@ impl Session {
     fn note_lost(&mut self, lost: u32, cause: &str, peer: PeerId) {
         if lost > 0 {
             self.counters.packets_lost += u64::from(lost);
-            tracing::debug!(%peer, lost, %cause, "packets lost");
+            tracing::debug!(parent: self.span.id(), %peer, lost, %cause, "packets lost");
         }
     }
 
@@ -745,7 +748,8 @@ impl Session {
             self.poll = true;
             self.counters.polls += 1;
             self.counters.timeouts += u64::from(self.channel.polls_unanswered == 3);
-            tracing::debug!(%peer, polls = self.channel.polls_unanswered, "asking for the tail");
+            let (span, polls) = (self.span.id(), self.channel.polls_unanswered);
+            tracing::debug!(parent: span, %peer, polls, "asking for the tail");
         }
         self.settle_fates(outgoing, hub, now_ns);
         Ok(())
