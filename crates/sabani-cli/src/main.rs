@@ -8,6 +8,7 @@ mod exit;
 mod guard;
 mod interrupt;
 mod key;
+mod key_log;
 mod lab;
 mod report;
 mod sim;

@@ -74,6 +74,23 @@ fn ping_tells_quantiles_of_each_transport_and_size() {
 }
 
 #[test]
+fn secrets_are_logged_if_wanted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("keys");
+    let file = file.to_str().expect("UTF-8");
+    measured(&format!(
+        "bench ping --sizes 4 --iterations 5 --against none --sealed --key-log {file}"
+    ));
+    let log = std::fs::read_to_string(file).expect("a key log");
+    assert_eq!(
+        log.lines()
+            .filter(|line| line.starts_with("SABANI "))
+            .count(),
+        1
+    );
+}
+
+#[test]
 fn variants_of_sabani_are_chosen() {
     for (variant, sealed) in [("--plain", false), ("--sealed", true)] {
         let lines = measured(&format!(

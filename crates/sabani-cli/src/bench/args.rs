@@ -15,7 +15,7 @@ use super::{
     task::{MAX_SIZE_BYTES, MIN_SIZE_BYTES},
     transport::Transport,
 };
-use crate::{report::OutputArgs, units};
+use crate::{key_log::KeyLogArgs, report::OutputArgs, units};
 
 /// The port of `sabani bench serve` if none is said.
 pub const DEFAULT_PORT: u16 = 7711;
@@ -146,6 +146,8 @@ pub struct CommonArgs {
     #[arg(long, value_name = "CORES")]
     pub pin: Option<Pin>,
     #[command(flatten)]
+    pub key_log: KeyLogArgs,
+    #[command(flatten)]
     pub output: OutputArgs,
 }
 
@@ -268,6 +270,8 @@ pub struct WorkerArgs {
     /// The only address to send anything to.
     #[arg(long)]
     pub only: Option<IpAddr>,
+    #[command(flatten)]
+    pub key_log: KeyLogArgs,
 }
 
 /// The process that removes namespaces once `sabani bench` is gone.

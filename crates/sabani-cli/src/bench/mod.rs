@@ -92,6 +92,8 @@ fn transactions(args: &TransactionArgs) -> Vec<Task> {
 fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
     let transports = [common.variants.transports(), baselines(&common.against)?].concat();
     let mut reports = Reports::open(&common.output)?;
+    // The processes open it themselves; here only what is wrong with it is found.
+    common.key_log.open()?;
     interrupt::install()?;
     let to = common.to.as_ref();
     let to = to.map(|to| resolve(to, DEFAULT_PORT)).transpose()?;
@@ -102,8 +104,8 @@ fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
     };
     let place = Place::create(common.place)?;
     let mut pair = match to {
-        Some(to) => Pair::start_with(to, pin)?,
-        None => Pair::start(&place, pin)?,
+        Some(to) => Pair::start_with(to, pin, &common.key_log)?,
+        None => Pair::start(&place, pin, &common.key_log)?,
     };
     let progress = progress_bar(tasks.len() * transports.len() * common.rounds as usize)?;
     for &task in tasks {

@@ -17,6 +17,7 @@ use super::{
     transport::{Key, Role, Transport},
     workers::{Id, Workers},
 };
+use crate::key_log::KeyLogArgs;
 
 /// Two processes, ended when dropped.
 pub struct Pair {
@@ -40,11 +41,13 @@ impl Pair {
     ///
     /// # Errors
     /// If one does not start or cannot have its core.
-    pub fn start(place: &Place, pin: Pin) -> Result<Self> {
+    pub fn start(place: &Place, pin: Pin, key_log: &KeyLogArgs) -> Result<Self> {
         let mut workers = Workers::new();
         let (client_core, server_core) = cores(pin);
-        let client = spawn(&mut workers, place, Role::Client, client_core)?;
-        let server = spawn(&mut workers, place, Role::Server, server_core)?;
+        let client = spawn(&mut workers, place, Role::Client, client_core, key_log)?;
+        // One side's secrets are those of both.
+        let no_log = KeyLogArgs::default();
+        let server = spawn(&mut workers, place, Role::Server, server_core, &no_log)?;
         let server_ip = server.bind;
         Self::greet(workers, client, server, server_ip)
     }
@@ -53,9 +56,10 @@ impl Pair {
     ///
     /// # Errors
     /// If the client does not start or nobody serves at `to`.
-    pub fn start_with(to: SocketAddr, pin: Pin) -> Result<Self> {
+    pub fn start_with(to: SocketAddr, pin: Pin, key_log: &KeyLogArgs) -> Result<Self> {
         let mut workers = Workers::new();
-        let mut client = spawn(&mut workers, &Place::Loopback, Role::Client, cores(pin).0)?;
+        let (here, core) = (Place::Loopback, cores(pin).0);
+        let mut client = spawn(&mut workers, &here, Role::Client, core, key_log)?;
         client.bind = unspecified(to.ip());
         let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))
             .with_context(|| format!("is `sabani bench serve` running at {to}?"))?;
@@ -185,6 +189,7 @@ fn spawn(
     place: &Place,
     role: Role,
     core: Option<usize>,
+    key_log: &KeyLogArgs,
 ) -> Result<End> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = place.command(role, &program);
@@ -192,6 +197,7 @@ fn spawn(
     if let Some(core) = core {
         command.args(["--core", &core.to_string()]);
     }
+    key_log.pass(&mut command);
     let name = match role {
         Role::Client => "client",
         Role::Server => "server",

@@ -29,6 +29,7 @@ use super::{
     transport::{Endpoint, Transport},
     workers::answer,
 };
+use crate::key_log::KeyLog;
 
 /// Obeys until standard input ends.
 ///
@@ -43,6 +44,7 @@ pub fn run(args: &WorkerArgs) -> Result<()> {
     let stop = Arc::new(Stop::default());
     let mut worker = Worker {
         only: args.only,
+        key_log: args.key_log.open()?,
         endpoints: HashMap::new(),
         stop: Arc::clone(&stop),
     };
@@ -87,6 +89,7 @@ fn forward(commands: &Sender<Command>, stop: &Stop) -> Result<()> {
 
 struct Worker {
     only: Option<IpAddr>,
+    key_log: KeyLog,
     endpoints: HashMap<Transport, Box<dyn Endpoint>>,
     stop: Arc<Stop>,
 }
@@ -107,7 +110,7 @@ impl Worker {
                 bind,
                 key,
             } => {
-                let endpoint = transport.open(role, bind, key)?;
+                let endpoint = transport.open(role, bind, key, &self.key_log)?;
                 let addr = endpoint.local_addr()?;
                 self.endpoints.insert(transport, endpoint);
                 Reply::Opened { addr }

@@ -62,7 +62,7 @@ impl Desk {
             Err(Error::PeerLost { .. }) => None,
             received => received?,
         };
-        while let Some(event) = node.next_event() {
+        while let Some(event) = self.shared.key_log.next_event(node)? {
             if let Event::Lost { why, .. } = event
                 && why != PeerLost::Closed
             {

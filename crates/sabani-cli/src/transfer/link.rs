@@ -13,6 +13,7 @@ use sabani::{Error, Event, Match, Node};
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Request, TAG_ANSWER, VERSION};
 use crate::interrupt::{self, TICK};
+use crate::key_log::KeyLog;
 
 /// The first pause before another try to reach the receiver; it doubles.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -42,6 +43,7 @@ impl fmt::Display for Trouble {
 /// The connection, for all jobs.
 pub struct Link<'a> {
     node: Node,
+    key_log: KeyLog,
     addr: SocketAddr,
     /// How long the receiver may be gone.
     patience: Duration,
@@ -81,6 +83,7 @@ impl<'a> Link<'a> {
     /// A link for so many jobs, and the inboxes of these.
     pub fn new(
         node: Node,
+        key_log: KeyLog,
         addr: SocketAddr,
         patience: Duration,
         progress: &'a Progress,
@@ -90,6 +93,7 @@ impl<'a> Link<'a> {
         let (inbox, greeted) = (ends.remove(jobs), None);
         let link = Link {
             node,
+            key_log,
             addr,
             patience,
             progress,
@@ -119,7 +123,7 @@ impl<'a> Link<'a> {
     pub fn deliver(&self) {
         while !self.closing.load(Ordering::Relaxed) {
             let received = self.node.recv_timeout(Match::any(), TICK);
-            while let Some(event) = self.node.next_event() {
+            while let Some(event) = self.next_event() {
                 if let Event::Lost { .. } = event {
                     self.breaks.fetch_add(1, Ordering::Release);
                 }
@@ -138,6 +142,14 @@ impl<'a> Link<'a> {
                 let _ = inbox.send(answer);
             }
         }
+    }
+
+    fn next_event(&self) -> Option<Event> {
+        let event = self.key_log.next_event(&self.node);
+        event.unwrap_or_else(|error| {
+            self.progress.note(format_args!("{error:#}"));
+            None
+        })
     }
 
     /// Ends [`Link::deliver`].

@@ -21,6 +21,7 @@ use super::{DEAD_AFTER, DEFAULT_PORT, SPIN};
 use crate::exit::Interrupted;
 use crate::interrupt;
 use crate::key::SealArgs;
+use crate::key_log::KeyLogArgs;
 
 /// How long the last answers may take to arrive.
 const LINGER: Duration = Duration::from_secs(2);
@@ -45,6 +46,8 @@ pub struct ReceiveArgs {
     bind: SocketAddr,
     #[command(flatten)]
     seal: SealArgs,
+    #[command(flatten)]
+    key_log: KeyLogArgs,
     /// End when the first sender is done.
     #[arg(long)]
     once: bool,
@@ -57,8 +60,10 @@ pub struct ReceiveArgs {
 /// not be received.
 pub fn run(args: &ReceiveArgs) -> Result<()> {
     let builder = args.seal.apply(Node::builder(RECEIVER).bind(args.bind))?;
+    let key_log = args.key_log.open()?;
     let store = Store::open(&args.dir)?;
-    let node = builder
+    let node = key_log
+        .apply(builder)
         .dead_after(DEAD_AFTER)
         .linger(LINGER)
         .spin(SPIN)
@@ -68,6 +73,7 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
     let (finished, ends) = mpsc::channel();
     let shared = Arc::new(Shared {
         node,
+        key_log,
         store,
         leases: Leases::default(),
         progress: Progress::of_receiver(),

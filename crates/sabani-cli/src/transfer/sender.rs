@@ -23,6 +23,7 @@ use crate::address::resolve;
 use crate::exit::{Interrupted, Usage};
 use crate::interrupt;
 use crate::key::SealArgs;
+use crate::key_log::{KeyLog, KeyLogArgs};
 
 /// Files found before those who send them; bounds memory.
 const AHEAD: usize = 4_096;
@@ -52,6 +53,8 @@ pub struct SendArgs {
     to: String,
     #[command(flatten)]
     seal: SealArgs,
+    #[command(flatten)]
+    key_log: KeyLogArgs,
     /// Files that are under way at a time.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
@@ -79,12 +82,13 @@ struct Sender<'a> {
 pub fn run(args: &SendArgs) -> Result<()> {
     let roots = roots(&args.paths)?;
     let addr = resolve(&args.to, DEFAULT_PORT)?;
-    let node = open(args, addr)?;
+    let key_log = args.key_log.open()?;
+    let node = open(args, &key_log, addr)?;
     interrupt::install()?;
     let progress = Progress::of_sender();
     let jobs = usize::from(args.jobs);
     let patience = Duration::from_secs(args.patience);
-    let (link, inboxes) = Link::new(node.clone(), addr, patience, &progress, jobs + 1);
+    let (link, inboxes) = Link::new(node.clone(), key_log, addr, patience, &progress, jobs + 1);
     let outcome = thread::scope(|scope| {
         scope.spawn(|| link.deliver());
         let outcome = send(&link, &progress, &roots, inboxes);
@@ -110,7 +114,7 @@ fn conclude(outcome: Result<u64, Trouble>) -> Result<()> {
     }
 }
 
-fn open(args: &SendArgs, addr: SocketAddr) -> Result<Node> {
+fn open(args: &SendArgs, key_log: &KeyLog, addr: SocketAddr) -> Result<Node> {
     let any = match addr {
         SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
         SocketAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
@@ -118,7 +122,8 @@ fn open(args: &SendArgs, addr: SocketAddr) -> Result<Node> {
     // Senders need not know of each other: a random id, but not the receiver's.
     let id = PeerId(getrandom::u32().map_err(|error| anyhow!("no randomness: {error}"))? | 1);
     let builder = args.seal.apply(Node::builder(id).bind(any))?;
-    let node = builder
+    let node = key_log
+        .apply(builder)
         .dead_after(DEAD_AFTER)
         .linger(LINGER)
         .spin(SPIN)

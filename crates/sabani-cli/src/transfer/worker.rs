@@ -12,11 +12,14 @@ use super::path::{BadPath, RelativePath};
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, FileInfo, Hash, Reply, Request, TAG_ANSWER, Totals, VERSION};
 use super::store::Store;
+use crate::key_log::KeyLog;
 
 /// What all workers share.
 pub struct Shared {
     /// The transport.
     pub node: Node,
+    /// For those who want to decrypt a capture.
+    pub key_log: KeyLog,
     /// The folder.
     pub store: Store,
     /// Who writes what.

@@ -26,6 +26,33 @@ fn a_source_tree_arrives_as_it_was() {
 }
 
 #[test]
+fn both_sides_log_the_same_secrets_if_told_to() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    let log = |name| place.path(name).into_os_string().into_string().unwrap();
+    let (sent, received) = (log("sent.keys"), log("received.keys"));
+    let receiver = place.receive_with("127.0.0.1:0", &["--key-log", &received]);
+    place
+        .send(&receiver, &["--key-log", &sent])
+        .assert_success();
+    let line = |file: &str| {
+        let mode = fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let text = fs::read_to_string(file).unwrap();
+        let words = text.split_whitespace().map(str::to_owned);
+        words.collect::<Vec<_>>()
+    };
+    let (sent, received) = (line(&sent), line(&received));
+    assert_eq!((sent.len(), &*sent[0]), (5, "SABANI"));
+    assert!(sent[3..].iter().all(|secret| secret.len() == 64));
+    // What one sends the other receives.
+    assert_eq!(
+        [0, 2, 1, 4, 3].map(|at| &received[at]),
+        [0, 1, 2, 3, 4].map(|at| &sent[at])
+    );
+}
+
+#[test]
 fn odd_names_modes_links_and_empty_things_arrive() {
     let place = Place::new();
     tree::of_oddities(&place.source());

@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::measure::{Limit, Stop, Tally};
+use crate::key_log::KeyLog;
 
 /// How long a transport that resends may take before the turn is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -115,14 +116,20 @@ impl Transport {
         self.congestion().is_none_or(tcp::is_available)
     }
 
-    /// Opens one end on `bind`. The key is for a transport that encrypts.
+    /// Opens one end on `bind`. The key, and the key log, are for a transport that encrypts.
     ///
     /// # Errors
     /// If the system refuses a socket or an option.
-    pub fn open(self, role: Role, bind: IpAddr, key: Key) -> Result<Box<dyn Endpoint>> {
+    pub fn open(
+        self,
+        role: Role,
+        bind: IpAddr,
+        key: Key,
+        key_log: &KeyLog,
+    ) -> Result<Box<dyn Endpoint>> {
         Ok(match self {
-            Self::Sabani => Box::new(sabani::Sabani::open(role, bind, Some(key))?),
-            Self::SabaniPlain => Box::new(sabani::Sabani::open(role, bind, None)?),
+            Self::Sabani => Box::new(sabani::Sabani::open(role, bind, Some(key), key_log)?),
+            Self::SabaniPlain => Box::new(sabani::Sabani::open(role, bind, None, key_log)?),
             Self::RawUdp => Box::new(raw_udp::RawUdp::open(role, bind, false)?),
             Self::RawUdpConnected => Box::new(raw_udp::RawUdp::open(role, bind, true)?),
             Self::TcpCubic => Box::new(tcp::Tcp::open(role, bind, "cubic")?),

@@ -11,6 +11,7 @@ use sabani::{Builder, Checksum, JobKey, Match, Message, Node, PeerId};
 
 use super::{Delivery, Endpoint, Key, PATIENCE, Role, send_until};
 use crate::bench::measure::{Idle, Limit, Stop, Tally};
+use crate::key_log::KeyLog;
 
 /// Longer than any wait of a turn, so that neither end ever sleeps in the kernel: the baselines
 /// spin too.
@@ -36,6 +37,7 @@ pub fn builder(id: PeerId, bind: SocketAddr, key: Option<Key>) -> Builder {
 /// One node with one peer.
 pub struct Sabani {
     node: Node,
+    key_log: KeyLog,
     role: Role,
     peer: PeerId,
     source: Arc<Vec<u8>>,
@@ -43,14 +45,15 @@ pub struct Sabani {
 
 impl Sabani {
     /// Opens a node, sealed under the run's key if there is one.
-    pub fn open(role: Role, bind: IpAddr, key: Option<Key>) -> Result<Self> {
+    pub fn open(role: Role, bind: IpAddr, key: Option<Key>, key_log: &KeyLog) -> Result<Self> {
         let (own, peer) = match role {
             Role::Client => (PeerId(0), PeerId(1)),
             Role::Server => (PeerId(1), PeerId(0)),
         };
         let builder = builder(own, SocketAddr::new(bind, 0), key);
         Ok(Self {
-            node: builder.spin(SPIN).open()?,
+            node: key_log.apply(builder).spin(SPIN).open()?,
+            key_log: key_log.clone(),
             role,
             peer,
             source: Arc::default(),
@@ -94,6 +97,7 @@ impl Endpoint for Sabani {
         self.node.add_peer(self.peer, peer)?;
         if self.role == Role::Client {
             self.node.connect(self.peer, PATIENCE)?;
+            while self.key_log.next_event(&self.node)?.is_some() {}
         }
         Ok(())
     }

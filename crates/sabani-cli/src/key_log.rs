@@ -1,0 +1,102 @@
+//! The option `--key-log`: traffic secrets in a file, for decrypting what was captured.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use sabani::{Builder, Event, Node};
+
+use crate::exit::Usage;
+
+/// Whether connections give away what decrypts them.
+#[derive(Args, Clone, Debug, Default)]
+pub struct KeyLogArgs {
+    /// Append the traffic secrets of each connection to FILE, for debugging: whoever has it can read
+    /// and forge what these connections carry.
+    ///
+    /// One line for each connection, its format being in docs/protocol.md. The file is made so that
+    /// only its owner may read it (mode 600); one that others may read is refused.
+    #[arg(long, value_name = "FILE")]
+    key_log: Option<PathBuf>,
+}
+
+impl KeyLogArgs {
+    /// Opens the file, if one is wanted.
+    ///
+    /// # Errors
+    /// If the file can't be opened, or others may read it.
+    pub fn open(&self) -> Result<KeyLog> {
+        let Some(path) = &self.key_log else {
+            return Ok(KeyLog(None));
+        };
+        let name = path.display();
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).mode(0o600).open(path);
+        let file = file.with_context(|| format!("can't write the key log {name}"))?;
+        let mode = file.metadata()?.permissions().mode();
+        if mode & 0o077 != 0 {
+            let why = format!("others may read the key log {name}: `chmod 600 {name}` first");
+            return Err(Usage(why).into());
+        }
+        Ok(KeyLog(Some(Arc::new(file))))
+    }
+
+    /// Gives a process that is started the same option.
+    pub fn pass(&self, command: &mut Command) {
+        if let Some(path) = &self.key_log {
+            command.arg("--key-log").arg(path);
+        }
+    }
+}
+
+/// The file, if one is wanted. Several processes may share it.
+#[derive(Clone)]
+pub struct KeyLog(Option<Arc<File>>);
+
+impl KeyLog {
+    /// Makes the node tell its secrets if they are wanted.
+    pub fn apply(&self, builder: Builder) -> Builder {
+        builder.key_log(self.0.is_some())
+    }
+
+    /// The node's next event; secrets are written down.
+    ///
+    /// # Errors
+    /// If the file can't be written.
+    pub fn next_event(&self, node: &Node) -> Result<Option<Event>> {
+        let event = node.next_event();
+        if let (Some(Event::Secrets { line, .. }), Some(file)) = (&event, &self.0) {
+            // One call, so that lines of several processes don't mix.
+            let mut file: &File = file;
+            file.write_all(format!("{line}\n").as_bytes())
+                .context("writing the key log")?;
+        }
+        Ok(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_owner_may_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        let args = KeyLogArgs {
+            key_log: Some(path.clone()),
+        };
+        args.open().unwrap();
+        let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        let error = args.open().err().unwrap();
+        assert!(error.is::<Usage>(), "{error}");
+        assert!(error.to_string().contains("chmod 600"), "{error}");
+    }
+}
