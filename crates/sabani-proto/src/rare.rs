@@ -1,16 +1,28 @@
-//! Queues that are empty most of the time, and take little memory then.
+//! What is empty most of the time, and takes little memory then.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
-/// A queue that takes 8 bytes until something is put in, and again after [`RareQueue::shrink`]: a
-/// node may have thousands of connections, most of them idle.
+/// Takes 8 bytes until something is put in, and again once it is [`Default`]: a node may have
+/// thousands of connections, most of them idle.
 #[derive(Debug)]
-#[expect(
-    clippy::box_collection,
-    reason = "the head of a queue is four times a pointer"
-)]
-pub(crate) struct RareQueue<T>(Option<Box<VecDeque<T>>>);
+pub(crate) struct Rare<T>(Option<Box<T>>);
+
+/// What is [`Rare`].
+pub(crate) trait Empty: Default + 'static {
+    /// One that stands for all that are empty.
+    fn empty() -> &'static Self;
+}
+
+/// A queue that takes 8 bytes while it is not used.
+pub(crate) type RareQueue<T> = Rare<VecDeque<T>>;
+
+impl<T: 'static> Empty for VecDeque<T> {
+    #[inline]
+    fn empty() -> &'static Self {
+        const { &VecDeque::new() }
+    }
+}
 
 impl<T> RareQueue<T> {
     /// Gives back the memory that its contents don't need.
@@ -22,24 +34,24 @@ impl<T> RareQueue<T> {
     }
 }
 
-impl<T> Default for RareQueue<T> {
+impl<T> Default for Rare<T> {
     fn default() -> Self {
-        RareQueue(None)
+        Rare(None)
     }
 }
 
-impl<T: 'static> Deref for RareQueue<T> {
-    type Target = VecDeque<T>;
+impl<T: Empty> Deref for Rare<T> {
+    type Target = T;
 
     #[inline]
-    fn deref(&self) -> &VecDeque<T> {
-        self.0.as_deref().unwrap_or(const { &VecDeque::new() })
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or(T::empty())
     }
 }
 
-impl<T: 'static> DerefMut for RareQueue<T> {
+impl<T: Empty> DerefMut for Rare<T> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut VecDeque<T> {
+    fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()
     }
 }

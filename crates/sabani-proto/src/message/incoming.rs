@@ -9,7 +9,7 @@ use super::{
     Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, RecvTicket, Spans, charge_if_inline, expand_id,
 };
 use crate::PeerId;
-use crate::rare::RareQueue;
+use crate::rare::{Empty, Rare, RareQueue};
 use crate::stats::Shortage;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Malformed};
 
@@ -168,11 +168,7 @@ pub(crate) struct Inbox<'a> {
 pub(crate) struct Incoming {
     /// The message whose entry comes next.
     next_id: u64,
-    /// Frames of entries behind a gap, by their first message.
-    early: BTreeMap<u64, (u16, Box<[u8]>)>,
-    early_bytes: u64,
-    /// What eager bodies whose envelope is not here yet will take of the log's credit.
-    early_bodies: u64,
+    aside: Rare<Aside>,
     /// Bodies that are not complete, or not announced yet, by id.
     bodies: RareQueue<InBody>,
     pub log: LogCredit,
@@ -181,31 +177,48 @@ pub(crate) struct Incoming {
     missing: u64,
     /// Cumulative charge of entries that the sender has said are waiting.
     requested: u64,
+}
+
+/// What a connection has to remember at times only.
+#[derive(Debug, Default, PartialEq)]
+struct Aside {
+    /// Frames of entries behind a gap, by their first message.
+    early: BTreeMap<u64, (u16, Box<[u8]>)>,
+    early_bytes: u64,
+    /// What eager bodies whose envelope is not here yet will take of the log's credit.
+    early_bodies: u64,
     /// Memory of the node's that bodies take for which nobody has asked, until they are taken.
     unasked: u64,
     /// Memory of the node's that bodies take on their way to those who asked for them.
     asked: u64,
     /// Some receive waits until `asked` is less.
     squeezed: bool,
-    pub messages: u64,
+}
+
+impl Empty for Aside {
+    fn empty() -> &'static Self {
+        const EMPTY: &Aside = &Aside {
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            early_bodies: 0,
+            unasked: 0,
+            asked: 0,
+            squeezed: false,
+        };
+        EMPTY
+    }
 }
 
 impl Incoming {
     pub fn new(log: LogCredit) -> Self {
         Incoming {
             next_id: 0,
-            early: BTreeMap::new(),
-            early_bytes: 0,
-            early_bodies: 0,
+            aside: Rare::default(),
             bodies: RareQueue::default(),
             log,
             grants: RareQueue::default(),
             missing: 0,
             requested: 0,
-            unasked: 0,
-            asked: 0,
-            squeezed: false,
-            messages: 0,
         }
     }
 
@@ -222,13 +235,11 @@ impl Incoming {
             return self.keep_early(first, frame);
         }
         self.deliver(first, frame, inbox)?;
-        while let Some(entry) = self.early.first_entry() {
-            let first = *entry.key();
-            if first > self.next_id {
-                break;
-            }
-            let (count, log) = entry.remove();
-            self.early_bytes -= log.len() as u64;
+        while let Some((&first, _)) = self.aside.early.first_key_value()
+            && first <= self.next_id
+            && let Some((count, log)) = self.aside.early.remove(&first)
+        {
+            self.aside.early_bytes -= log.len() as u64;
             let frame = Entries {
                 first_id: first as u32,
                 count,
@@ -245,16 +256,20 @@ impl Incoming {
         if ahead > (self.log.announced - self.log.arrived) / ENTRY_CHARGE {
             return Err(Violation("more entries than the log's limit allows"));
         }
-        let known = self.early.get(&first);
+        let known = self.aside.early.get(&first);
         if known.is_some_and(|(count, _)| *count >= frame.count) {
             return Ok(());
         }
-        self.early_bytes += frame.log.len() as u64;
-        if self.early_bytes > self.log.max {
+        self.aside.early_bytes += frame.log.len() as u64;
+        if self.aside.early_bytes > self.log.max {
             return Err(Violation("more entries than the log's limit allows"));
         }
-        if let Some((_, old)) = self.early.insert(first, (frame.count, frame.log.into())) {
-            self.early_bytes -= old.len() as u64;
+        if let Some((_, old)) = self
+            .aside
+            .early
+            .insert(first, (frame.count, frame.log.into()))
+        {
+            self.aside.early_bytes -= old.len() as u64;
         }
         Ok(())
     }
@@ -301,7 +316,6 @@ impl Incoming {
         inbox.mailbox.keep_unread(inbox.source, inbox.link, frame);
         self.log.arrived += charge;
         self.next_id += u64::from(frame.count);
-        self.messages += u64::from(frame.count);
         if self.log.is_short() {
             self.log.grow(inbox.mailbox);
         }
@@ -325,7 +339,6 @@ impl Incoming {
         if self.log.arrived > self.log.announced {
             return Err(Violation("more entries than the log's limit allows"));
         }
-        self.messages += 1;
         if entry.mode != EntryMode::Inline {
             return self.on_envelope(id, entry, charge, inbox);
         }
@@ -367,7 +380,7 @@ impl Incoming {
             if !eager {
                 return Err(Violation("fragment that was not granted"));
             }
-            self.early_bodies -= charge;
+            self.aside.early_bodies -= charge;
         }
         let at = self.body_for(id, entry.len);
         let body = &mut self.bodies[at];
@@ -402,13 +415,13 @@ impl Incoming {
         let budget = &mut inbox.mailbox.unmatched;
         if body.granted >= body.total
             || body.total > budget.limit / 2 - budget.used.min(budget.limit / 2)
-            || body.total > share.saturating_sub(self.unasked)
+            || body.total > share.saturating_sub(self.aside.unasked)
         {
             return;
         }
         if budget.charge(body.total) {
             body.charge.unmatched = body.total;
-            self.unasked += body.total;
+            self.aside.unasked += body.total;
             self.grant(at);
         }
     }
@@ -417,14 +430,15 @@ impl Incoming {
     fn feed(&mut self, at: usize, mailbox: &mut Mailbox) -> Result<(), Shortage> {
         let body = &mut self.bodies[at];
         // With nothing on its way one may always come: it can't wait for anything.
-        if self.asked > 0 && body.total > mailbox.peer_share.saturating_sub(self.asked) {
+        if self.aside.asked > 0 && body.total > mailbox.peer_share.saturating_sub(self.aside.asked)
+        {
             return Err(Shortage::Peer);
         }
         if !mailbox.posted.charge(body.total) {
             return Err(Shortage::Node);
         }
         body.charge.posted = body.total;
-        self.asked += body.total;
+        self.aside.asked += body.total;
         self.grant(at);
         Ok(())
     }
@@ -440,7 +454,7 @@ impl Incoming {
     /// Remembers that a receive waits for memory.
     fn starve(&mut self, shortage: Shortage, mailbox: &mut Mailbox) {
         match shortage {
-            Shortage::Peer => self.squeezed = true,
+            Shortage::Peer => self.aside.squeezed = true,
             Shortage::Node => mailbox.starved = true,
         }
     }
@@ -502,7 +516,9 @@ impl Incoming {
 
     /// Looks again for posted bodies that had to wait for the node's memory.
     pub fn retry_starved(&mut self, inbox: &mut Inbox<'_>) {
-        self.squeezed = false;
+        if self.aside.squeezed {
+            self.aside.squeezed = false;
+        }
         for at in 0..self.bodies.len() {
             if !self.bodies[at].is_starved() {
                 continue;
@@ -521,7 +537,7 @@ impl Incoming {
     /// What receives that wait for bodies of this peer have to wait for, if there are any.
     pub fn shortage(&self) -> Option<Shortage> {
         let starved = self.bodies.iter().any(InBody::is_starved);
-        starved.then_some(match self.squeezed {
+        starved.then_some(match self.aside.squeezed {
             true => Shortage::Peer,
             false => Shortage::Node,
         })
@@ -635,11 +651,11 @@ impl Incoming {
     /// Room for an eager body whose fragment came before its envelope.
     fn early_body(&mut self, id: u64, total: u64) -> Result<usize, Violation> {
         let charge = ENTRY_CHARGE.saturating_add(total);
-        let charged = self.log.arrived + self.early_bodies;
+        let charged = self.log.arrived + self.aside.early_bodies;
         if charge > self.log.announced.saturating_sub(charged) {
             return Err(Violation("eager body beyond the log's limit"));
         }
-        self.early_bodies += charge;
+        self.aside.early_bodies += charge;
         let at = self.body_for(id, total);
         self.bodies[at].granted = total;
         self.missing += total;
@@ -655,7 +671,9 @@ impl Incoming {
         }
         let body = self.bodies.remove(at).expect("body is there");
         let charge = body.charge;
-        self.asked -= charge.posted;
+        if charge.posted > 0 {
+            self.aside.asked -= charge.posted;
+        }
         let mailbox = &mut *inbox.mailbox;
         match body.owner {
             Owner::Unmatched(key) => mailbox.complete_arrived(key, body.buffer, charge),
@@ -667,7 +685,7 @@ impl Incoming {
             }
             Owner::Unknown => {}
         }
-        if self.squeezed && charge.posted > 0 {
+        if self.aside.squeezed && charge.posted > 0 {
             self.retry_starved(inbox);
         }
     }
@@ -677,7 +695,9 @@ impl Incoming {
     #[inline]
     pub fn on_taken(&mut self, log: u64, unasked: u64) {
         self.log.taken += log;
-        self.unasked -= unasked;
+        if unasked > 0 {
+            self.aside.unasked -= unasked;
+        }
     }
 
     /// The sender says that the limit holds it back.
@@ -721,6 +741,11 @@ impl Incoming {
         self.missing + self.requested.saturating_sub(self.log.arrived)
     }
 
+    /// Messages that have arrived, those in order.
+    pub fn messages(&self) -> u64 {
+        self.next_id
+    }
+
     /// Charge of entries that have arrived and not been taken.
     pub fn backlog_bytes(&self) -> u64 {
         self.log.arrived - self.log.taken
@@ -741,12 +766,14 @@ impl Incoming {
             }
         }
         self.log.release(inbox.mailbox);
-        self.early.clear();
         self.grants.clear();
     }
 
     /// Gives memory back while the connection is idle.
     pub fn shrink(&mut self) {
+        if *self.aside == *Aside::empty() {
+            self.aside = Rare::default();
+        }
         self.bodies.shrink();
         self.grants.shrink();
     }

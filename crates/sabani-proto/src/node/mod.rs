@@ -754,7 +754,7 @@ impl Node {
         for session in self.peers.iter().filter_map(|peer| peer.session()) {
             stats.connections += 1;
             let mut counters = session.counters;
-            counters.messages_received = session.incoming.messages;
+            counters.messages_received = session.incoming.messages();
             stats.counters.add(&counters);
         }
         stats

@@ -375,7 +375,7 @@ impl Session {
         stats.rtt_min_ns = self.channel.rtt.min_ns();
         stats.datagram_bytes = self.channel.mtu.current();
         stats.counters = self.counters;
-        stats.counters.messages_received = self.incoming.messages;
+        stats.counters.messages_received = self.incoming.messages();
     }
 
     /// Builds one packet into `packet`, which is as long as the path allows; returns its length.
