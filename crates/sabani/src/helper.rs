@@ -46,12 +46,51 @@ fn run(shared: &Shared) {
             shared.progress(&mut state);
         }
         if !shared.is_attended(&state) {
-            drop(shared.sleep(state, None, true));
+            let mut state = shared.sleep(state, None, true);
+            // A thread of the program that came meanwhile waits for the socket.
+            shared.hand_over(&mut state);
             continue;
         }
         // A thread of the program sleeps on the socket itself, and calls when it leaves.
         state.helper_parked = true;
         drop(state);
         thread::park();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use sabani_proto::seal::Checksum;
+
+    use crate::{Match, Node, PeerId};
+
+    #[test]
+    fn a_helper_that_leaves_the_socket_hands_it_over() {
+        let [here, there] = [1, 2].map(|id| {
+            let builder = Node::builder(PeerId(id)).plain(Checksum::None);
+            builder.bind("127.0.0.1:0".parse().unwrap()).open().unwrap()
+        });
+        here.add_peer(PeerId(2), there.local_addr()).unwrap();
+        there.add_peer(PeerId(1), here.local_addr()).unwrap();
+        for _ in 0..20 {
+            while !here.shared().lock_raw().helper_sleeps() {
+                thread::yield_now();
+            }
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    // Not before the other thread waits.
+                    while !here.shared().lock_raw().program_sleeps() {
+                        thread::yield_now();
+                    }
+                    there.send(PeerId(1), 0, b"now").unwrap();
+                    there.flush().unwrap();
+                });
+                here.recv(Match::any().from(PeerId(2))).unwrap();
+            });
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

@@ -50,6 +50,13 @@ impl From<Handle> for Node {
     }
 }
 
+#[cfg(test)]
+impl Node {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+}
+
 impl Node {
     /// Begins opening a node for the process with this id.
     pub fn builder(id: PeerId) -> Builder {

@@ -15,8 +15,8 @@ use sabani_udp::Waker;
 use crate::Error;
 use crate::engine::Engine;
 
-/// A follower looks by itself this often, should it have missed its call.
-const FOLLOW: Duration = Duration::from_millis(50);
+/// A follower looks by itself this often, should it have missed its call. In tests that must show.
+const FOLLOW: Duration = Duration::from_millis(if cfg!(test) { 3_600_000 } else { 50 });
 
 /// Who sleeps on the socket.
 #[derive(Clone, Copy, Debug)]
@@ -211,7 +211,7 @@ impl Shared {
     }
 
     /// Somebody who slept on the socket leaves the library: others must take over.
-    fn hand_over(&self, state: &mut State) {
+    pub fn hand_over(&self, state: &mut State) {
         if state.followers > 0 {
             self.arrived.notify_all();
         } else if std::mem::take(&mut state.helper_parked) {
@@ -273,6 +273,19 @@ impl Shared {
         self.waker.wake();
         self.arrived.notify_all();
         self.wake_helper();
+    }
+}
+
+#[cfg(test)]
+impl State {
+    /// Whether the helper sleeps on the socket.
+    pub fn helper_sleeps(&self) -> bool {
+        self.sleeper.is_some_and(|sleeper| sleeper.is_helper)
+    }
+
+    /// Whether a thread of the program sleeps, wherever.
+    pub fn program_sleeps(&self) -> bool {
+        self.followers > 0 || (self.sleeper.is_some() && !self.helper_sleeps())
     }
 }
 
