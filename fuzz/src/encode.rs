@@ -88,6 +88,9 @@ pub fn again(parsed: &Frame<'_>, out: &mut Vec<u8>) {
         Frame::Floor(floor) => (9, Fields::default().u64(*floor)),
         Frame::Credit => (10, Fields::default()),
         Frame::Request(upto) => (11, Fields::default().u64(*upto)),
+        Frame::Disconnect(changes) => (12, Fields::default().u64(*changes)),
+        Frame::PathChallenge(token) => (13, Fields::default().u64(*token)),
+        Frame::PathResponse(token) => (14, Fields::default().u64(*token)),
     };
     frame(kind, &body.0, out);
 }

@@ -366,7 +366,7 @@ impl Foe {
         }
         let fields = Fields::default();
         let id = script.number(self.next_id) as u32;
-        let (kind, body) = match script.below(12) {
+        let (kind, body) = match script.below(13) {
             0..=2 => (1, self.entries(script)),
             3 | 4 => {
                 let total = script.number(4_096);
@@ -382,6 +382,7 @@ impl Foe {
             9 => (9, fields.u64(script.number(self.next_number))),
             10 if script.byte() == 0 => (8, fields.u32(u32::from(script.byte()))),
             10 => (7, fields),
+            11 => (12 + script.below(3) as u8, fields.u64(script.number(9))),
             _ => (
                 script.byte(),
                 fields.bytes(&vec![script.byte(); script.below(40)]),

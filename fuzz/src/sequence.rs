@@ -1,12 +1,12 @@
 //! Two real nodes over a network that a script makes lose, repeat, reorder, damage and delay
-//! packets, while programs send, post, take, cancel and start anew. Whatever happens, each message
+//! packets, while programs send, post, take, cancel, disconnect, reconnect and start anew. Whatever happens, each message
 //! is received at most once, as it was sent and in order; and once the network behaves, all of
 //! them are, unless a connection was lost on the way, which both programs must have been told.
 
 use std::collections::HashSet;
 
 use sabani_proto::seal::{Checksum, JobKey, JobKeys, Mode};
-use sabani_proto::{Event, Match, Message, Node, PeerId, PeerLost, RecvTicket};
+use sabani_proto::{Event, Match, Message, Node, PeerId, PeerLost, RecvTicket, SendError};
 
 use crate::script::Script;
 use crate::world::{Datagram, address, config, drain, live};
@@ -114,8 +114,19 @@ impl Scene {
                 self.sides[side].node.close();
                 self.broken = true;
             }
+            110 => self.set_connected(side, false),
+            111 => self.set_connected(side, true),
             _ => self.fetch(side),
         }
+    }
+
+    fn set_connected(&mut self, side: usize, connected: bool) {
+        let (node, peer) = (&mut self.sides[side].node, PeerId(1 - side as u32));
+        let done = match connected {
+            true => node.reconnect(self.now_ns, peer),
+            false => node.disconnect(self.now_ns, peer),
+        };
+        assert!(matches!(done, Ok(()) | Err(SendError::Closed)));
     }
 
     /// Takes over what a node has to send, and its events.
@@ -321,6 +332,9 @@ impl Scene {
     /// The network behaves from now on, and programs take what comes.
     fn settle(&mut self) {
         let end = self.now_ns + PATIENCE_NS;
+        for side in 0..2 {
+            self.set_connected(side, true);
+        }
         while self.now_ns < end {
             for side in 0..2 {
                 while !self.sides[side].posted.is_empty() {

@@ -59,6 +59,10 @@ pub struct Config {
     /// An idle peer is asked for a sign of life after this long, at most half of `dead_after_ns`.
     /// Default 3 s.
     pub keep_alive_ns: u64,
+    /// While one of the two programs has disconnected, a peer that is silent for this long is lost,
+    /// and what is kept for it. Default 10 min: time to move a host, and an end for what is kept for
+    /// one that never comes back. Both sides should have the same.
+    pub disconnected_max_ns: u64,
     /// A handshake that brought no answer for this long has failed. Default 5 s.
     pub connect_timeout_ns: u64,
     /// Accept peers that are not in the address database, if they know the job key. Default yes.
@@ -92,6 +96,7 @@ impl Config {
             ack_policy: AckPolicy::WhenAsked,
             dead_after_ns: 10_000_000_000,
             keep_alive_ns: 3_000_000_000,
+            disconnected_max_ns: 600_000_000_000,
             connect_timeout_ns: 5_000_000_000,
             accept_unknown: true,
             max_peers: 65_536,

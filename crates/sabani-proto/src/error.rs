@@ -28,6 +28,15 @@ pub enum SendError {
         /// Why.
         why: PeerLost,
     },
+    /// This program has disconnected from the peer; or the peer's has, and the queue is full.
+    Disconnected {
+        /// The peer.
+        peer: PeerId,
+        /// Bytes that wait for it.
+        queued_bytes: usize,
+        /// Whether the peer's program has disconnected, not this one.
+        by_peer: bool,
+    },
     /// The node is closing.
     Closed,
 }
@@ -59,6 +68,21 @@ impl fmt::Display for SendError {
             SendError::PeerLost { peer, why } => {
                 write!(f, "the connection to peer {peer} was lost: {why}")
             }
+            SendError::Disconnected {
+                peer,
+                by_peer: false,
+                ..
+            } => write!(
+                f,
+                "this program has disconnected from peer {peer}: reconnect before sending"
+            ),
+            SendError::Disconnected {
+                peer, queued_bytes, ..
+            } => write!(
+                f,
+                "the program of peer {peer} has disconnected, and {queued_bytes} bytes already \
+                 wait for it: they leave when it reconnects"
+            ),
             SendError::Closed => write!(f, "the node is closing: nothing more can be sent"),
         }
     }

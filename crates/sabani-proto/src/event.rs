@@ -1,6 +1,9 @@
 //! What a node tells its program without being asked.
 
-use crate::{PeerId, error::PeerLost};
+use std::net::SocketAddr;
+
+use crate::error::PeerLost;
+use crate::{LinkState, PeerId};
 
 /// Something happened to a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,26 @@ pub enum Event {
         why: PeerLost,
         /// Messages that were accepted for sending and never acknowledged.
         unsent_messages: u64,
+    },
+    /// A connection changed its state without beginning or ending: a program has disconnected or
+    /// reconnected, or the library lost sight of the peer or found it again.
+    Changed {
+        /// The peer.
+        peer: PeerId,
+        /// What it was.
+        from: LinkState,
+        /// What it is.
+        to: LinkState,
+    },
+    /// A peer's packets come from another address, and it has answered there: packets for it go to
+    /// that one from now on.
+    Moved {
+        /// The peer.
+        peer: PeerId,
+        /// Where it was.
+        from: SocketAddr,
+        /// Where it is.
+        to: SocketAddr,
     },
     /// Traffic secrets of a new connection, in hexadecimal, if the key log is on.
     Secrets {

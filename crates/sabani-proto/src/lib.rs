@@ -36,6 +36,7 @@ mod message;
 mod node;
 mod rare;
 pub mod seal;
+mod state;
 mod stats;
 pub mod wire;
 
@@ -50,7 +51,8 @@ pub use message::{
     Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
 };
 pub use node::{Node, Transmit, Waiting};
-pub use stats::{Counters, Dropped, Limit, LinkState, NodeStats, PeerStats, Shortage};
+pub use state::LinkState;
+pub use stats::{Counters, Dropped, Limit, NodeStats, PeerStats, Shortage};
 
 /// Names a process of the job: a small integer from the address database (row U1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,20 +1,8 @@
 //! What a node knows of its flows, as snapshots (row U7).
 
-use crate::{CreditStats, PeerId};
+use std::net::SocketAddr;
 
-/// What a connection is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum LinkState {
-    /// Known by address only.
-    #[default]
-    Known,
-    /// A handshake is under way.
-    Connecting,
-    /// Open.
-    Open,
-    /// Closing.
-    Closing,
-}
+use crate::{CreditStats, LinkState, PeerId};
 
 /// What keeps a flow from going faster right now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -28,6 +16,8 @@ pub enum Limit {
     Window,
     /// The receiver's program leaves messages untaken, or has not granted a large body.
     Grant,
+    /// One of the two programs has disconnected, or both: see [`LinkState`].
+    Disconnected,
     /// The socket does not take more.
     Socket,
 }
@@ -46,6 +36,8 @@ pub enum Shortage {
 pub struct PeerStats {
     /// The peer.
     pub peer: PeerId,
+    /// Where it is reached; `None` only in [`PeerStats::default`].
+    pub address: Option<SocketAddr>,
     /// What the connection is doing.
     pub state: LinkState,
     /// What limits sending now.

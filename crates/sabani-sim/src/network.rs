@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use sabani_proto::seal::{JobKey, JobKeys, Mode};
-use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost};
+use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, SendError};
 
 use crate::canary::Canary;
 use crate::checker::{Checker, Rule, Violation, Wish};
@@ -356,6 +356,37 @@ impl Network {
         };
         let node = host.node.as_mut()?;
         Some(act(&mut host.program, node, &mut scene))
+    }
+
+    /// The program at `id`, if it runs, disconnects from all its peers, or reconnects to them.
+    pub fn set_connected(&mut self, id: HostId, connected: bool) {
+        let host = &mut self.hosts[id.index()];
+        let clock_ns = host.clock.read(self.engine.now_ns);
+        let Some(node) = &mut host.node else {
+            return;
+        };
+        for peer in node.peer_ids().collect::<Vec<_>>() {
+            let done = match connected {
+                true => node.reconnect(clock_ns, peer),
+                false => node.disconnect(clock_ns, peer),
+            };
+            assert!(matches!(done, Ok(()) | Err(SendError::Closed)), "{done:?}");
+        }
+        self.kick(id);
+    }
+
+    /// The host is reached at another port from now on (a NAT has forgotten it), or at another
+    /// address altogether if it is `far`. It does not know, and nobody is told.
+    pub fn relocate(&mut self, id: HostId, far: bool) {
+        let addr = &mut self.hosts[id.index()].addr;
+        self.by_addr.remove(addr);
+        match (far, addr.ip()) {
+            (true, IpAddr::V4(ip)) => {
+                addr.set_ip(Ipv4Addr::from_bits(ip.to_bits() + (1 << 24)).into())
+            }
+            _ => addr.set_port(addr.port() + 1),
+        }
+        self.by_addr.insert(*addr, id);
     }
 
     /// The process at `id` does not run for this long (SIGSTOP, a long computation).

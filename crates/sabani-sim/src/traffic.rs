@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use sabani_proto::{
-    Event, LinkState, Match, Message, Node, PeerId, RecvTicket, SendError, SendTicket,
-};
+use sabani_proto::{Event, Match, Message, Node, PeerId, RecvTicket, SendError, SendTicket};
 
 use crate::HostId;
 use crate::canary::Canary;
@@ -187,7 +185,7 @@ impl Program {
                         .checker
                         .on_lost(now_ns, host, to, why, *unsent_messages);
                 }
-                Event::Secrets { .. } => {}
+                Event::Secrets { .. } | Event::Changed { .. } | Event::Moved { .. } => {}
             }
             self.events.push(event);
         }
@@ -330,7 +328,7 @@ impl Program {
                     .get_or_insert_with(|| Arc::new(checker::body(*host, to, tag, wish.len)));
                 let open = node
                     .peer_stats(PeerId(to.0))
-                    .is_some_and(|stats| stats.state == LinkState::Open);
+                    .is_some_and(|stats| stats.state.is_connected());
                 match node.send(
                     *clock_ns,
                     PeerId(to.0),
@@ -349,6 +347,8 @@ impl Program {
                         self.refused += 1;
                         break;
                     }
+                    // Until the program reconnects, or the peer's does.
+                    Err(SendError::Disconnected { .. }) => break,
                     // Said once; the event has been seen, and the next try makes a connection.
                     Err(SendError::PeerLost { .. }) => {}
                     Err(_) => {

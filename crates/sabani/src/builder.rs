@@ -182,6 +182,14 @@ impl Builder {
         self
     }
 
+    /// While one of the two programs has disconnected ([`Node::disconnect`]), a peer that is silent
+    /// for this long is lost, and what is kept for it. Default 10 min; both sides should have the
+    /// same.
+    pub fn disconnected_max(mut self, time: Duration) -> Self {
+        self.config.disconnected_max_ns = crate::shared::nanos(time);
+        self
+    }
+
     /// A handshake without an answer for this long has failed. Default 5 s.
     pub fn connect_timeout(mut self, time: Duration) -> Self {
         self.config.connect_timeout_ns = crate::shared::nanos(time);

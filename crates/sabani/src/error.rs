@@ -22,6 +22,15 @@ pub enum Error {
         /// Whether the peer's program leaves messages untaken.
         blocked_by_peer: bool,
     },
+    /// This program has disconnected from the peer; or the peer's has, and the queue is full.
+    Disconnected {
+        /// The peer.
+        peer: PeerId,
+        /// Bytes that wait for it.
+        queued_bytes: usize,
+        /// Whether the peer's program has disconnected, not this one.
+        by_peer: bool,
+    },
     /// The connection ended before the work was done.
     PeerLost {
         /// The peer.
@@ -108,7 +117,8 @@ impl Error {
             Error::Full {
                 blocked_by_peer: true,
                 ..
-            } => Fault::Peer,
+            }
+            | Error::Disconnected { by_peer: true, .. } => Fault::Peer,
             _ => Fault::Caller,
         }
     }
@@ -135,6 +145,15 @@ impl From<SendError> for Error {
             SendError::PeerLost { peer, why } => Error::PeerLost {
                 peer,
                 why: Some(why),
+            },
+            SendError::Disconnected {
+                peer,
+                queued_bytes,
+                by_peer,
+            } => Error::Disconnected {
+                peer,
+                queued_bytes,
+                by_peer,
             },
             SendError::Closed => Error::Closed,
         }
@@ -166,6 +185,16 @@ impl fmt::Display for Error {
                 peer,
                 queued_bytes,
                 blocked_by_peer,
+            }
+            .fmt(f),
+            &Error::Disconnected {
+                peer,
+                queued_bytes,
+                by_peer,
+            } => SendError::Disconnected {
+                peer,
+                queued_bytes,
+                by_peer,
             }
             .fmt(f),
             Error::PeerLost { peer, why: None } => write!(f, "the connection to peer {peer} ended"),

@@ -97,7 +97,8 @@ impl Node {
     /// Makes a connection now, rather than with the first message.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::PeerLost`] with the reason, [`Error::Timeout`].
+    /// [`Error::UnknownPeer`], [`Error::Disconnected`] if one of the two programs has disconnected,
+    /// [`Error::PeerLost`] with the reason, [`Error::Timeout`].
     pub fn connect(&self, peer: PeerId, timeout: Duration) -> Result<(), Error> {
         {
             let mut state = self.0.shared.lock()?;
@@ -111,7 +112,12 @@ impl Node {
             .shared
             .wait_until(Some(timeout), |state| match state_of(state) {
                 Some(LinkState::Open) => Some(Ok(())),
-                Some(LinkState::Connecting) => None,
+                Some(LinkState::Connecting | LinkState::Silent) => None,
+                Some(LinkState::DisconnectedByPeer) => Some(Err(Error::Disconnected {
+                    peer,
+                    queued_bytes: 0,
+                    by_peer: true,
+                })),
                 _ => {
                     let why = state.engine.node.take_unreported(peer);
                     Some(Err(Error::PeerLost { peer, why }))
@@ -120,10 +126,49 @@ impl Node {
         outcome.unwrap_or(Err(Error::Timeout(timeout)))
     }
 
+    /// Breaks a connection off, until [`Node::reconnect`] and no sooner (U14:
+    /// `datagram_disconnect`): messages to the peer are refused at once, and the peer's wait on its
+    /// side. What was accepted and not acknowledged is kept, at most [`Builder::send_queue`] bytes,
+    /// and goes on afterwards, exactly once. Messages that have come can be received meanwhile.
+    ///
+    /// The peer's library is told, and keeps its side for [`Builder::disconnected_max`] without a
+    /// sign of life: time for this machine to be moved, or its network to be rebuilt. Does nothing
+    /// if the program has disconnected already.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn disconnect(&self, peer: PeerId) -> Result<(), Error> {
+        self.steer(|node, now_ns| node.disconnect(now_ns, peer))
+    }
+
+    /// Ends what [`Node::disconnect`] has begun (U14: `datagram_reconnect`), without waiting:
+    /// [`Node::connect`] does that. The address may have been corrected with [`Node::add_peer`] in
+    /// between. Does nothing if the program has not disconnected.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn reconnect(&self, peer: PeerId) -> Result<(), Error> {
+        self.steer(|node, now_ns| node.reconnect(now_ns, peer))
+    }
+
+    /// Has the node do something that others may have to hear of at once.
+    fn steer(
+        &self,
+        act: impl FnOnce(&mut sabani_proto::Node, u64) -> Result<(), SendError>,
+    ) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.clock();
+        act(&mut state.engine.node, now_ns)?;
+        state.engine.transmit();
+        self.0.shared.call_others(&mut state, true);
+        Ok(())
+    }
+
     /// Sends a message; the body is copied. Waits while the queue towards the peer is full.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`]; [`Error::PeerLost`] once after a connection failed.
+    /// [`Error::UnknownPeer`]; [`Error::Disconnected`]; [`Error::PeerLost`] once after a connection
+    /// failed.
     #[inline]
     pub fn send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
         match self.try_send(to, tag, body) {
@@ -198,10 +243,13 @@ impl Node {
         loop {
             let mut state = self.0.shared.lock()?;
             let now_ns = state.engine.now_ns;
-            if state.engine.node.has_room(to, len).is_err() {
-                drop(state);
-                self.wait_for_room(to, len)?;
-                continue;
+            match state.engine.node.has_room(to, len) {
+                Err(SendError::Full { .. }) => {
+                    drop(state);
+                    self.wait_for_room(to, len)?;
+                    continue;
+                }
+                room => room?,
             }
             let ticket = state.engine.node.send(now_ns, to, tag, body, tracked)?;
             self.after_send(&mut state, to);
@@ -211,9 +259,11 @@ impl Node {
 
     #[cold]
     fn wait_for_room(&self, to: PeerId, len: usize) -> Result<(), Error> {
-        self.0
+        let room = self
+            .0
             .shared
-            .wait_until(None, |state| state.engine.node.has_room(to, len).ok())?;
+            .wait_until(None, |state| room(state, to, len))?;
+        room.transpose()?;
         Ok(())
     }
 
@@ -425,12 +475,11 @@ impl Node {
     /// `datagram_wait`); `false` when the time is over.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
     pub fn wait_writable(&self, to: PeerId, len: usize, timeout: Duration) -> Result<bool, Error> {
-        let room = self.0.shared.wait_until(Some(timeout), |state| {
-            state.engine.node.has_room(to, len).ok()
-        })?;
-        Ok(room.is_some())
+        let shared = &self.0.shared;
+        let room = shared.wait_until(Some(timeout), |state| room(state, to, len))?;
+        Ok(room.transpose()?.is_some())
     }
 
     /// Sends everything that waits for company in a packet.
@@ -546,6 +595,14 @@ impl Node {
     /// [`Error::Unacknowledged`] if something was not acknowledged in time.
     pub fn close(&self, linger: Duration) -> Result<(), Error> {
         self.0.close(linger)
+    }
+}
+
+/// Whether a message would be accepted; `None` if that is to be waited for.
+fn room(state: &mut State, to: PeerId, len: usize) -> Option<Result<(), SendError>> {
+    match state.engine.node.has_room(to, len) {
+        Err(SendError::Full { .. }) => None,
+        room => Some(room),
     }
 }
 

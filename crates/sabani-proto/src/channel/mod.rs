@@ -126,6 +126,23 @@ impl<C: Cargo> Channel<C> {
         now_ns.saturating_sub(self.progress_ns)
     }
 
+    /// Gives the peer as much time as if it had just been heard of.
+    pub fn forgive(&mut self, now_ns: u64) {
+        self.last_heard_ns = now_ns;
+        self.progress_ns = now_ns;
+        self.polls_unanswered = 0;
+    }
+
+    /// Packets go another way from now on, to another host if it is `far`: neither the round-trip time
+    /// nor the datagram size of the old one is any good then.
+    pub fn on_new_path(&mut self, far: bool, now_ns: u64) {
+        self.forgive(now_ns);
+        if far {
+            self.rtt = Rtt::default();
+            self.mtu.on_black_hole(now_ns);
+        }
+    }
+
     /// When something that must arrive was last sent.
     pub fn last_sent_ns(&self) -> u64 {
         self.last_sent_ns

@@ -30,6 +30,8 @@ pub(crate) enum Content {
     Request,
     /// Credit, whatever it is by then.
     Credit,
+    /// Whether the program is disconnected, whatever it is by then.
+    Disconnect,
     /// Nothing but a reason to answer.
     Ping,
     /// A path-MTU probe of this many bytes.
@@ -136,6 +138,8 @@ pub(crate) struct Outgoing {
     unsent_bytes: usize,
     spare_logs: RareQueue<Vec<u8>>,
     resent: bool,
+    /// One of the two programs has disconnected: nothing leaves.
+    held: bool,
     /// Sends that somebody waits to hear of.
     tickets: usize,
     /// Those of bodies that have arrived, behind entries that have not: should the connection end,
@@ -176,7 +180,18 @@ impl Outgoing {
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     #[inline]
     pub fn unsent_bytes(&self) -> usize {
-        self.unsent_bytes
+        if self.held { 0 } else { self.unsent_bytes }
+    }
+
+    /// Holds everything back, or lets it go; returns which it was before.
+    pub fn hold(&mut self, held: bool) -> bool {
+        std::mem::replace(&mut self.held, held)
+    }
+
+    /// Whether everything is held back.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.held
     }
 
     /// Messages accepted and not yet acknowledged, at most.
@@ -333,10 +348,11 @@ impl Outgoing {
     /// Whether there is anything to send now, as far as credit for memory goes.
     #[inline]
     pub fn has_sendable(&self) -> bool {
-        !self.resend.is_empty()
+        let ready = !self.resend.is_empty()
             || self.may_send_eager()
             || !self.granted.is_empty()
-            || (self.unsent > 0 && !self.is_blocked())
+            || (self.unsent > 0 && !self.is_blocked());
+        ready && !self.held
     }
 
     /// Queues something to go again.
@@ -532,7 +548,7 @@ impl Outgoing {
     /// else comes first; more of the body is left behind them.
     #[inline]
     pub fn next_bulk(&mut self, len: usize, most: usize) -> Option<(Content, Fragment<'_>)> {
-        if !self.resend.is_empty() || (self.unsent > 0 && !self.is_blocked()) {
+        if self.held || !self.resend.is_empty() || (self.unsent > 0 && !self.is_blocked()) {
             return None;
         }
         let queue = if self.may_send_eager() {
@@ -688,6 +704,7 @@ impl Outgoing {
     /// bodies may go unasked is settled anew, by the log's limit there.
     pub fn rewind(&mut self, log_limit: u64, window: &SendWindow) {
         let mut old = std::mem::take(self);
+        self.held = old.held;
         self.set_log_limit(log_limit);
         let mut bodies = old.bodies.drain(..);
         for chunk in &old.chunks {

@@ -9,7 +9,7 @@
 //!    reachable where it says: only now does the new connection take the place of an old one.
 
 use super::arrivals::{Batch, Packet};
-use super::peers::{Link, Target};
+use super::peers::Target;
 use super::session::{Established, Session};
 use super::spans::PeerSpan;
 use super::{HALF_OPEN_TIMER, Node, Path, PeerLost};
@@ -21,6 +21,7 @@ use crate::error::ConnectError;
 use crate::event::Event;
 use crate::message::{Inbox, LogCredit};
 use crate::seal::{HandshakeError, Initiator, Responder, SealRx, SealTx};
+use crate::state::Happening;
 use crate::wire::{
     ConnectionId, Hello, Init, Kind, Prelude, Reject, RejectReason, VERSION, VERSION_MIN, Writer,
 };
@@ -82,11 +83,13 @@ pub(crate) struct HalfOpen {
 }
 
 impl Node {
-    /// Makes sure that there is a link to the peer: an open one, or an attempt.
+    /// Makes sure that there is a connection to the peer, or an attempt to make one.
     pub(super) fn ensure_link(&mut self, index: u32, now_ns: u64) {
-        if self.peers[index].link.is_some() {
+        let link = self.peers[index].link.as_ref();
+        if link.is_some_and(|link| link.session.is_some() || link.attempt.is_some()) {
             return;
         }
+        self.happen(index, Happening::Wanted, now_ns);
         let id = self.peers[index].id;
         let local = self
             .peers
@@ -117,10 +120,8 @@ impl Node {
             hint: None,
             span: PeerSpan::handshake(id),
         };
-        self.peers[index].link = Some(Box::new(Link {
-            attempt: Some(Box::new(attempt)),
-            ..Link::default()
-        }));
+        let link = self.peers[index].link.get_or_insert_default();
+        link.attempt = Some(Box::new(attempt));
         self.retry_handshake(index, now_ns);
         self.arm(index, now_ns);
     }
@@ -534,9 +535,15 @@ impl Node {
                 PeerLost::Restarted
             };
             self.lose(index, why);
-        } else if let Some(link) = peer.link.as_mut()
-            && let Some(mut attempt) = link.attempt.take()
-        {
+        } else {
+            self.drop_attempt(index);
+        }
+    }
+
+    /// Ends an attempt of this side's, if there is one; what waits for it stays.
+    pub(super) fn drop_attempt(&mut self, index: u32) {
+        let link = self.peers[index].link.as_mut();
+        if let Some(mut attempt) = link.and_then(|link| link.attempt.take()) {
             self.peers.free_slot(attempt.local);
             attempt.log_credit.release(&mut self.hub.mailbox);
         }
@@ -586,7 +593,9 @@ impl Node {
             peer,
             incarnation: hello.incarnation,
         });
-        self.enqueue(index);
+        self.happen(index, Happening::Made, now_ns);
+        // Also if the state stays what it was: the connection is a new one.
+        self.hold(index, now_ns);
         self.arm(index, now_ns);
     }
 

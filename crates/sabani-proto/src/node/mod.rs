@@ -1,12 +1,15 @@
 //! The node: every peer of one process, driven by the contract at the crate's root.
 
+mod apart;
 mod arrivals;
 mod flow;
 mod handshake;
 mod hub;
+mod path;
 mod peers;
 mod receive;
 mod session;
+mod snapshot;
 mod spans;
 mod transmit;
 
@@ -22,7 +25,8 @@ use crate::message::{
     RecvTicket, SendTicket, Taken,
 };
 use crate::seal::{CookieJar, Entropy};
-use crate::stats::{Dropped, Limit, LinkState, NodeStats, PeerStats};
+use crate::state::Happening;
+use crate::stats::Dropped;
 use crate::wire::{CloseReason, INLINE_MAX};
 use crate::{Config, PeerId};
 use hub::{Hub, SendState};
@@ -165,7 +169,8 @@ impl Node {
         &self.hub.mailbox.pool
     }
 
-    /// Adds a peer, or corrects the address of one that has no connection.
+    /// Adds a peer, or corrects the address of one that has no connection, or that this program has
+    /// disconnected from.
     pub fn add_peer(&mut self, peer: PeerId, addr: SocketAddr) {
         self.peers.add(peer, addr);
     }
@@ -178,10 +183,11 @@ impl Node {
     /// Begins a connection, unless there is one or one is being made.
     ///
     /// # Errors
-    /// [`SendError::UnknownPeer`].
+    /// [`SendError::UnknownPeer`], [`SendError::Disconnected`].
     pub fn connect(&mut self, now_ns: u64, peer: PeerId) -> Result<(), SendError> {
         let now_ns = self.clock.lived(now_ns);
         let index = self.peers.index(peer).ok_or(SendError::UnknownPeer(peer))?;
+        self.check_connected(index)?;
         self.ensure_link(index, now_ns);
         Ok(())
     }
@@ -255,6 +261,7 @@ impl Node {
             return Ok(self.send_to_self(tag, len, want_ticket, push));
         }
         let index = self.peers.index(to).ok_or(SendError::UnknownPeer(to))?;
+        self.check_connected(index)?;
         if let Some(why) = self.peers[index].unreported.take() {
             return Err(SendError::PeerLost {
                 peer: to,
@@ -269,11 +276,7 @@ impl Node {
         let link = peer.link.as_mut().expect("a link was just made");
         let window = link.send_window(&self.hub.config);
         if !link.outgoing.has_room(len, &window) {
-            return Err(SendError::Full {
-                peer: to,
-                queued_bytes: link.outgoing.queued_bytes(),
-                blocked_by_peer: link.outgoing.is_blocked(),
-            });
+            return Err(self.full(index));
         }
         let ticket = want_ticket.then(|| self.hub.sends.insert(SendState::Pending));
         push(link, &window, ticket);
@@ -322,6 +325,7 @@ impl Node {
         let Some(index) = self.peers.index(to) else {
             return Ok(());
         };
+        self.check_connected(index)?;
         let Some(link) = &self.peers[index].link else {
             return Ok(());
         };
@@ -331,11 +335,7 @@ impl Node {
         {
             return Ok(());
         }
-        Err(SendError::Full {
-            peer: to,
-            queued_bytes: link.outgoing.queued_bytes(),
-            blocked_by_peer: link.outgoing.is_blocked(),
-        })
+        Err(self.full(index))
     }
 
     /// What waits to be sent to a peer.
@@ -571,6 +571,7 @@ impl Node {
             } else if let Err(why) = result {
                 self.lose(index, why);
             } else {
+                self.note_news(index, now_ns);
                 self.enqueue(index);
             }
         } else if link.attempt.is_some() {
@@ -657,6 +658,7 @@ impl Node {
             self.peers.free_slot(attempt.local);
         }
         self.hub.mailbox.on_link_lost(id, reference);
+        self.happen(index, Happening::End, self.clock.latest());
         for ticket in link.outgoing.drain_tickets() {
             if let Some(state) = self.hub.sends.get_mut(ticket) {
                 *state = SendState::Lost(why.clone());
@@ -695,6 +697,7 @@ impl Node {
         for index in self.peers.indices() {
             if let Some(session) = self.peers[index].session_mut() {
                 session.close(CloseReason::Finished);
+                self.happen(index, Happening::Close, self.clock.latest());
                 self.enqueue(index);
             } else if self.peers[index].link.is_some() {
                 self.lose(index, PeerLost::Closed);
@@ -716,48 +719,6 @@ impl Node {
             .filter_map(|peer| Some((peer.id, peer.session()?)))
             .find(|(_, session)| session.incoming.is_full())
             .map(|(id, session)| (id, session.incoming.backlog_bytes()))
-    }
-
-    /// A snapshot of one peer's flow (U7).
-    pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
-        let peer = &self.peers[self.peers.index(peer)?];
-        let mut stats = PeerStats {
-            peer: peer.id,
-            ..PeerStats::default()
-        };
-        let Some(link) = &peer.link else {
-            return Some(stats);
-        };
-        stats.state = LinkState::Connecting;
-        stats.limit = Limit::Handshake;
-        stats.queued_bytes = link.outgoing.queued_bytes();
-        stats.queued_messages = link.outgoing.pending_messages();
-        if let Some(session) = &link.session {
-            session.describe(&link.outgoing, &mut stats);
-        }
-        Some(stats)
-    }
-
-    /// A snapshot of the whole node.
-    pub fn stats(&self) -> NodeStats {
-        let mut stats = NodeStats {
-            peers: self.peers.len(),
-            unmatched_messages: self.hub.mailbox.arrived_len(),
-            unmatched_bytes: self.hub.mailbox.unmatched.used,
-            posted_bytes: self.hub.mailbox.posted.used,
-            credit: self.hub.granter.stats(),
-            counters: self.hub.past,
-            dropped: self.dropped,
-            stalled_ns: self.clock.stalled_ns,
-            ..NodeStats::default()
-        };
-        for session in self.peers.iter().filter_map(|peer| peer.session()) {
-            stats.connections += 1;
-            let mut counters = session.counters;
-            counters.messages_received = session.incoming.messages();
-            stats.counters.add(&counters);
-        }
-        stats
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::PeerLost;
 use crate::message::{LinkRef, Outgoing, SendWindow};
 use crate::seal::Entropy;
 use crate::wire::ConnectionId;
-use crate::{Config, PeerId};
+use crate::{Config, LinkState, PeerId};
 
 /// Hashes ids that the program or an authenticated peer chose; mixing is enough.
 #[derive(Debug, Default)]
@@ -53,6 +53,8 @@ pub(crate) struct Peer {
     pub farewell: bool,
     /// The entry in the timer heap that counts.
     pub timer_at_ns: u64,
+    /// Changed by [`super::Node::happen`] only.
+    pub state: LinkState,
     pub link: Option<Box<Link>>,
     /// Why the last connection failed, until somebody has been told.
     pub unreported: Option<Box<PeerLost>>,
@@ -137,11 +139,12 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Adds a peer, or corrects the address of one that has no link.
+    /// Adds a peer, or corrects the address of one that has no link, or that the program has
+    /// disconnected from.
     pub fn add(&mut self, id: PeerId, addr: SocketAddr) -> u32 {
         if let Some(index) = self.index(id) {
             let peer = &mut self.peers[index as usize];
-            if peer.link.is_none() {
+            if peer.link.is_none() || peer.state.is_disconnected() {
                 peer.addr = addr;
             }
             return index;
@@ -156,6 +159,7 @@ impl Peers {
             changed: false,
             farewell: false,
             timer_at_ns: u64::MAX,
+            state: LinkState::Known,
             link: None,
             unreported: None,
         });

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::arrivals::{Batch, Origin, Packet};
 use super::peers::Target;
 use super::{Node, Path};
+use crate::LinkState;
 use crate::error::PeerLost;
 use crate::wire::{Kind, Prelude};
 
@@ -44,9 +45,9 @@ impl Node {
 
     /// Once per peer and batch: what the packets call for.
     fn after_packets(&mut self, index: u32, now_ns: u64) {
+        self.note_news(index, now_ns);
         self.give_credit(index, now_ns);
-        let peer = &self.peers[index];
-        if let Some(link) = &peer.link
+        if let Some(link) = &self.peers[index].link
             && let Some(session) = &link.session
         {
             if session.is_closed() {
@@ -135,6 +136,7 @@ impl Node {
             now_ns,
         };
         let outgoing = &mut link.outgoing;
+        let (elsewhere, before) = (path.peer != peer.addr, session.so_far());
         match session.on_packets(
             outgoing,
             first,
@@ -143,7 +145,12 @@ impl Node {
             &mut self.hub,
             &mut self.dropped,
         ) {
-            Ok(false) => Some(index),
+            Ok(false) => {
+                if elsewhere || session.has_path_news() {
+                    self.look_at_path(index, path, before, now_ns);
+                }
+                Some(index)
+            }
             Ok(true) => {
                 self.take_leave(index, now_ns);
                 None
@@ -196,7 +203,7 @@ impl Node {
         self.next_stray_ns = now_ns + STRAY_EVERY_NS;
         let stray = self.peers.indices().find(|&index| {
             let peer = &self.peers[index];
-            peer.addr == path.peer && peer.link.is_none() && !peer.farewell
+            peer.addr == path.peer && peer.state == LinkState::Known && !peer.farewell
         });
         if let Some(index) = stray {
             self.ensure_link(index, now_ns);

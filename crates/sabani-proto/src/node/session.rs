@@ -1,13 +1,15 @@
 //! An open connection: fills packets, takes packets in.
 
+use super::apart::Apart;
 use super::arrivals::Origin;
 use super::hub::Hub;
+use super::path::Paths;
 use super::spans::PeerSpan;
 use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Owed, Sent, datagram_cost};
 use crate::error::PeerLost;
 use crate::message::{Content, Inbox, Incoming, LogCredit, Outgoing, SendWindow, Violation};
 use crate::seal::{SealRx, SealTx};
-use crate::stats::{Counters, Limit, LinkState, PeerStats};
+use crate::stats::Counters;
 use crate::wire::{
     CloseReason, ConnectionId, Entry, Fragment, Frame, Frames, Grant, Hello, Prelude, Writer,
 };
@@ -48,7 +50,9 @@ pub(crate) struct Session {
     log_limit_due: bool,
     /// Nothing but signs of life has been sent since memory was last given back.
     resting: bool,
-    blocked_told: Option<u64>,
+    /// The limit that the peer was told of last; `u64::MAX` for none.
+    blocked_told: u64,
+    pub seldom: Option<Box<Seldom>>,
     close: Closing,
     pub span: PeerSpan,
 }
@@ -60,6 +64,13 @@ enum Leave {
     /// Entries, to let the peer know what there is.
     Entries,
     Nothing,
+}
+
+/// What most connections never need.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom {
+    pub apart: Apart,
+    pub paths: Paths,
 }
 
 /// How far a connection's end has come.
@@ -114,7 +125,8 @@ impl Session {
             poll: false,
             log_limit_due: false,
             resting: false,
-            blocked_told: None,
+            blocked_told: u64::MAX,
+            seldom: None,
             close: Closing::No,
             span: PeerSpan::connection(made.hello.sender, made.hello.incarnation),
         }
@@ -163,6 +175,7 @@ impl Session {
             || self.poll
             || self.log_limit_due
             || self.credit_due
+            || self.is_turn_due()
             || self.incoming.log.is_pressing()
             || self.incoming.has_grants()
             || matches!(self.close, Closing::Due(_))
@@ -170,7 +183,7 @@ impl Session {
     }
 
     fn must_tell_blocked(&self, outgoing: &Outgoing) -> bool {
-        outgoing.is_blocked() && self.blocked_told != Some(outgoing.log_limit())
+        outgoing.is_blocked() && self.blocked_told != outgoing.log_limit()
     }
 
     /// What of the messages may leave now, as far as the peer's credit for the path goes.
@@ -199,21 +212,6 @@ impl Session {
             .deadline()
             .is_some_and(|at| at <= now_ns);
         ack_due || self.poll || self.has_eliciting(outgoing)
-    }
-
-    /// What limits the flow now.
-    pub fn limit(&self, outgoing: &Outgoing) -> Limit {
-        let bytes = self.channel.mtu.current();
-        if outgoing.has_sendable() && !self.channel.has_credit(bytes, 1) {
-            Limit::Window
-        } else if !outgoing.has_sendable()
-            && !outgoing.is_settled()
-            && self.channel.sent.in_flight() == 0
-        {
-            Limit::Grant
-        } else {
-            Limit::Application
-        }
     }
 
     /// Fills `out` with a train of packets, all of `segment` bytes but the last. `(0, _)` if there
@@ -317,7 +315,12 @@ impl Session {
         let progress = self.channel.received.take_progress();
         let bytes = self.channel.mtu.current();
         let piece = bytes - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
-        let packets = self.incoming.remaining_bytes().div_ceil(piece as u64);
+        // Who is disconnected sends nothing, whatever there is (U14).
+        let remaining = match self.is_apart() {
+            true => 0,
+            false => self.incoming.remaining_bytes(),
+        };
+        let packets = remaining.div_ceil(piece as u64);
         crate::credit::Arrival {
             advanced: progress.advanced,
             charge: u64::from(progress.cost),
@@ -356,26 +359,6 @@ impl Session {
         packet.truncate(bytes);
         self.finish_packet(&mut packet, 0, hub, now_ns);
         packet
-    }
-
-    /// Fills in what the connection knows of its flow.
-    pub fn describe(&self, outgoing: &Outgoing, stats: &mut PeerStats) {
-        stats.state = if self.is_closing() {
-            LinkState::Closing
-        } else {
-            LinkState::Open
-        };
-        stats.limit = self.limit(outgoing);
-        stats.window_bytes = self.channel.window;
-        stats.in_flight_bytes = self.channel.sent.in_flight();
-        stats.backlog_bytes = self.incoming.backlog_bytes();
-        stats.shortage = self.incoming.shortage();
-        stats.rtt_ns = self.channel.rtt.smoothed_ns();
-        stats.rtt_variation_ns = self.channel.rtt.variation_ns();
-        stats.rtt_min_ns = self.channel.rtt.min_ns();
-        stats.datagram_bytes = self.channel.mtu.current();
-        stats.counters = self.counters;
-        stats.counters.messages_received = self.incoming.messages();
     }
 
     /// Builds one packet into `packet`, which is as long as the path allows; returns its length.
@@ -444,7 +427,7 @@ impl Session {
     }
 
     /// Seals a packet whose body is written, and records it as sent.
-    fn finish_packet(&mut self, packet: &mut [u8], flags: u8, hub: &mut Hub, now_ns: u64) {
+    pub fn finish_packet(&mut self, packet: &mut [u8], flags: u8, hub: &mut Hub, now_ns: u64) {
         let number = self.channel.sent.next_number();
         seal(&mut self.tx, self.remote, number, flags, packet);
         let sent = Sent {
@@ -483,8 +466,11 @@ impl Session {
             put(Frame::Credit, Content::Credit, body, hub);
         }
         self.fill_request(outgoing, body, hub);
+        if let Some(changes) = self.take_turn() {
+            put(Frame::Disconnect(changes), Content::Disconnect, body, hub);
+        }
         if self.must_tell_blocked(outgoing) {
-            self.blocked_told = Some(outgoing.log_limit());
+            self.blocked_told = outgoing.log_limit();
             put(
                 Frame::Blocked(outgoing.log_limit()),
                 Content::Blocked,
@@ -530,7 +516,7 @@ impl Session {
         body: &mut Writer<'_>,
         hub: &mut Hub,
     ) {
-        if leave == Leave::Nothing {
+        if leave == Leave::Nothing || outgoing.is_held() {
             return;
         }
         /// More pieces than this are not worth the bookkeeping of one packet.
@@ -578,7 +564,7 @@ impl Session {
         let mut closed = false;
         for frame in Frames::new(payload) {
             let frame = frame.map_err(|bad| PeerLost::Violation(bad.0))?;
-            eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_));
+            eliciting |= frame.must_arrive();
             let mut inbox = origin.inbox(&mut hub.mailbox);
             match frame {
                 Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
@@ -605,6 +591,8 @@ impl Session {
             Frame::Grant(grant) => outgoing.on_grant(grant.id, grant.upto),
             Frame::LogLimit(limit) => outgoing.set_log_limit(limit),
             Frame::Blocked(limit) => self.incoming.on_blocked(limit, inbox.mailbox),
+            Frame::PathChallenge(_) | Frame::PathResponse(_) => self.on_path_frame(frame),
+            Frame::Disconnect(changes) => self.hear_turn(changes),
             Frame::Floor(floor) => self.channel.received.packets.settle_below(floor),
             Frame::Request(upto) => self.incoming.on_request(upto),
             _ => {}
@@ -679,9 +667,10 @@ impl Session {
             }
             Content::Grant { id } => self.incoming.grant_again(id),
             Content::LogLimit => self.log_limit_due = true,
-            Content::Blocked => self.blocked_told = None,
+            Content::Blocked => self.blocked_told = u64::MAX,
             Content::Request => self.request_told = 0,
             Content::Credit => self.credit_due = true,
+            Content::Disconnect => self.tell_turn_again(),
             Content::Probe { bytes } => {
                 self.channel
                     .mtu
@@ -699,7 +688,7 @@ impl Session {
     /// When something is due next.
     pub fn deadline(&self, outgoing: &Outgoing, config: &Config) -> u64 {
         let patience = if self.channel.sent.in_flight_packets() > 0 {
-            config.dead_after_ns
+            self.patience_ns(outgoing, config)
         } else if outgoing.has_sendable() {
             STARVED_NS.min(config.keep_alive_ns)
         } else {
@@ -724,7 +713,7 @@ impl Session {
             }
             // A peer that talks but never acknowledges is as good as silent.
             let silent = silent.max(self.channel.stuck_ns(now_ns) / 2);
-            if silent >= hub.config.dead_after_ns {
+            if silent >= self.patience_ns(outgoing, &hub.config) {
                 return Err(PeerLost::Silent(std::time::Duration::from_nanos(silent)));
             }
         } else if silent >= hub.config.keep_alive_ns
@@ -772,6 +761,11 @@ impl Session {
             return;
         }
         self.channel.mtu.on_black_hole(now_ns);
+        self.send_all_again(outgoing, hub, now_ns);
+    }
+
+    /// Everything in flight goes again.
+    pub fn send_all_again(&mut self, outgoing: &mut Outgoing, hub: &mut Hub, now_ns: u64) {
         let fates = &mut hub.fates;
         self.channel
             .sent

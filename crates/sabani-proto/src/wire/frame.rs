@@ -18,6 +18,9 @@ const CLOSE: u8 = 8;
 const FLOOR: u8 = 9;
 const CREDIT: u8 = 10;
 const REQUEST: u8 = 11;
+const DISCONNECT: u8 = 12;
+const PATH_CHALLENGE: u8 = 13;
+const PATH_RESPONSE: u8 = 14;
 
 /// A piece of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +128,13 @@ pub enum Frame<'a> {
     Credit,
     /// Log entries up to this cumulative charge wait for credit.
     Request(u64),
+    /// How often the sender's program has disconnected or reconnected: an odd number while it is
+    /// disconnected (U14).
+    Disconnect(u64),
+    /// Whoever is at the address that this goes to should answer from there, with this number.
+    PathChallenge(u64),
+    /// The answer.
+    PathResponse(u64),
 }
 
 impl Frame<'_> {
@@ -137,6 +147,15 @@ impl Frame<'_> {
     /// Most runs an `Ack` lists below its first.
     pub const MAX_ACK_RANGES: usize = 32;
 
+    /// Whether the packet that it is in must be acknowledged.
+    #[inline]
+    pub fn must_arrive(&self) -> bool {
+        !matches!(
+            self,
+            Frame::Ack(_) | Frame::Floor(_) | Frame::PathChallenge(_) | Frame::PathResponse(_)
+        )
+    }
+
     /// Bytes that the frame takes on the wire.
     pub fn wire_len(&self) -> usize {
         Self::HEADER
@@ -146,6 +165,7 @@ impl Frame<'_> {
                 Frame::Ack(ack) => 24 + 8 * ack.ranges.len(),
                 Frame::Grant(_) => 12,
                 Frame::LogLimit(_) | Frame::Blocked(_) | Frame::Floor(_) | Frame::Request(_) => 8,
+                Frame::Disconnect(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) => 8,
                 Frame::Ping | Frame::Credit | Frame::Unknown(_) => 0,
                 Frame::Close(_) => 4,
             }
@@ -198,6 +218,18 @@ impl Frame<'_> {
             Frame::Request(upto) => {
                 head(REQUEST);
                 out.u64(*upto);
+            }
+            Frame::Disconnect(changes) => {
+                head(DISCONNECT);
+                out.u64(*changes);
+            }
+            Frame::PathChallenge(token) => {
+                head(PATH_CHALLENGE);
+                out.u64(*token);
+            }
+            Frame::PathResponse(token) => {
+                head(PATH_RESPONSE);
+                out.u64(*token);
             }
         }
     }
@@ -287,6 +319,9 @@ impl<'a> Frames<'a> {
             FLOOR => Frame::Floor(body.u64()?),
             CREDIT => Frame::Credit,
             REQUEST => Frame::Request(body.u64()?),
+            DISCONNECT => Frame::Disconnect(body.u64()?),
+            PATH_CHALLENGE => Frame::PathChallenge(body.u64()?),
+            PATH_RESPONSE => Frame::PathResponse(body.u64()?),
             kind => Frame::Unknown(kind),
         };
         Ok(Some(frame))

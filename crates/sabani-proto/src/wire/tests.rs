@@ -75,6 +75,9 @@ fn frames<'a>(log: &'a [u8], count: u16, data: &'a [u8], ack: Ack, n: u64) -> Ve
         Frame::Floor(n),
         Frame::Credit,
         Frame::Request(n),
+        Frame::Disconnect(n),
+        Frame::PathChallenge(n),
+        Frame::PathResponse(n),
     ]
 }
 

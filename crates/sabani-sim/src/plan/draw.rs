@@ -253,13 +253,14 @@ fn fault(dice: &mut Dice, plan: &Plan) -> Fault {
 }
 
 fn mishap(dice: &mut Dice, plan: &Plan) -> Mishap {
-    use What::{Close, Crash, Restart, Stall};
+    use What::{Close, Crash, Disconnect, Move, Restart, Stall};
     let what = dice.pick(&[
-        Restart, Restart, Restart, Stall, Stall, Stall, Stall, Crash, Close,
+        Restart, Restart, Restart, Stall, Stall, Stall, Stall, Crash, Close, Disconnect,
+        Disconnect, Disconnect, Move, Move,
     ]);
     let lasts = match what {
-        Stall => dice.time_below(300 * MS),
-        Restart | Crash | Close => Time(0),
+        Stall | Disconnect => dice.time_below(300 * MS),
+        Restart | Crash | Close | Move => Time(0),
     };
     Mishap {
         at: dice.moment(plan),

@@ -118,8 +118,16 @@ impl Plan {
                     What::Crash => net.crash(host),
                     What::Close => net.close(host),
                     What::Stall => net.stall(host, mishap.lasts.0),
+                    What::Disconnect => net.set_connected(host, false),
+                    What::Move => net.relocate(host, false),
                 }
             });
+            if mishap.what == What::Disconnect {
+                let host = HostId(mishap.host);
+                net.at(began_ns + mishap.ends().0, move |net| {
+                    net.set_connected(host, true)
+                });
+            }
         }
         self.schedule_faults(net);
         for (index, stream) in self.traffic.iter().enumerate() {

@@ -467,6 +467,10 @@ pub enum What {
     Close,
     /// Its process does not run for some time.
     Stall,
+    /// Its program disconnects from all its peers for some time, and reconnects to them.
+    Disconnect,
+    /// It is reached at another address from now on.
+    Move,
 }
 
 /// Something that happens to a host.
@@ -479,7 +483,7 @@ pub struct Mishap {
     pub host: u32,
     /// What.
     pub what: What,
-    /// For how long, if it is a stall.
+    /// For how long, if it is a stall, or the program disconnects.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lasts: Time,
 }

@@ -12,12 +12,12 @@ use sabani_sim::{HostId, MS, Network, SEC, US, sealed};
 use crate::{A, B, counters, plain, safe_modes, sound, warm_pair};
 
 /// An address at which nobody lives.
-fn stranger(index: u32) -> SocketAddr {
+pub fn stranger(index: u32) -> SocketAddr {
     let [_, high, middle, low] = index.to_be_bytes();
     ([192, high, middle, low], 9_999).into()
 }
 
-fn capture(net: &mut Network, from: HostId, to: HostId) -> Rc<RefCell<Vec<Vec<u8>>>> {
+pub fn capture(net: &mut Network, from: HostId, to: HostId) -> Rc<RefCell<Vec<Vec<u8>>>> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let sink = seen.clone();
     net.link(from, to).drop_if(move |packet| {
@@ -28,7 +28,7 @@ fn capture(net: &mut Network, from: HostId, to: HostId) -> Rc<RefCell<Vec<Vec<u8
 }
 
 /// Nobody got more bytes than it had sent: what amplifies attacks elsewhere.
-fn nobody_was_flooded(net: &Network) {
+pub fn nobody_was_flooded(net: &Network) {
     for (addr, stranger) in net.strangers() {
         assert!(
             stranger.received_bytes <= stranger.sent_bytes,

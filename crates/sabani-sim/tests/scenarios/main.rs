@@ -1,6 +1,7 @@
 //! Scenarios: real nodes on a simulated network that misbehaves in one way or in many. What must
 //! hold in all of them is checked by `sabani_sim::checker`; here is only what each one adds.
 
+mod apart;
 mod canaries;
 mod delivery;
 mod economy;
@@ -9,6 +10,7 @@ mod hostile;
 mod limits;
 mod lives;
 mod machines;
+mod moves;
 mod mtu;
 mod swarm;
 mod switches;

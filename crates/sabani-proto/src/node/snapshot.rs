@@ -1,0 +1,86 @@
+//! What a node tells of its flows (U7).
+
+use super::Node;
+use super::session::Session;
+use crate::PeerId;
+use crate::message::Outgoing;
+use crate::stats::{Limit, NodeStats, PeerStats};
+
+impl Node {
+    /// A snapshot of one peer's flow (U7).
+    pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
+        let peer = &self.peers[self.peers.index(peer)?];
+        let mut stats = PeerStats {
+            peer: peer.id,
+            address: Some(peer.addr),
+            state: peer.state,
+            ..PeerStats::default()
+        };
+        let Some(link) = &peer.link else {
+            return Some(stats);
+        };
+        stats.limit = Limit::Handshake;
+        stats.queued_bytes = link.outgoing.queued_bytes();
+        stats.queued_messages = link.outgoing.pending_messages();
+        if let Some(session) = &link.session {
+            session.describe(&link.outgoing, &mut stats);
+        }
+        Some(stats)
+    }
+
+    /// A snapshot of the whole node.
+    pub fn stats(&self) -> NodeStats {
+        let mut stats = NodeStats {
+            peers: self.peers.len(),
+            unmatched_messages: self.hub.mailbox.arrived_len(),
+            unmatched_bytes: self.hub.mailbox.unmatched.used,
+            posted_bytes: self.hub.mailbox.posted.used,
+            credit: self.hub.granter.stats(),
+            counters: self.hub.past,
+            dropped: self.dropped,
+            stalled_ns: self.clock.stalled_ns,
+            ..NodeStats::default()
+        };
+        for session in self.peers.iter().filter_map(|peer| peer.session()) {
+            stats.connections += 1;
+            let mut counters = session.counters;
+            counters.messages_received = session.incoming.messages();
+            stats.counters.add(&counters);
+        }
+        stats
+    }
+}
+
+impl Session {
+    /// What limits the flow now.
+    fn limit(&self, outgoing: &Outgoing) -> Limit {
+        let bytes = self.channel.mtu.current();
+        if outgoing.is_held() {
+            Limit::Disconnected
+        } else if outgoing.has_sendable() && !self.channel.has_credit(bytes, 1) {
+            Limit::Window
+        } else if !outgoing.has_sendable()
+            && !outgoing.is_settled()
+            && self.channel.sent.in_flight() == 0
+        {
+            Limit::Grant
+        } else {
+            Limit::Application
+        }
+    }
+
+    /// Fills in what the connection knows of its flow.
+    fn describe(&self, outgoing: &Outgoing, stats: &mut PeerStats) {
+        stats.limit = self.limit(outgoing);
+        stats.window_bytes = self.channel.window;
+        stats.in_flight_bytes = self.channel.sent.in_flight();
+        stats.backlog_bytes = self.incoming.backlog_bytes();
+        stats.shortage = self.incoming.shortage();
+        stats.rtt_ns = self.channel.rtt.smoothed_ns();
+        stats.rtt_variation_ns = self.channel.rtt.variation_ns();
+        stats.rtt_min_ns = self.channel.rtt.min_ns();
+        stats.datagram_bytes = self.channel.mtu.current();
+        stats.counters = self.counters;
+        stats.counters.messages_received = self.incoming.messages();
+    }
+}

@@ -1,0 +1,167 @@
+//! Connections that programs break off and take up again, and peers that move, over real sockets.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use sabani::{Error, Event, Fault, JobKey, LinkState, Match, Node, PeerId};
+
+const SOON: Duration = Duration::from_secs(20);
+const LEFT: PeerId = PeerId(0);
+const RIGHT: PeerId = PeerId(1);
+
+fn here() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// Two nodes that don't know each other's addresses. The second one has little memory for messages
+/// that nobody has asked for.
+fn strangers() -> (Node, Node) {
+    let key = JobKey::generate().unwrap();
+    let node = |id| Node::builder(id).bind(here()).job_key(key.clone());
+    let right = node(RIGHT).memory(8 << 20);
+    (node(LEFT).open().unwrap(), right.open().unwrap())
+}
+
+/// Drives both until `check` says yes.
+#[track_caller]
+fn until(nodes: [&Node; 2], check: impl Fn() -> bool) {
+    let patience = std::iter::repeat_with(|| {
+        nodes.iter().for_each(|node| node.progress().unwrap());
+        std::thread::sleep(Duration::from_millis(1));
+        check()
+    });
+    assert!(patience.take(20_000).any(|yes| yes));
+}
+
+fn state(at: &Node, of: PeerId) -> LinkState {
+    at.peer_stats(of).unwrap().state
+}
+
+#[test]
+fn what_was_sent_before_a_disconnect_arrives_after_the_reconnect() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    let mut sent = left.send_tracked(RIGHT, 1, vec![7; 3 << 20]).unwrap();
+    left.disconnect(RIGHT).unwrap();
+    until([&left, &right], || {
+        state(&right, LEFT) == LinkState::DisconnectedByPeer
+    });
+    for error in [
+        left.send(RIGHT, 2, b"in vain").unwrap_err(),
+        left.send_owned(RIGHT, 2, vec![0; 1 << 20]).unwrap_err(),
+        left.wait_writable(RIGHT, 1, SOON).unwrap_err(),
+        left.connect(RIGHT, SOON).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Disconnected { by_peer: false, .. }));
+        assert_eq!(error.fault(), Fault::Caller);
+        assert!(error.to_string().contains("reconnect before sending"));
+    }
+    // The other side may send until its queue is full; it is told then, rather than kept waiting.
+    let error = (0..).find_map(|tag| right.send(LEFT, tag, &[1; 1_000_000]).err());
+    let error = error.expect("its queue is finite");
+    assert!(matches!(error, Error::Disconnected { by_peer: true, .. }));
+    assert_eq!(error.fault(), Fault::Peer);
+    assert_eq!(left.try_recv(Match::any()).unwrap().map(|m| m.tag), None);
+
+    left.reconnect(RIGHT).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    assert_eq!(right.recv(Match::any()).unwrap().body(), vec![7; 3 << 20]);
+    assert!(sent.wait(Some(SOON)).unwrap());
+    for tag in 0..4 {
+        assert_eq!(left.recv(Match::any()).unwrap().tag, tag);
+    }
+    let told: Vec<_> = std::iter::from_fn(|| left.next_event()).collect();
+    assert!(!told.iter().any(|event| matches!(event, Event::Lost { .. })));
+    let changes = told.iter().filter_map(|event| match event {
+        Event::Changed { to, .. } => Some(*to),
+        _ => None,
+    });
+    assert!(changes.eq([LinkState::Disconnected, LinkState::Open]));
+}
+
+#[test]
+fn a_sender_that_waits_for_room_is_released_by_a_disconnect() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    let sender = left.clone();
+    let waiting = std::thread::spawn(move || {
+        let sends = (0..).map(|tag| sender.send(RIGHT, tag, &[0; 900_000]));
+        sends.filter_map(Result::err).next().unwrap()
+    });
+    // Nobody receives at the other side.
+    let queued = || left.peer_stats(RIGHT).unwrap().queued_bytes;
+    until([&left, &right], || queued() > 3 << 20);
+    left.disconnect(RIGHT).unwrap();
+    let error = waiting.join().unwrap();
+    assert!(matches!(error, Error::Disconnected { by_peer: false, .. }));
+}
+
+/// Stands between two nodes, as a NAT does: passes on what comes to the door that is open now, and
+/// lets what comes from inside out by that door.
+struct Relay {
+    doors: [SocketAddr; 2],
+    open: Arc<AtomicUsize>,
+}
+
+impl Relay {
+    fn new(outside: SocketAddr, inside: SocketAddr) -> Self {
+        let bind = || Arc::new(UdpSocket::bind(here()).unwrap());
+        let (inner, doors, open) = (bind(), [bind(), bind()], Arc::new(AtomicUsize::new(0)));
+        let relay = Relay {
+            doors: [0, 1].map(|door: usize| doors[door].local_addr().unwrap()),
+            open: open.clone(),
+        };
+        for (number, door) in doors.clone().into_iter().enumerate() {
+            let (inner, open) = (inner.clone(), open.clone());
+            pass(door, move |bytes| {
+                if open.load(Relaxed) == number {
+                    let _ = inner.send_to(bytes, inside);
+                }
+            });
+        }
+        pass(inner, move |bytes| {
+            let _ = doors[open.load(Relaxed)].send_to(bytes, outside);
+        });
+        relay
+    }
+}
+
+/// Gives what comes to a socket to `on`, for as long as the process lives.
+fn pass(socket: Arc<UdpSocket>, on: impl Fn(&[u8]) + Send + 'static) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while let Ok(len) = socket.recv(&mut buffer) {
+            on(&buffer[..len]);
+        }
+    });
+}
+
+#[test]
+fn a_peer_behind_a_nat_that_forgets_it_is_found_again() {
+    let (left, right) = strangers();
+    let relay = Relay::new(left.local_addr(), right.local_addr());
+    left.add_peer(RIGHT, relay.doors[0]).unwrap();
+    left.send(RIGHT, 9, b"hello").unwrap();
+    assert_eq!(right.recv(Match::any()).unwrap().body(), b"hello");
+    for (tag, door) in [(0, 0), (1, 1), (2, 0)] {
+        relay.open.store(door, Relaxed);
+        let (one, other) = (vec![tag as u8; 300_000], vec![tag as u8 + 1; 300_000]);
+        right.send(LEFT, tag, &one).unwrap();
+        left.send(RIGHT, tag, &other).unwrap();
+        assert_eq!(left.recv(Match::any().tag(tag)).unwrap().body(), one);
+        assert_eq!(right.recv(Match::any().tag(tag)).unwrap().body(), other);
+        let address = left.peer_stats(RIGHT).unwrap().address;
+        assert_eq!(address, Some(relay.doors[door]));
+    }
+    let told: Vec<_> = std::iter::from_fn(|| left.next_event()).collect();
+    let moves = told.iter().filter_map(|event| match event {
+        Event::Moved { to, .. } => Some(*to),
+        _ => None,
+    });
+    assert!(moves.eq([relay.doors[1], relay.doors[0]]));
+    assert!(!told.iter().any(|event| matches!(event, Event::Lost { .. })));
+}
