@@ -147,6 +147,12 @@ impl Received {
         self.progress.packets > 0 || self.progress.missing > 0
     }
 
+    /// What of the credit given has been used since [`Received::take_progress`].
+    #[inline]
+    pub fn used(&self) -> u32 {
+        self.progress.advanced
+    }
+
     /// What has come since this was last asked.
     #[inline]
     pub fn take_progress(&mut self) -> Progress {

@@ -2,10 +2,16 @@
 
 use std::cmp::Reverse;
 
+use super::session::Session;
 use super::{GRANT_TIMER, Node};
 use crate::PeerId;
-use crate::credit::Owed;
+use crate::channel::datagram_cost;
+use crate::credit::{Arrival, Owed};
 use crate::error::SendError;
+use crate::wire::{Frame, Prelude};
+
+/// A peer does not miss less than this part of its credit.
+const MISSED_PART: u32 = 64;
 
 impl Node {
     /// Gives a peer `weight` parts of this node's link where others have one, if several want to
@@ -43,9 +49,17 @@ impl Node {
         self.peers.index(peer).ok_or(SendError::UnknownPeer(peer))
     }
 
+    /// Gives credit if that can't wait.
+    #[inline]
+    pub(super) fn give_pressing_credit(&mut self, index: u32, now_ns: u64) {
+        let session = self.peers[index].session();
+        if session.is_some_and(|session| session.is_credit_pressing()) {
+            self.give_credit(index, now_ns);
+        }
+    }
+
     /// Takes into account what has come from a peer, and what it still has to send, and gives
     /// credit to whoever is next (U9, U11, H6).
-    #[inline]
     pub(super) fn give_credit(&mut self, index: u32, now_ns: u64) {
         let Some(session) = self.peers[index].session_mut() else {
             return;
@@ -88,6 +102,51 @@ impl Node {
         if at < self.grants_at_ns {
             self.grants_at_ns = at;
             self.timers.push(Reverse((at, GRANT_TIMER)));
+        }
+    }
+}
+
+impl Session {
+    /// What the peer may still send, for an acknowledgement.
+    pub fn credit_left(&self) -> u32 {
+        self.credit.saturating_sub(self.channel.received.used())
+    }
+
+    /// Whether credit is to be given before anything else: there is more to come, or the peer would
+    /// miss what it has used. Otherwise an answer goes first.
+    #[inline]
+    pub fn is_credit_pressing(&self) -> bool {
+        self.incoming.has_grants()
+            || self.incoming.remaining_bytes() > 0
+            || self.channel.received.used() > self.credit / MISSED_PART
+    }
+
+    /// Whether anything has come, or may come from now on, that credit depends on.
+    #[inline]
+    pub fn has_credit_news(&self) -> bool {
+        self.channel.received.has_progress() || self.incoming.has_grants()
+    }
+
+    /// What has come and what is still to come, for whoever gives credit.
+    pub fn take_arrival(&mut self) -> Arrival {
+        let progress = self.channel.received.take_progress();
+        let bytes = self.channel.mtu.current();
+        let piece = bytes - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
+        // Who is disconnected sends nothing, whatever there is (U14).
+        let remaining = match self.is_apart() {
+            true => 0,
+            false => self.incoming.remaining_bytes(),
+        };
+        let packets = remaining.div_ceil(piece as u64);
+        Arrival {
+            advanced: progress.advanced,
+            charge: u64::from(progress.cost),
+            bytes: u64::from(progress.bytes),
+            packets: progress.packets,
+            lost: progress.missing,
+            late: progress.late,
+            remaining: packets * u64::from(datagram_cost(bytes)),
+            rtt_ns: self.channel.rtt.smoothed_ns(),
         }
     }
 }

@@ -49,8 +49,8 @@ pub struct Node {
     /// Peers that may have something to send.
     queue: VecDeque<u32>,
     timers: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Peers whose next deadline may have changed since it was last looked at: that is done when
-    /// somebody asks, which may be after the answer to a message has left.
+    /// Peers whose next deadline, or credit, may have changed since it was last looked at: that is
+    /// done when somebody asks, which may be after the answer to a message has left.
     changed: Vec<u32>,
     /// Handshake packets to send.
     outbox: VecDeque<handshake::Letter>,
@@ -526,11 +526,15 @@ impl Node {
     /// When [`Node::handle_deadline`] must be called, if nothing else happens before.
     #[inline]
     pub fn next_deadline(&mut self) -> Option<u64> {
+        let queued = self.queue.len();
         self.arm_changed();
-        let at = self
-            .timers
-            .peek()
-            .map(|Reverse((at, _))| at + self.clock.stalled_ns);
+        let at = if self.queue.len() > queued {
+            // Credit has been given, and must be told at once.
+            Some(self.clock.called_ns)
+        } else {
+            let timer = self.timers.peek();
+            timer.map(|Reverse((at, _))| at + self.clock.stalled_ns)
+        };
         self.clock.promised_ns = at;
         at
     }
@@ -587,11 +591,14 @@ impl Node {
         }
     }
 
+    /// Does for the peers of which something has come what was not pressing.
     #[inline]
     fn arm_changed(&mut self) {
+        let now_ns = self.clock.latest();
         while let Some(index) = self.changed.pop() {
             self.peers[index].changed = false;
-            self.arm(index, self.clock.latest());
+            self.give_credit(index, now_ns);
+            self.arm(index, now_ns);
         }
     }
 

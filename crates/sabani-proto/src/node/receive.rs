@@ -46,7 +46,7 @@ impl Node {
     /// Once per peer and batch: what the packets call for.
     fn after_packets(&mut self, index: u32, now_ns: u64) {
         self.note_news(index, now_ns);
-        self.give_credit(index, now_ns);
+        self.give_pressing_credit(index, now_ns);
         if let Some(link) = &self.peers[index].link
             && let Some(session) = &link.session
         {

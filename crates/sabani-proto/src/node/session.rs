@@ -5,7 +5,7 @@ use super::arrivals::Origin;
 use super::hub::Hub;
 use super::path::Paths;
 use super::spans::PeerSpan;
-use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Owed, Sent, datagram_cost};
+use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Owed, Sent};
 use crate::error::PeerLost;
 use crate::message::{Content, Inbox, Incoming, LogCredit, Outgoing, SendWindow, Violation};
 use crate::seal::{SealRx, SealTx};
@@ -38,8 +38,8 @@ pub(crate) struct Session {
     pub remote: ConnectionId,
     pub incarnation: u64,
     pub counters: Counters,
-    /// What the peer may send above the largest packet that has come; told with every
-    /// acknowledgement.
+    /// What the peer may send above the largest packet that had come when this was given; what is
+    /// left of it is told with every acknowledgement.
     pub credit: u32,
     /// The peer waits for that credit.
     pub credit_due: bool,
@@ -304,35 +304,6 @@ impl Session {
         packets * segment
     }
 
-    /// Whether anything has come, or may come from now on, that credit depends on.
-    #[inline]
-    pub fn has_credit_news(&self) -> bool {
-        self.channel.received.has_progress() || self.incoming.has_grants()
-    }
-
-    /// What has come and what is still to come, for whoever gives credit.
-    pub fn take_arrival(&mut self) -> crate::credit::Arrival {
-        let progress = self.channel.received.take_progress();
-        let bytes = self.channel.mtu.current();
-        let piece = bytes - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
-        // Who is disconnected sends nothing, whatever there is (U14).
-        let remaining = match self.is_apart() {
-            true => 0,
-            false => self.incoming.remaining_bytes(),
-        };
-        let packets = remaining.div_ceil(piece as u64);
-        crate::credit::Arrival {
-            advanced: progress.advanced,
-            charge: u64::from(progress.cost),
-            bytes: u64::from(progress.bytes),
-            packets: progress.packets,
-            lost: progress.missing,
-            late: progress.late,
-            remaining: packets * u64::from(datagram_cost(bytes)),
-            rtt_ns: self.channel.rtt.smoothed_ns(),
-        }
-    }
-
     fn build_probe(&mut self, packet: &mut [u8], hub: &mut Hub, now_ns: u64) {
         let end = packet.len() - self.tx.overhead();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
@@ -351,7 +322,7 @@ impl Session {
         let end = packet.len() - self.tx.overhead();
         hub.contents.clear();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
-        Frame::Ack(self.channel.received.take_ack(self.credit, now_ns)).write(&mut body);
+        Frame::Ack(self.channel.received.take_ack(self.credit_left(), now_ns)).write(&mut body);
         if let Closing::Due(reason) = self.close {
             put(Frame::Close(reason), Content::Close, &mut body, hub);
         }
@@ -384,7 +355,7 @@ impl Session {
         let end = packet.len() - self.tx.overhead();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
         if self.channel.received.owes() || self.credit_due || ack_due {
-            let ack = self.channel.received.take_ack(self.credit, now_ns);
+            let ack = self.channel.received.take_ack(self.credit_left(), now_ns);
             Frame::Ack(ack).write(&mut body);
         }
         if eliciting {

@@ -165,3 +165,28 @@ fn a_withdrawn_receive_leaves_its_message_in_its_place() {
         .collect();
     assert_eq!(order, [3, 9, 9]);
 }
+
+#[test]
+fn credit_for_a_lone_packet_is_given_after_the_answer_which_tells_what_is_left() {
+    let mut pair = Pair::new(modes()[1].clone());
+    let hello = |pair: &mut Pair| {
+        let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 1, b"hello", false);
+        sent.unwrap();
+    };
+    hello(&mut pair);
+    pair.carry();
+    let index = pair.nodes[1].peers.index(PeerId(0)).unwrap();
+    let left = |pair: &Pair| pair.nodes[1].peers[index].session().unwrap().credit_left();
+    let before = left(&pair);
+    hello(&mut pair);
+    let mut buffer = vec![0; 65_536];
+    let train = pair.nodes[0]
+        .poll_transmit(pair.now_ns, &mut buffer)
+        .unwrap();
+    let bytes = &mut buffer[..train.bytes];
+    let from = ADDRS[0].parse().unwrap();
+    pair.nodes[1].handle_datagrams(pair.now_ns, from, None, train.segment, bytes);
+    assert_eq!(left(&pair), before - crate::datagram_cost(train.bytes));
+    pair.nodes[1].next_deadline();
+    assert_eq!(left(&pair), before);
+}

@@ -36,7 +36,7 @@ impl Node {
         while let Some(index) = self.queue.pop_front() {
             self.peers[index].queued = false;
             // Room for a body, given by the program, is a reason to give credit for it.
-            self.give_credit(index, now_ns);
+            self.give_pressing_credit(index, now_ns);
             let peer = &mut self.peers[index];
             let Some(link) = peer.link.as_mut() else {
                 continue;
