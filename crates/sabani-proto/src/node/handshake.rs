@@ -49,6 +49,13 @@ pub(crate) struct Letter {
     pub bytes: Vec<u8>,
 }
 
+impl Letter {
+    /// Whether it asks for a connection.
+    pub fn is_init(&self) -> bool {
+        Prelude::parse(&self.bytes).is_ok_and(|(prelude, _)| prelude.kind == Kind::Init)
+    }
+}
+
 /// A handshake that this side began.
 #[derive(Debug)]
 pub(crate) struct Attempt {

@@ -700,6 +700,7 @@ impl Node {
     /// [`Node::is_closed`], or as long as you care to.
     pub fn close(&mut self) {
         self.closing = true;
+        self.outbox.retain(|letter| !letter.is_init());
         self.drop_handshakes();
         for index in self.peers.indices() {
             if let Some(session) = self.peers[index].session_mut() {

@@ -28,6 +28,8 @@ const MESSAGES: u64 = 4_000;
 const CHURN: u64 = 256 * KIB;
 /// Traffic begins, and most faults end, before this.
 const ACTIVE: u64 = 250 * MS;
+/// Long enough for a program that disconnects to come back; short, for those that die meanwhile.
+const DISCONNECTED_MAX: Time = Time(3_000 * MS);
 
 struct Dice(Rng);
 
@@ -101,6 +103,9 @@ impl Plan {
         let count = dice.pick(&[0, 0, 0, 1, 2, 4]);
         let mishaps = (0..count).map(|_| mishap(dice, &plan));
         plan.mishaps = mishaps.collect();
+        if plan.disconnects() {
+            plan.settings.disconnected_max = Some(DISCONNECTED_MAX);
+        }
         plan
     }
 }
@@ -146,6 +151,7 @@ fn settings(dice: &mut Dice) -> Settings {
         // Shorter ones would never leave the network at rest.
         keep_alive: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
         connect_timeout: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
+        disconnected_max: None,
         peer_memory: dice.maybe(some, sizes(&[0, 256 * KIB, 1 << 20])),
     }
 }

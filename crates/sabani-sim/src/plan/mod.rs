@@ -117,8 +117,16 @@ impl Plan {
         let work_ns = transfer_ns as f64 * slower + (trips * trip_ns) as f64;
         let mishaps = !self.mishaps.is_empty() || self.faults.iter().any(Fault::is_severe);
         let grief_ns = u64::from(mishaps) * self.settings.grief_ns();
+        let apart = self.disconnects();
+        let apart_ns = u64::from(apart) * self.settings.disconnected_max_ns();
         let vain_ns = self.messages_in_vain() * self.settings.connect_timeout_ns();
-        3 * crate::SEC + work_ns as u64 + grief_ns + vain_ns
+        3 * crate::SEC + work_ns as u64 + grief_ns + apart_ns + vain_ns
+    }
+
+    /// Whether a program disconnects: should it die then, its peers wait for it longer than for others.
+    fn disconnects(&self) -> bool {
+        let mut mishaps = self.mishaps.iter();
+        mishaps.any(|mishap| mishap.what == What::Disconnect)
     }
 
     /// Messages to hosts that go and may not come back: a program with a short queue may find out

@@ -219,6 +219,8 @@ settings! {
     max_ack_delay: Time => |c, v| c.max_ack_delay_ns = v.0;
     /// A peer that is silent for so long is lost.
     dead_after: Time => |c, v| c.dead_after_ns = v.0;
+    /// While one of two programs has disconnected, a peer that is silent for so long is lost.
+    disconnected_max: Time => |c, v| c.disconnected_max_ns = v.0;
     /// An idle peer is asked for a sign of life after so long.
     keep_alive: Time => |c, v| c.keep_alive_ns = v.0;
     /// A handshake that brought no answer for so long has failed.
@@ -235,6 +237,11 @@ impl Settings {
     pub(super) fn grief_ns(&self) -> u64 {
         let config = self.config();
         2 * (config.dead_after_ns + config.keep_alive_ns + config.connect_timeout_ns)
+    }
+
+    /// How long a peer waits for one whose program has disconnected and then died.
+    pub(super) fn disconnected_max_ns(&self) -> u64 {
+        self.config().disconnected_max_ns
     }
 
     /// How long a program waits for a host that is not there.
