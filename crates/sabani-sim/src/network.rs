@@ -676,7 +676,21 @@ impl Network {
     /// accepted has been delivered and acknowledged, and nothing is in flight.
     pub fn is_settled(&self) -> bool {
         // What is quick to see comes first.
-        self.is_done() && self.hosts.iter().all(is_silent)
+        self.is_done() && !self.ends().any(|end| self.has_in_flight(end))
+    }
+
+    /// Each end of each connection: the host, and the other one.
+    fn ends(&self) -> impl Iterator<Item = (HostId, PeerId)> {
+        self.host_ids().flat_map(|id| {
+            let node = self.hosts[id.index()].node.iter();
+            node.flat_map(Node::peer_ids).map(move |peer| (id, peer))
+        })
+    }
+
+    fn has_in_flight(&self, (id, peer): (HostId, PeerId)) -> bool {
+        let node = self.hosts[id.index()].node.as_ref();
+        let stats = node.and_then(|node| node.peer_stats(peer));
+        stats.is_some_and(|stats| stats.in_flight_bytes > 0)
     }
 
     /// The same, but that something may be in flight: signs of life, for instance.
@@ -689,17 +703,18 @@ impl Network {
     }
 
     /// Runs until everything is settled. Where many hosts ask each other for signs of life,
-    /// something is always in flight: it is enough that each host was once seen without.
+    /// something is always in flight: it is enough that each connection was once seen without.
     ///
     /// # Errors
     /// If that takes longer than `within_ns`, or a rule was broken on the way.
     pub fn settle(&mut self, within_ns: u64) -> Result<(), Failure> {
         let step_ns = MS / 4;
         let deadline_ns = self.now_ns() + within_ns;
-        let mut loud: Vec<_> = self.host_ids().collect();
+        let mut loud: Option<Vec<_>> = None;
         while self.checker.violations().is_empty() {
             if self.is_done() {
-                loud.retain(|id| !is_silent(&self.hosts[id.index()]));
+                let loud = loud.get_or_insert_with(|| self.ends().collect());
+                loud.retain(|&end| self.has_in_flight(end));
                 if loud.is_empty() {
                     break;
                 }
@@ -810,11 +825,13 @@ impl Network {
                 lines.push(format!("  host {index} has crashed"));
                 continue;
             };
+            let stats = node.stats();
             lines.push(format!(
-                "  host {index}: {} unread datagrams, {} overflows, {:?}",
+                "  host {index}: {} unread datagrams, {} overflows, {:?}, {:?}",
                 host.socket.len(),
                 host.socket.overflows,
-                node.stats().dropped
+                stats.dropped,
+                stats.credit
             ));
             let peers = node.peer_ids().filter_map(|peer| node.peer_stats(peer));
             let busy = peers.filter(|stats| stats.queued_messages > 0 || stats.in_flight_bytes > 0);
@@ -823,14 +840,6 @@ impl Network {
         lines.truncate(SHOWN);
         lines.join("\n")
     }
-}
-
-/// Whether a host has nothing in flight.
-fn is_silent(host: &Host) -> bool {
-    host.node.as_ref().is_none_or(|node| {
-        let mut peers = node.peer_ids().filter_map(|peer| node.peer_stats(peer));
-        peers.all(|stats| stats.in_flight_bytes == 0)
-    })
 }
 
 /// FNV-1a over words.

@@ -207,6 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "opens a socket")]
     fn senders_are_told_until_the_socket_has_been_empty_and_while_trains_are_coalesced() {
         let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         let peer = socket.local_addr().unwrap();

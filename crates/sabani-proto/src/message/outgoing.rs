@@ -345,6 +345,11 @@ impl Outgoing {
             || (self.unsent > 0 && !self.is_blocked())
     }
 
+    /// Whether something that went before must go again.
+    pub fn goes_again(&self) -> bool {
+        !self.resend.is_empty()
+    }
+
     /// Whether there is anything to send now, as far as credit for memory goes.
     #[inline]
     pub fn has_sendable(&self) -> bool {

@@ -7,13 +7,28 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::{Index, IndexMut};
 
 use super::handshake::{Attempt, HalfOpen};
-use super::session::{Session, chunk_max};
+use super::session::Session;
 use crate::channel::BASE_DATAGRAM;
 use crate::error::PeerLost;
 use crate::message::{LinkRef, Outgoing, SendWindow};
 use crate::seal::Entropy;
-use crate::wire::ConnectionId;
+use crate::wire::{ConnectionId, Entry, Frame, INLINE_MAX, Prelude};
 use crate::{Config, LinkState, PeerId};
+
+/// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
+const ACK_ROOM: usize = 64;
+
+/// Room for a chunk of the log in a packet of `datagram` bytes.
+pub(super) fn chunk_max(datagram: usize) -> usize {
+    const SEAL: usize = 16;
+    const {
+        assert!(
+            Entry::MAX_HEADER + INLINE_MAX
+                < 1_200 - Prelude::LEN - SEAL - Frame::ENTRIES_HEADER - ACK_ROOM
+        )
+    };
+    datagram - Prelude::LEN - SEAL - Frame::ENTRIES_HEADER - ACK_ROOM
+}
 
 /// Hashes ids that the program or an authenticated peer chose; mixing is enough.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@ use super::apart::Apart;
 use super::arrivals::Origin;
 use super::hub::Hub;
 use super::path::Paths;
+use super::peers::chunk_max;
 use super::spans::PeerSpan;
 use crate::channel::{AckEffect, Channel, ChannelConfig, Fate, Owed, Sent};
 use crate::error::PeerLost;
@@ -11,7 +12,7 @@ use crate::message::{Content, Inbox, Incoming, LogCredit, Outgoing, SendWindow, 
 use crate::seal::{SealRx, SealTx};
 use crate::stats::Counters;
 use crate::wire::{
-    CloseReason, ConnectionId, Entry, Fragment, Frame, Frames, Grant, Hello, Prelude, Writer,
+    CloseReason, ConnectionId, Fragment, Frame, Frames, Grant, Hello, Prelude, Writer,
 };
 use crate::{Config, PeerId};
 
@@ -24,9 +25,6 @@ const HINT_EVERY_NS: u64 = 100_000_000;
 /// rest is built and sent. A message of 64 KiB leaves in two trains whichever way it is cut, and
 /// arrives earliest if the second is the shorter one.
 const FIRST_TRAIN: usize = 32;
-/// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
-const ACK_ROOM: usize = 64;
-
 /// An open connection to one peer.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -44,6 +42,8 @@ pub(crate) struct Session {
     /// The peer waits for that credit.
     pub credit_due: bool,
     request_told: u64,
+    /// No credit came when it was asked for.
+    starved: bool,
     next_hint_ns: u64,
     ping: bool,
     poll: bool,
@@ -63,6 +63,8 @@ enum Leave {
     All,
     /// Entries, to let the peer know what there is.
     Entries,
+    /// What goes again.
+    Again,
     Nothing,
 }
 
@@ -112,6 +114,7 @@ impl Session {
             credit: 0,
             credit_due: false,
             request_told: 0,
+            starved: false,
             channel,
             incoming: Incoming::new(made.log_credit),
             tx: made.tx,
@@ -188,12 +191,12 @@ impl Session {
 
     /// What of the messages may leave now, as far as the peer's credit for the path goes.
     fn leave(&self, outgoing: &Outgoing, bytes: usize) -> Leave {
-        if self.poll || self.channel.has_credit(bytes, 1) {
-            Leave::All
-        } else if self.channel.may_request() && outgoing.has_entries() {
-            Leave::Entries
-        } else {
-            Leave::Nothing
+        match self.channel.may_request() {
+            _ if self.poll || self.channel.has_credit(bytes, 1) => Leave::All,
+            true if outgoing.has_entries() => Leave::Entries,
+            // The peer may have all of it, and know of nothing to give credit for.
+            true if self.starved && outgoing.goes_again() => Leave::Again,
+            _ => Leave::Nothing,
         }
     }
 
@@ -493,12 +496,15 @@ impl Session {
         /// More pieces than this are not worth the bookkeeping of one packet.
         const PIECES: usize = 12;
         while hub.contents.len() < PIECES
-            && let Some(content) = outgoing.pop_resend(leave == Leave::All)
+            && let Some(content) = outgoing.pop_resend(leave != Leave::Entries)
         {
             if outgoing.still_wants(content) && !fill_again(content, outgoing, body, hub) {
                 outgoing.put_back(content);
                 return;
             }
+        }
+        if leave == Leave::Again {
+            return;
         }
         let window = self.send_window(&hub.config);
         while hub.contents.len() < PIECES
@@ -594,6 +600,7 @@ impl Session {
             }
         }
         self.settle_fates(outgoing, hub, now_ns);
+        self.starved &= !self.channel.has_credit(self.channel.mtu.current(), 1);
         if self.resting {
             self.shrink(outgoing);
         }
@@ -692,6 +699,7 @@ impl Session {
         {
             self.ping = true;
             self.request_told = 0;
+            self.starved = outgoing.has_sendable();
         }
         // Not tied to its own keep-alive: the peer's may always come first.
         let sent_ns = self.channel.last_sent_ns();
@@ -765,18 +773,6 @@ const WORN_OUT: u64 = Prelude::MAX_PACKET_NUMBER / 2;
 
 /// Smaller pieces of a body than this are not worth a frame at the end of a packet.
 const MIN_FRAGMENT: usize = 128;
-
-/// Room for a chunk of the log in a packet of `datagram` bytes.
-pub(crate) fn chunk_max(datagram: usize) -> usize {
-    const SEAL: usize = 16;
-    const {
-        assert!(
-            Entry::MAX_HEADER + crate::wire::INLINE_MAX
-                < 1_200 - Prelude::LEN - SEAL - Frame::ENTRIES_HEADER - ACK_ROOM
-        )
-    };
-    datagram - Prelude::LEN - SEAL - Frame::ENTRIES_HEADER - ACK_ROOM
-}
 
 /// Puts the prelude before a packet's body, and seals it.
 #[inline]
