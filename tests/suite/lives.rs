@@ -19,7 +19,8 @@ fn a_killed_peer_is_lost_within_the_stated_time() {
     right.signal(SIGKILL);
     // Nothing is sent: keep-alives find out.
     let events = left.wait_for("Lost { peer: PeerId(1), why: Silent(1.");
-    assert_eq!(events.len(), 1, "{events:?}");
+    let silent = "Changed { peer: PeerId(1), from: Open, to: Silent }";
+    assert!(events[0] == silent && events.len() == 2, "{events:?}");
     let error = left.fails(&Command::Send {
         peer: 1,
         first_tag: 1,

@@ -152,7 +152,8 @@ impl Node {
             return;
         }
         peer.state = to;
-        tracing::debug!(peer = %peer.id, ?from, ?to, "state of a connection");
+        let span = peer.link.as_ref().and_then(|link| link.span_id());
+        tracing::debug!(parent: span, peer = %peer.id, ?from, ?to, "state changed");
         let begins_or_ends = matches!(
             what,
             Happening::Wanted | Happening::Made | Happening::Close | Happening::End
