@@ -16,8 +16,8 @@ pub struct Config {
     /// Windows are shares of it, so that no sender can overrun it. Default 8 MiB: what a request
     /// for 4 MiB gives on Linux.
     pub socket_buffer_bytes: u64,
-    /// Largest window for one peer, in bytes as the kernel charges them. Default 1.5 MiB: more
-    /// fills a path no better up to 1 GB/s × 1 ms, and what waits in the socket gets cold.
+    /// Largest window for one peer, in bytes as the kernel charges them. Default 1 GiB: what the path
+    /// holds decides, and 1 Gb/s × 600 ms is 120 MB.
     pub window_max: u32,
     /// How credit is given to those who send to this process. Default: as much as the path holds,
     /// those first who have least left to send.
@@ -82,7 +82,7 @@ impl Config {
             id,
             mode,
             socket_buffer_bytes: 8 << 20,
-            window_max: 3 << 19,
+            window_max: 1 << 30,
             credit: CreditPolicy::Paced(Order::default()),
             max_datagram: DEFAULT_DATAGRAM,
             eager_max: 256 << 10,

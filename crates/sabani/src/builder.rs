@@ -134,7 +134,8 @@ impl Builder {
         self
     }
 
-    /// Largest window for one peer, in bytes as the receiving kernel charges them. Default 1.5 MiB.
+    /// Largest window for one peer, in bytes as the receiving kernel charges them. Default 1 GiB: what
+    /// the path holds decides.
     pub fn window_max(mut self, bytes: u32) -> Self {
         self.config.window_max = bytes;
         self

@@ -252,12 +252,13 @@ impl<C: Cargo> Channel<C> {
         Some(self.last_sent_ns + patience.min(2_000_000_000))
     }
 
-    /// The next moment at which [`Channel::on_deadline`] has something to do.
-    pub fn deadline(&self) -> Option<u64> {
+    /// The next moment at which [`Channel::on_deadline`] or an acknowledgement has something to do;
+    /// one that is due already waits for room to send, and not for time.
+    pub fn deadline(&self, now_ns: u64) -> Option<u64> {
         [
             self.poll_deadline(),
             self.sent.loss_deadline(),
-            self.received.deadline(),
+            self.received.deadline().filter(|&at| at > now_ns),
         ]
         .into_iter()
         .flatten()

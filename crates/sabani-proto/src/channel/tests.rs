@@ -486,7 +486,7 @@ fn an_unanswered_tail_is_asked_for_again_and_ever_more_slowly() {
     channel.on_sent(packet(0), &[0], 0);
     let (mut now, mut waits, mut again) = (0, Vec::new(), Vec::new());
     for number in 1..8 {
-        let at = channel.deadline().unwrap();
+        let at = channel.deadline(0).unwrap();
         waits.push(at - now);
         now = at;
         let due = channel.on_deadline(now, &mut |fate, content| again.push((fate, content)));

@@ -602,15 +602,23 @@ impl Node {
         }
     }
 
-    /// Makes sure that the peer's next deadline is in the timer heap. What is due already has been
-    /// queued for sending, and needs no timer before that.
+    /// Makes sure that the peer's next deadline is in the timer heap. An acknowledgement that is due
+    /// already needs no timer: the peer is queued for sending.
     fn arm(&mut self, index: u32, now_ns: u64) {
+        let session = self.peers[index].session();
+        let received = session.map(|session| &session.channel.received);
+        if received
+            .and_then(|received| received.deadline())
+            .is_some_and(|at| at <= now_ns)
+        {
+            self.enqueue(index);
+        }
         let peer = &mut self.peers[index];
         let Some(link) = &peer.link else {
             return;
         };
         let at = match (&link.session, &link.attempt) {
-            (Some(session), _) => session.deadline(&link.outgoing, &self.hub.config),
+            (Some(session), _) => session.deadline(&link.outgoing, &self.hub.config, now_ns),
             (None, Some(attempt)) => attempt.next_ns,
             (None, None) => return,
         };

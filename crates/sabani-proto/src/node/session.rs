@@ -664,7 +664,7 @@ impl Session {
     }
 
     /// When something is due next.
-    pub fn deadline(&self, outgoing: &Outgoing, config: &Config) -> u64 {
+    pub fn deadline(&self, outgoing: &Outgoing, config: &Config, now_ns: u64) -> u64 {
         let patience = if self.channel.sent.in_flight_packets() > 0 {
             self.patience_ns(outgoing, config)
         } else if outgoing.has_sendable() {
@@ -673,7 +673,9 @@ impl Session {
             config.keep_alive_ns
         };
         let heard = self.channel.last_heard_ns + patience;
-        self.channel.deadline().map_or(heard, |at| at.min(heard))
+        self.channel
+            .deadline(now_ns)
+            .map_or(heard, |at| at.min(heard))
     }
 
     /// Does what is due.
