@@ -28,7 +28,8 @@ use crate::wire::{
 
 /// What binds the handshake to this protocol and version.
 const PROLOGUE: &[u8] = &[b's', b'a', b'b', b'a', b'n', b'i', VERSION];
-/// First wait for an answer; doubles up to [`RETRY_MAX_NS`].
+/// First wait for an answer; doubles up to [`RETRY_MAX_NS`]. Half as long to half as long again, by
+/// chance: of many who began at the same time, those that a full queue dropped must not meet again.
 const RETRY_NS: u64 = 20_000_000;
 const RETRY_MAX_NS: u64 = 1_000_000_000;
 /// Attempts that carry a full-size packet, to prove that the path takes it.
@@ -182,6 +183,7 @@ impl Node {
         };
         let bytes = attempt.packet(size, self.hub.config.mode.is_sealed());
         let wait = (RETRY_NS << attempt.tries.min(10)).min(RETRY_MAX_NS);
+        let wait = wait / 2 + self.entropy.next_u64() % wait;
         attempt.next_ns = (now_ns + wait).min(attempt.began_ns + timeout);
         attempt.tries += 1;
         self.post_letter(path, bytes);
