@@ -1,0 +1,184 @@
+//! Takes in what the packets of an open connection say.
+
+use super::{Closing, Session};
+use crate::PeerId;
+use crate::channel::{AckEffect, Fate, Owed};
+use crate::error::PeerLost;
+use crate::message::{Content, Inbox, Outgoing, Ticket, Tickets, Violation};
+use crate::node::arrivals::Origin;
+use crate::node::hub::{Hub, SendState};
+use crate::wire::{Ack, CloseReason, Frame, Frames};
+
+impl Session {
+    /// Takes in the frames of an opened packet; returns whether the peer has closed.
+    pub fn on_payload(
+        &mut self,
+        outgoing: &mut Outgoing,
+        payload: &[u8],
+        owed: &Owed,
+        origin: Origin,
+        hub: &mut Hub,
+    ) -> Result<bool, PeerLost> {
+        let Origin { peer, now_ns, .. } = origin;
+        let mut eliciting = false;
+        let mut closed = false;
+        for frame in Frames::new(payload) {
+            let frame = frame.map_err(|bad| PeerLost::Violation(bad.0))?;
+            eliciting |= frame.must_arrive();
+            let mut inbox = origin.inbox(&mut hub.mailbox);
+            match frame {
+                Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
+                Frame::Fragment(fragment) => self.incoming.on_fragment(&fragment, &mut inbox)?,
+                Frame::Ack(ack) => self.on_ack(outgoing, &ack, peer, hub, now_ns)?,
+                Frame::Close(reason) => {
+                    closed = true;
+                    self.close = Closing::Done;
+                    if reason == CloseReason::Violation {
+                        return Err(PeerLost::Accused);
+                    }
+                }
+                other => self.on_control(outgoing, &other, &mut inbox),
+            }
+        }
+        if eliciting {
+            self.channel.received.owe(owed, now_ns);
+        }
+        Ok(closed)
+    }
+
+    fn on_control(&mut self, outgoing: &mut Outgoing, frame: &Frame<'_>, inbox: &mut Inbox<'_>) {
+        match *frame {
+            Frame::Grant(grant) => outgoing.on_grant(grant.id, grant.upto),
+            Frame::LogLimit(limit) => outgoing.set_log_limit(limit),
+            Frame::Blocked(limit) => self.incoming.on_blocked(limit, inbox.mailbox),
+            Frame::PathChallenge(_) | Frame::PathResponse(_) => self.on_path_frame(frame),
+            Frame::Disconnect(changes) => self.hear_turn(changes),
+            Frame::Floor(floor) => self.channel.received.packets.settle_below(floor),
+            Frame::Request(upto) => self.incoming.on_request(upto),
+            _ => {}
+        }
+    }
+
+    fn on_ack(
+        &mut self,
+        outgoing: &mut Outgoing,
+        ack: &Ack,
+        peer: PeerId,
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> Result<(), PeerLost> {
+        let fates = &mut hub.fates;
+        let effect = self.channel.on_ack(ack, now_ns, &mut |fate, content| {
+            note_fate(fates, fate, content)
+        });
+        match effect {
+            AckEffect::Absurd => {
+                return Err(PeerLost::Violation(
+                    "packets acknowledged that were never sent",
+                ));
+            }
+            AckEffect::Settled { lost, spurious } => {
+                self.counters.spurious_losses += u64::from(spurious);
+                self.note_lost(lost, "a gap was reported", peer);
+            }
+        }
+        self.settle_fates(outgoing, hub, now_ns);
+        self.starved &= !self.channel.has_credit(self.channel.mtu.current(), 1);
+        if self.resting {
+            self.shrink(outgoing);
+        }
+        Ok(())
+    }
+
+    pub(super) fn note_lost(&mut self, lost: u32, cause: &str, peer: PeerId) {
+        if lost > 0 {
+            self.counters.packets_lost += u64::from(lost);
+            tracing::debug!(parent: self.span.id(), %peer, lost, %cause, "packets lost");
+        }
+    }
+
+    /// Passes on what became of things that packets carried.
+    pub(super) fn settle_fates(&mut self, outgoing: &mut Outgoing, hub: &mut Hub, now_ns: u64) {
+        let mut fates = std::mem::take(&mut hub.fates);
+        let mut done = hub_sends(&mut hub.sends);
+        for (fate, content) in fates.drain(..) {
+            match (fate, content) {
+                (Fate::Arrived, Content::Entries { first_id }) => {
+                    outgoing.on_entries_arrived(first_id, &mut done);
+                }
+                (Fate::Arrived, Content::Body { id, len, .. }) => {
+                    outgoing.on_body_arrived(id, len, &mut done);
+                }
+                (Fate::Arrived, Content::Probe { bytes }) => {
+                    self.channel.mtu.on_probe_arrived(bytes as usize, now_ns);
+                }
+                (Fate::Arrived, Content::Close) => self.close = Closing::Done,
+                (Fate::Arrived, _) => {}
+                (fate, content) => self.send_again(fate, content, outgoing, now_ns),
+            }
+        }
+        drop(done);
+        hub.fates = fates;
+    }
+
+    fn send_again(&mut self, fate: Fate, content: Content, outgoing: &mut Outgoing, now_ns: u64) {
+        match content {
+            Content::Entries { .. } | Content::Body { .. } => {
+                outgoing.send_again(content, fate == Fate::Again);
+            }
+            Content::Grant { id } => self.incoming.grant_again(id),
+            Content::LogLimit => self.log_limit_due = true,
+            Content::Blocked => self.blocked_told = u64::MAX,
+            Content::Request => self.request_told = 0,
+            Content::Credit => self.credit_due = true,
+            Content::Disconnect => self.tell_turn_again(),
+            Content::Probe { bytes } => {
+                self.channel
+                    .mtu
+                    .on_probe_lost(bytes as usize, false, now_ns);
+            }
+            Content::Close => {
+                if let Closing::Sent(reason) = self.close {
+                    self.close = Closing::Due(reason);
+                }
+            }
+            Content::Ping => {}
+        }
+    }
+}
+
+impl From<Violation> for PeerLost {
+    fn from(violation: Violation) -> Self {
+        PeerLost::Violation(violation.0)
+    }
+}
+
+/// Notes what became of something; pieces of one body that arrive in a row count as one.
+#[inline]
+fn note_fate(fates: &mut Vec<(Fate, Content)>, fate: Fate, content: Content) {
+    if let Some((Fate::Arrived, Content::Body { id, len, .. })) = fates.last_mut()
+        && let (
+            Fate::Arrived,
+            Content::Body {
+                id: same,
+                len: more,
+                ..
+            },
+        ) = (fate, content)
+        && *id == same
+        && let Some(sum) = len.checked_add(more)
+    {
+        *len = sum;
+        return;
+    }
+    fates.push((fate, content));
+}
+
+/// Marks sends as arrived.
+fn hub_sends(sends: &mut Tickets<SendState>) -> impl FnMut(Ticket) + '_ {
+    |ticket| {
+        if let Some(state) = sends.get_mut(ticket) {
+            *state = SendState::Arrived;
+        }
+    }
+}

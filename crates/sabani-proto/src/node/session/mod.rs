@@ -1,0 +1,263 @@
+//! An open connection: its life, and what is due when.
+
+mod inbound;
+mod outbound;
+
+use super::apart::Apart;
+use super::hub::Hub;
+use super::path::Paths;
+use super::peers::chunk_max;
+use super::spans::PeerSpan;
+use crate::channel::{Channel, ChannelConfig};
+use crate::error::PeerLost;
+use crate::message::{Content, Incoming, LogCredit, Outgoing, SendWindow};
+use crate::seal::{SealRx, SealTx};
+use crate::stats::Counters;
+use crate::wire::{CloseReason, ConnectionId, Hello, Prelude};
+use crate::{Config, PeerId};
+
+/// A sender that waits for credit asks again after this long: the peer gives it unasked, but a
+/// promise that only the peer keeps is not enough.
+const STARVED_NS: u64 = 50_000_000;
+/// Hints that the peer can't be reached make it be asked at most this often.
+const HINT_EVERY_NS: u64 = 100_000_000;
+/// A connection that has used this many packet numbers, half of all, is ended before any could be
+/// used twice; the next message makes a new one.
+const WORN_OUT: u64 = Prelude::MAX_PACKET_NUMBER / 2;
+
+/// An open connection to one peer.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub channel: Channel<Content>,
+    pub incoming: Incoming,
+    pub tx: SealTx,
+    pub rx: SealRx,
+    pub local: ConnectionId,
+    pub remote: ConnectionId,
+    pub incarnation: u64,
+    pub counters: Counters,
+    /// What the peer may send above the largest packet that had come when this was given; what is
+    /// left of it is told with every acknowledgement.
+    pub credit: u32,
+    /// The peer waits for that credit.
+    pub credit_due: bool,
+    request_told: u64,
+    /// No credit came when it was asked for.
+    starved: bool,
+    next_hint_ns: u64,
+    ping: bool,
+    poll: bool,
+    log_limit_due: bool,
+    /// Nothing but signs of life has been sent since memory was last given back.
+    resting: bool,
+    /// The limit that the peer was told of last; `u64::MAX` for none.
+    blocked_told: u64,
+    pub seldom: Option<Box<Seldom>>,
+    close: Closing,
+    pub span: PeerSpan,
+}
+
+/// What most connections never need.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom {
+    pub apart: Apart,
+    pub paths: Paths,
+}
+
+/// How far a connection's end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    No,
+    Due(CloseReason),
+    Sent(CloseReason),
+    Done,
+}
+
+/// What a new connection is made of.
+pub(crate) struct Established {
+    pub tx: SealTx,
+    pub rx: SealRx,
+    pub local: ConnectionId,
+    pub hello: Hello,
+    pub log_credit: LogCredit,
+    pub datagram: usize,
+    /// What the handshake says of the round-trip time, if it went through at the first try.
+    pub round_trip_ns: Option<u64>,
+}
+
+impl Session {
+    pub fn new(made: Established, config: &Config, now_ns: u64) -> Self {
+        let channel = ChannelConfig {
+            ack_policy: config.ack_policy,
+            ack_delay_ns: config.ack_delay_ns,
+            peer_ack_delay_ns: u64::from(made.hello.ack_delay_us).min(1_000_000) * 1_000,
+            window: made.hello.window,
+            max_datagram: config.max_datagram.min(made.hello.max_datagram as usize),
+            proven_datagram: made.datagram,
+        };
+        let mut channel = Channel::new(&channel, now_ns);
+        if let Some(round_trip_ns) = made.round_trip_ns {
+            channel.rtt.on_sample(round_trip_ns, 0);
+        }
+        Session {
+            credit: 0,
+            credit_due: false,
+            request_told: 0,
+            starved: false,
+            channel,
+            incoming: Incoming::new(made.log_credit),
+            tx: made.tx,
+            rx: made.rx,
+            local: made.local,
+            remote: made.hello.connection,
+            incarnation: made.hello.incarnation,
+            counters: Counters::default(),
+            next_hint_ns: 0,
+            ping: false,
+            poll: false,
+            log_limit_due: false,
+            resting: false,
+            blocked_told: u64::MAX,
+            seldom: None,
+            close: Closing::No,
+            span: PeerSpan::connection(made.hello.sender, made.hello.incarnation),
+        }
+    }
+
+    /// Gives the peer a reason to answer.
+    pub fn ping(&mut self) {
+        self.ping = true;
+    }
+
+    /// The network hints that the peer can't be reached: asks it, but not for every hint.
+    pub fn on_unreachable_hint(&mut self, now_ns: u64) {
+        if now_ns >= self.next_hint_ns {
+            self.next_hint_ns = now_ns + HINT_EVERY_NS;
+            self.ping = true;
+        }
+    }
+
+    /// Ends the connection from this side.
+    pub fn close(&mut self, reason: CloseReason) {
+        if self.close == Closing::No {
+            self.close = Closing::Due(reason);
+        }
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.close != Closing::No
+    }
+
+    /// Whether the peer knows that the connection has ended, or does not answer any more.
+    pub fn is_closed(&self) -> bool {
+        self.close == Closing::Done || (self.is_closing() && self.channel.polls_unanswered >= 4)
+    }
+
+    /// What the packets of this connection let the messages do.
+    pub fn send_window(&self, config: &Config) -> SendWindow {
+        SendWindow {
+            eager_max: config.eager_max,
+            queue_max: config.send_queue_bytes,
+            chunk_max: chunk_max(self.channel.mtu.current()),
+        }
+    }
+
+    /// When something is due next.
+    pub fn deadline(&self, outgoing: &Outgoing, config: &Config, now_ns: u64) -> u64 {
+        let patience = if self.channel.sent.in_flight_packets() > 0 {
+            self.patience_ns(outgoing, config)
+        } else if outgoing.has_sendable() {
+            STARVED_NS.min(config.keep_alive_ns)
+        } else {
+            config.keep_alive_ns
+        };
+        let heard = self.channel.last_heard_ns + patience;
+        self.channel
+            .deadline(now_ns)
+            .map_or(heard, |at| at.min(heard))
+    }
+
+    /// Does what is due.
+    pub fn on_deadline(
+        &mut self,
+        outgoing: &mut Outgoing,
+        peer: PeerId,
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> Result<(), PeerLost> {
+        let silent = now_ns.saturating_sub(self.channel.last_heard_ns);
+        if self.channel.sent.in_flight_packets() > 0 {
+            if self.channel.sent.next_number() > WORN_OUT {
+                return Err(PeerLost::WornOut);
+            }
+            // A peer that talks but never acknowledges is as good as silent.
+            let silent = silent.max(self.channel.stuck_ns(now_ns) / 2);
+            if silent >= self.patience_ns(outgoing, &hub.config) {
+                return Err(PeerLost::Silent(std::time::Duration::from_nanos(silent)));
+            }
+        } else if silent >= hub.config.keep_alive_ns
+            || (silent >= STARVED_NS && outgoing.has_sendable())
+        {
+            self.ping = true;
+            self.request_told = 0;
+            self.starved = outgoing.has_sendable();
+        }
+        // Not tied to its own keep-alive: the peer's may always come first.
+        let sent_ns = self.channel.last_sent_ns();
+        if outgoing.is_settled() && now_ns >= sent_ns + hub.config.keep_alive_ns {
+            self.resting = true;
+            self.shrink(outgoing);
+        }
+        let fates = &mut hub.fates;
+        let due = self
+            .channel
+            .on_deadline(now_ns, &mut |fate, content| fates.push((fate, content)));
+        self.note_lost(due.lost, "out for too long", peer);
+        if due.poll {
+            self.poll = true;
+            self.counters.polls += 1;
+            self.counters.timeouts += u64::from(self.channel.polls_unanswered == 3);
+            let (span, polls) = (self.span.id(), self.channel.polls_unanswered);
+            tracing::debug!(parent: span, %peer, polls, "asking for the tail");
+        }
+        self.settle_fates(outgoing, hub, now_ns);
+        Ok(())
+    }
+
+    /// The local interface refused datagrams of `bytes`: everything in flight goes again, smaller.
+    pub fn on_too_big(
+        &mut self,
+        bytes: usize,
+        outgoing: &mut Outgoing,
+        hub: &mut Hub,
+        now_ns: u64,
+    ) {
+        if bytes > self.channel.mtu.current() {
+            self.channel.mtu.on_probe_lost(bytes, true, now_ns);
+            return;
+        }
+        // Nothing smaller is left to try: the tail is asked for with ever longer pauses.
+        if self.channel.mtu.is_base() {
+            return;
+        }
+        self.channel.mtu.on_black_hole(now_ns);
+        self.send_all_again(outgoing, hub, now_ns);
+    }
+
+    /// Everything in flight goes again.
+    pub fn send_all_again(&mut self, outgoing: &mut Outgoing, hub: &mut Hub, now_ns: u64) {
+        let fates = &mut hub.fates;
+        self.channel
+            .sent
+            .give_back_all(&mut |fate, content| fates.push((fate, content)));
+        self.settle_fates(outgoing, hub, now_ns);
+    }
+
+    /// Gives back memory that an idle connection does not need.
+    fn shrink(&mut self, outgoing: &mut Outgoing) {
+        self.channel.sent.shrink();
+        self.channel.received.packets.shrink();
+        self.incoming.shrink();
+        outgoing.shrink();
+    }
+}

@@ -1,0 +1,431 @@
+//! Fills packets with what an open connection has to say.
+
+use super::{Closing, Session};
+use crate::channel::Sent;
+use crate::message::{Content, Outgoing};
+use crate::node::hub::Hub;
+use crate::seal::SealTx;
+use crate::wire::{ConnectionId, Fragment, Frame, Grant, Prelude, Writer};
+
+/// Packets of the first train to a peer to which nothing is on its way: it takes them in while the
+/// rest is built and sent. A message of 64 KiB leaves in two trains whichever way it is cut, and
+/// arrives earliest if the second is the shorter one.
+const FIRST_TRAIN: usize = 32;
+
+/// Smaller pieces of a body than this are not worth a frame at the end of a packet.
+const MIN_FRAGMENT: usize = 128;
+
+/// What of the messages may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    All,
+    /// Entries, to let the peer know what there is.
+    Entries,
+    /// What goes again.
+    Again,
+    Nothing,
+}
+
+impl Session {
+    fn has_control(&self, outgoing: &Outgoing) -> bool {
+        self.ping
+            || self.poll
+            || self.log_limit_due
+            || self.credit_due
+            || self.is_turn_due()
+            || self.incoming.log.is_pressing()
+            || self.incoming.has_grants()
+            || matches!(self.close, Closing::Due(_))
+            || self.must_tell_blocked(outgoing)
+    }
+
+    fn must_tell_blocked(&self, outgoing: &Outgoing) -> bool {
+        outgoing.is_blocked() && self.blocked_told != outgoing.log_limit()
+    }
+
+    /// What of the messages may leave now, as far as the peer's credit for the path goes.
+    fn leave(&self, outgoing: &Outgoing, bytes: usize) -> Leave {
+        match self.channel.may_request() {
+            _ if self.poll || self.channel.has_credit(bytes, 1) => Leave::All,
+            true if outgoing.has_entries() => Leave::Entries,
+            // The peer may have all of it, and know of nothing to give credit for.
+            true if self.starved && outgoing.goes_again() => Leave::Again,
+            _ => Leave::Nothing,
+        }
+    }
+
+    /// Whether something may leave now that needs an answer.
+    fn has_eliciting(&self, outgoing: &Outgoing) -> bool {
+        self.has_control(outgoing)
+            || (outgoing.has_sendable()
+                && self.leave(outgoing, self.channel.mtu.current()) != Leave::Nothing)
+    }
+
+    /// Whether a packet should be built now.
+    pub fn wants_to_send(&self, outgoing: &Outgoing, now_ns: u64) -> bool {
+        let ack_due = self
+            .channel
+            .received
+            .deadline()
+            .is_some_and(|at| at <= now_ns);
+        ack_due || self.poll || self.has_eliciting(outgoing)
+    }
+
+    /// Fills `out` with a train of packets, all of `segment` bytes but the last. `(0, _)` if there
+    /// is nothing to send, or no leave to.
+    pub fn build_train(
+        &mut self,
+        outgoing: &mut Outgoing,
+        out: &mut [u8],
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> (usize, usize) {
+        self.channel.forget_idle_credit(now_ns);
+        if let Some(bytes) = self
+            .channel
+            .mtu
+            .probe(now_ns)
+            .filter(|&bytes| bytes <= out.len())
+        {
+            self.build_probe(&mut out[..bytes], hub, now_ns);
+            return (bytes, bytes);
+        }
+        let segment = self.channel.mtu.current();
+        let whole = out.len() / segment * segment;
+        let packets = if self.channel.sent.in_flight() == 0 {
+            FIRST_TRAIN
+        } else {
+            hub.train_packets
+        };
+        let out = &mut out[..whole.min(packets * segment)];
+        let mut len = 0;
+        while len < out.len() {
+            // The first packet takes care of everything else that there may be to say.
+            if len > 0 {
+                len += self.build_bulk(outgoing, &mut out[len..], segment, now_ns);
+            }
+            let Some(packet) = out.get_mut(len..len + segment) else {
+                break;
+            };
+            let bytes = self.build_packet(outgoing, packet, hub, now_ns);
+            len += bytes;
+            if bytes < segment {
+                break;
+            }
+        }
+        (len, segment)
+    }
+
+    /// Fills `out` with full packets from the middle of a long body, if that is what comes next;
+    /// returns their bytes. There is more behind them, and window for it, so that only the last may
+    /// have to ask for an answer.
+    fn build_bulk(
+        &mut self,
+        outgoing: &mut Outgoing,
+        out: &mut [u8],
+        segment: usize,
+        now_ns: u64,
+    ) -> usize {
+        let piece = segment - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
+        let most = self.channel.run_room(segment).min(out.len() / segment);
+        if self.poll || most == 0 {
+            return 0;
+        }
+        let Some((content, bulk)) = outgoing.next_bulk(piece, most) else {
+            return 0;
+        };
+        let packets = bulk.data.len() / piece;
+        let asks = self.channel.wants_ask(segment, packets as u32);
+        let first = self.channel.sent.next_number();
+        let pieces = bulk.data.chunks_exact(piece).enumerate();
+        for (packet, (at, data)) in out.chunks_exact_mut(segment).zip(pieces) {
+            let fragment = Fragment {
+                offset: bulk.offset + (at * piece) as u64,
+                data,
+                ..bulk
+            };
+            fragment.write(&mut Writer::new(&mut packet[Prelude::LEN..]));
+            let asks = asks && at + 1 == packets;
+            let flags = u8::from(asks) * (Prelude::ASK | Prelude::URGENT);
+            seal(&mut self.tx, self.remote, first + at as u64, flags, packet);
+        }
+        let sent = Sent {
+            first,
+            packets: packets as u32,
+            bytes: segment,
+            eliciting: true,
+            charged: true,
+            ask: asks,
+        };
+        self.record(sent, &[content], now_ns);
+        packets * segment
+    }
+
+    fn build_probe(&mut self, packet: &mut [u8], hub: &mut Hub, now_ns: u64) {
+        let end = packet.len() - self.tx.overhead();
+        let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
+        Frame::Ping.write(&mut body);
+        body.pad();
+        hub.contents.clear();
+        hub.contents.push(Content::Probe {
+            bytes: packet.len() as u32,
+        });
+        self.finish_packet(packet, Prelude::ASK, hub, now_ns);
+    }
+
+    /// One last packet: what must be acknowledged, and why the connection ends.
+    pub fn build_farewell(&mut self, hub: &mut Hub, now_ns: u64) -> Vec<u8> {
+        let mut packet = vec![0; self.channel.mtu.current()];
+        let end = packet.len() - self.tx.overhead();
+        hub.contents.clear();
+        let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
+        Frame::Ack(self.channel.received.take_ack(self.credit_left(), now_ns)).write(&mut body);
+        if let Closing::Due(reason) = self.close {
+            put(Frame::Close(reason), Content::Close, &mut body, hub);
+        }
+        let bytes = Prelude::LEN + body.at + self.tx.overhead();
+        packet.truncate(bytes);
+        self.finish_packet(&mut packet, 0, hub, now_ns);
+        packet
+    }
+
+    /// Builds one packet into `packet`, which is as long as the path allows; returns its length.
+    fn build_packet(
+        &mut self,
+        outgoing: &mut Outgoing,
+        packet: &mut [u8],
+        hub: &mut Hub,
+        now_ns: u64,
+    ) -> usize {
+        let leave = self.leave(outgoing, packet.len());
+        let eliciting =
+            self.has_control(outgoing) || (outgoing.has_sendable() && leave != Leave::Nothing);
+        let ack_due = self
+            .channel
+            .received
+            .deadline()
+            .is_some_and(|at| at <= now_ns);
+        if !eliciting && !ack_due {
+            return 0;
+        }
+        hub.contents.clear();
+        let end = packet.len() - self.tx.overhead();
+        let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
+        if self.channel.received.owes() || self.credit_due || ack_due {
+            let ack = self.channel.received.take_ack(self.credit_left(), now_ns);
+            Frame::Ack(ack).write(&mut body);
+        }
+        if eliciting {
+            self.fill_control(outgoing, &mut body, hub);
+            self.fill_messages(outgoing, leave, &mut body, hub);
+        }
+        if body.at == 0 {
+            return 0;
+        }
+        let full = Prelude::LEN + body.bytes.len() + self.tx.overhead();
+        let (more, flags) = self.ask_flags(outgoing, full, hub);
+        // A train's packets have one size: a little padding is cheaper than another system call.
+        if more && body.room() < body.bytes.len() / 4 {
+            body.pad();
+        }
+        let bytes = Prelude::LEN + body.at + self.tx.overhead();
+        self.counters.acks_alone += u64::from(hub.contents.is_empty());
+        self.finish_packet(&mut packet[..bytes], flags, hub, now_ns);
+        bytes
+    }
+
+    /// Whether more packets follow at once, and whether this one asks for an answer.
+    fn ask_flags(&mut self, outgoing: &Outgoing, full: usize, hub: &Hub) -> (bool, u8) {
+        if hub.contents.is_empty() {
+            return (false, 0);
+        }
+        let poll = std::mem::take(&mut self.poll);
+        let waiting = outgoing.has_sendable() || self.has_control(outgoing);
+        let credit = self.channel.has_credit(full, 2);
+        let more = waiting && credit;
+        // Credit comes unasked to those who are known to have more.
+        let known = waiting && !credit && self.channel.sent.ahead() > 0;
+        let urgent = poll || waiting || self.is_closing() || outgoing.has_tickets();
+        let flags = match (more || known, urgent) {
+            (true, _) if !poll && !self.channel.wants_ask(full, 1) => 0,
+            (_, true) => Prelude::ASK | Prelude::URGENT,
+            (_, false) => Prelude::ASK,
+        };
+        (more, flags)
+    }
+
+    /// Seals a packet whose body is written, and records it as sent.
+    pub fn finish_packet(&mut self, packet: &mut [u8], flags: u8, hub: &mut Hub, now_ns: u64) {
+        let number = self.channel.sent.next_number();
+        seal(&mut self.tx, self.remote, number, flags, packet);
+        let sent = Sent {
+            first: number,
+            packets: 1,
+            bytes: packet.len(),
+            eliciting: !hub.contents.is_empty(),
+            charged: hub.contents.iter().any(Content::uses_credit),
+            ask: flags & Prelude::ASK != 0,
+        };
+        self.record(sent, &hub.contents, now_ns);
+    }
+
+    #[inline]
+    fn record(&mut self, sent: Sent, contents: &[Content], now_ns: u64) {
+        self.resting &= contents.iter().all(|&content| content == Content::Ping);
+        self.channel.on_sent(sent, contents, now_ns);
+        self.counters.packets_sent += u64::from(sent.packets);
+        self.counters.bytes_sent += u64::from(sent.packets) * sent.bytes as u64;
+    }
+
+    fn fill_control(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+        if outgoing.take_resent() {
+            Frame::Floor(self.channel.sent.floor()).write(body);
+        }
+        if let Closing::Due(reason) = self.close {
+            self.close = Closing::Sent(reason);
+            put(Frame::Close(reason), Content::Close, body, hub);
+        }
+        if self.log_limit_due || self.incoming.log.is_due() {
+            self.log_limit_due = false;
+            let limit = self.incoming.log.announce();
+            put(Frame::LogLimit(limit), Content::LogLimit, body, hub);
+        }
+        if std::mem::take(&mut self.credit_due) {
+            put(Frame::Credit, Content::Credit, body, hub);
+        }
+        self.fill_request(outgoing, body, hub);
+        if let Some(changes) = self.take_turn() {
+            put(Frame::Disconnect(changes), Content::Disconnect, body, hub);
+        }
+        if self.must_tell_blocked(outgoing) {
+            self.blocked_told = outgoing.log_limit();
+            put(
+                Frame::Blocked(outgoing.log_limit()),
+                Content::Blocked,
+                body,
+                hub,
+            );
+        }
+        while body.room() >= 64
+            && let Some(id) = self.incoming.pop_grant()
+        {
+            if let Some(upto) = self.incoming.granted(id) {
+                let grant = Grant {
+                    id: id as u32,
+                    upto,
+                };
+                put(Frame::Grant(grant), Content::Grant { id }, body, hub);
+            }
+        }
+        if self.ping || (self.poll && !outgoing.has_sendable()) {
+            self.ping = false;
+            put(Frame::Ping, Content::Ping, body, hub);
+        }
+    }
+
+    /// Tells of entries that wait for credit, with the last packet that there is credit for.
+    fn fill_request(&mut self, outgoing: &Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+        let bytes = self.channel.mtu.current();
+        let upto = outgoing.allowed_charge();
+        if self.request_told == upto
+            || self.channel.has_credit(bytes, 2)
+            || outgoing.unsent_bytes() <= body.room()
+        {
+            return;
+        }
+        self.request_told = upto;
+        put(Frame::Request(upto), Content::Request, body, hub);
+    }
+
+    fn fill_messages(
+        &mut self,
+        outgoing: &mut Outgoing,
+        leave: Leave,
+        body: &mut Writer<'_>,
+        hub: &mut Hub,
+    ) {
+        if leave == Leave::Nothing || outgoing.is_held() {
+            return;
+        }
+        /// More pieces than this are not worth the bookkeeping of one packet.
+        const PIECES: usize = 12;
+        while hub.contents.len() < PIECES
+            && let Some(content) = outgoing.pop_resend(leave != Leave::Entries)
+        {
+            if outgoing.still_wants(content) && !fill_again(content, outgoing, body, hub) {
+                outgoing.put_back(content);
+                return;
+            }
+        }
+        if leave == Leave::Again {
+            return;
+        }
+        let window = self.send_window(&hub.config);
+        while hub.contents.len() < PIECES
+            && let Some((first_id, frame)) = outgoing.next_entries(body.room(), &window)
+        {
+            put(
+                Frame::Entries(frame),
+                Content::Entries { first_id },
+                body,
+                hub,
+            );
+        }
+        while leave == Leave::All
+            && hub.contents.len() < PIECES
+            && body.room() >= Frame::FRAGMENT_HEADER + MIN_FRAGMENT
+            && let Some((content, fragment)) =
+                outgoing.next_fragment(body.room() - Frame::FRAGMENT_HEADER)
+        {
+            put(Frame::Fragment(fragment), content, body, hub);
+        }
+    }
+}
+
+/// Puts the prelude before a packet's body, and seals it.
+#[inline]
+fn seal(tx: &mut SealTx, connection: ConnectionId, number: u64, flags: u8, packet: &mut [u8]) {
+    let prelude = Prelude {
+        kind: crate::wire::Kind::Data,
+        flags,
+        packet_number: number,
+        connection,
+    }
+    .encode();
+    let (head, rest) = packet.split_at_mut(Prelude::LEN);
+    head.copy_from_slice(&prelude);
+    tx.seal(number, &prelude, rest);
+}
+
+#[inline]
+fn put(frame: Frame<'_>, content: Content, body: &mut Writer<'_>, hub: &mut Hub) {
+    frame.write(body);
+    hub.contents.push(content);
+}
+
+/// Puts something into the packet that went before; `false` if it does not fit.
+fn fill_again(
+    content: Content,
+    outgoing: &mut Outgoing,
+    body: &mut Writer<'_>,
+    hub: &mut Hub,
+) -> bool {
+    match content {
+        Content::Entries { first_id } => match outgoing.entries_again(first_id, body.room()) {
+            Some(frame) => put(Frame::Entries(frame), content, body, hub),
+            None => return false,
+        },
+        Content::Body { id, offset, len } => {
+            let need = Frame::FRAGMENT_HEADER + MIN_FRAGMENT.min(len as usize);
+            if body.room() < need {
+                return false;
+            }
+            let max = body.room() - Frame::FRAGMENT_HEADER;
+            if let Some((content, fragment)) = outgoing.fragment_again(id, offset, len, max) {
+                put(Frame::Fragment(fragment), content, body, hub);
+            }
+        }
+        _ => {}
+    }
+    true
+}
