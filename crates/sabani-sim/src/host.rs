@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use sabani_proto::{Config, Node, Transmit, datagram_cost};
 
 use crate::datagram::{DatagramId, Datagrams};
+use crate::delay::StallClock;
 use crate::traffic::Program;
-use crate::{Clock, Rng, US};
+use crate::{Clock, Delay, Rng, US};
 
 /// Names a host of a network; its node's [`sabani_proto::PeerId`] is the same number, unless its
 /// configuration says otherwise.
@@ -83,7 +84,12 @@ impl Socket {
 
     /// The next datagrams that the kernel would hand over as one: equally long, from one address,
     /// marked alike, the last one perhaps shorter.
-    fn pop_train(&mut self, into: &mut Vec<u8>, datagrams: &mut Datagrams) -> Option<Train> {
+    fn pop_train(
+        &mut self,
+        most: u64,
+        into: &mut Vec<u8>,
+        datagrams: &mut Datagrams,
+    ) -> Option<Train> {
         const MOST: u64 = 64;
         let first = self.waiting.front()?;
         let mut train = Train {
@@ -101,7 +107,7 @@ impl Socket {
             into.extend_from_slice(&next.bytes);
             datagrams.give_back(next.bytes);
             train.count += 1;
-            if len < train.segment || len == 0 || train.count == MOST {
+            if len < train.segment || len == 0 || train.count == most.min(MOST) {
                 break;
             }
         }
@@ -135,6 +141,8 @@ impl Train {
 /// the time that it costs is paid after it, in slices of 20 µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
+    /// For each call of the system: one train of datagrams, in nanoseconds.
+    pub call_ns: u64,
     /// For each datagram, in nanoseconds.
     pub packet_ns: u64,
     /// For each byte of it, in picoseconds.
@@ -142,15 +150,17 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// So many datagrams with so many bytes.
+    /// A train of so many datagrams with so many bytes.
     fn of(&self, packets: u64, bytes: usize) -> u64 {
-        packets * self.packet_ns + bytes as u64 * self.byte_ps / 1_000
+        self.call_ns + packets * self.packet_ns + bytes as u64 * self.byte_ps / 1_000
     }
 }
 
 /// Most CPU time that a turn spends on reading, and again on sending, before the process looks at
 /// the time once more.
 const SLICE_NS: u64 = 20 * US;
+/// Time from an arrival until a process runs.
+const WAKE_NS: u64 = 2 * US;
 
 /// A process of the job.
 #[derive(Debug)]
@@ -169,8 +179,12 @@ pub struct Host {
     pub reading: Cost,
     /// Time to build and send datagrams. Default: none.
     pub sending: Cost,
-    /// Time from an arrival, or a deadline, until the process runs, in nanoseconds. Default 2 µs.
-    pub wake_ns: u64,
+    /// Most datagrams that it takes in before it sends. Default: what a slice of time allows.
+    pub batch: u64,
+    /// Time from an arrival, or a deadline, until a process that sleeps runs. Default 2 µs.
+    pub wake: Delay,
+    /// When others have its processor. Default: never.
+    pub(crate) stalls: Option<StallClock>,
     /// Bytes that may wait for its cable, if it has one; the process sends more when half of them
     /// are gone. Default 4 MiB: what a node asks of its socket.
     pub send_buffer_bytes: u64,
@@ -186,6 +200,8 @@ pub struct Host {
     pub(crate) is_blocked: bool,
     /// When it is to run next.
     pub(crate) wake_at_ns: u64,
+    /// How long it takes it to wake up from this sleep.
+    pub(crate) reaction_ns: u64,
     /// Times in a row that it ran without doing anything.
     pub(crate) idle_turns: u32,
     pub(crate) turns: u64,
@@ -201,10 +217,12 @@ impl Host {
             socket: Socket::default(),
             reading: Cost {
                 packet_ns: 200,
-                byte_ps: 0,
+                ..Cost::default()
             },
             sending: Cost::default(),
-            wake_ns: 2 * US,
+            batch: u64::MAX,
+            wake: Delay::fixed(WAKE_NS),
+            stalls: None,
             send_buffer_bytes: 4 << 20,
             clock: Clock::default(),
             busy_until_ns: 0,
@@ -212,6 +230,7 @@ impl Host {
             closed: false,
             is_blocked: false,
             wake_at_ns: u64::MAX,
+            reaction_ns: WAKE_NS,
             idle_turns: 0,
             turns: 0,
         }
@@ -256,7 +275,10 @@ impl Host {
         let clock_ns = self.clock.read(now_ns);
         let (mut handled, mut spent_ns) = (0, 0);
         while spent_ns < SLICE_NS
-            && let Some(train) = self.socket.pop_train(buffer, datagrams)
+            && handled < self.batch
+            && let Some(train) = self
+                .socket
+                .pop_train(self.batch - handled, buffer, datagrams)
         {
             node.handle_datagrams(clock_ns, train.from, None, train.segment, buffer);
             handled += train.count;
@@ -286,6 +308,20 @@ impl Host {
         *spent_ns += cost_ns;
         self.pay(now_ns, cost_ns);
         Some(transmit)
+    }
+
+    /// Times that the process has run.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// When a process that would run now does run.
+    pub(crate) fn runs_at(&mut self, now_ns: u64) -> u64 {
+        let runs_ns = match &mut self.stalls {
+            Some(stalls) => stalls.runs_at(now_ns),
+            None => now_ns,
+        };
+        self.busy_until_ns.max(runs_ns)
     }
 
     fn pay(&mut self, now_ns: u64, cost_ns: u64) {

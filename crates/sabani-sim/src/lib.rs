@@ -13,7 +13,8 @@
 //! | [`fabric`] | cables, switches and their output queues |
 //! | [`link`] | one direction of a path: delay, rate, queue, MTU |
 //! | [`faults`] | what a link does to datagrams |
-//! | [`host`] | a process: its node, its socket's buffer, what its CPU costs, its stalls |
+//! | [`host`] | a process: its node, its socket's buffer, what its CPU costs |
+//! | [`delay`] | how long it takes a process to run, and when others have its processor |
 //! | [`clock`] | a host's clock, fast or slow |
 //! | `script` | [`Network::at`]: what happens at a time of its own |
 //! | [`recording`] | queue lengths and rates over time |
@@ -44,6 +45,7 @@ pub mod canary;
 pub mod checker;
 pub mod clock;
 mod datagram;
+pub mod delay;
 mod engine;
 pub mod fabric;
 pub mod faults;
@@ -61,6 +63,7 @@ pub mod units;
 pub use canary::Bug;
 pub use checker::{Checker, Rule, Violation, Wish};
 pub use clock::Clock;
+pub use delay::{Delay, Stalls};
 pub use fabric::{Cable, Pause, Place, Port, PortId, Switch, SwitchId};
 pub use faults::{Faults, Packet};
 pub use host::{Cost, Host, HostId};

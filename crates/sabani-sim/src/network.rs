@@ -10,6 +10,7 @@ use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, SendError};
 use crate::canary::Canary;
 use crate::checker::{Checker, Rule, Violation, Wish};
 use crate::datagram::{Datagram, DatagramId, Stop};
+use crate::delay::{StallClock, Stalls};
 use crate::engine::{Action, Engine};
 use crate::fabric::{Cable, Fabric, Place, Port, PortId, Switch, SwitchId};
 use crate::script::Script;
@@ -396,6 +397,12 @@ impl Network {
         host.busy_until_ns = host.busy_until_ns.max(until);
     }
 
+    /// From now on others have the processor of the process at `id` now and then.
+    pub fn share_processor(&mut self, id: HostId, stalls: Stalls) {
+        let (seed, now_ns) = (self.engine.rng.next_u64(), self.engine.now_ns);
+        self.host(id).stalls = Some(StallClock::new(stalls, seed, now_ns));
+    }
+
     /// The process at `id` dies without a word.
     pub fn crash(&mut self, id: HostId) {
         self.with_program(id, |program, node, scene| program.hear(node, scene));
@@ -505,8 +512,8 @@ impl Network {
             Stop::Host(to) => {
                 let host = &mut self.hosts[to.index()];
                 if host.receive(id, &mut engine.datagrams) {
-                    let wake_ns = host.wake_ns;
-                    self.wake(to, self.engine.now_ns + wake_ns);
+                    let reaction_ns = host.reaction_ns;
+                    self.wake(to, self.engine.now_ns + reaction_ns);
                 }
             }
         }
@@ -530,6 +537,7 @@ impl Network {
             return;
         }
         host.wake_at_ns = u64::MAX;
+        host.busy_until_ns = host.runs_at(self.engine.now_ns);
         if host.busy_until_ns > self.engine.now_ns {
             return self.wake(id, self.now_ns());
         }
@@ -574,8 +582,9 @@ impl Network {
         let wake_at_ns = if host.is_behind() {
             Some(now_ns)
         } else {
+            host.reaction_ns = host.wake.draw(&mut self.engine.rng);
             let deadline_ns = host.deadline_ns(now_ns);
-            deadline_ns.map(|at_ns| at_ns.max(now_ns) + host.wake_ns)
+            deadline_ns.map(|at_ns| at_ns.max(now_ns) + host.reaction_ns)
         };
         if let Some(at_ns) = wake_at_ns {
             self.wake(id, at_ns);

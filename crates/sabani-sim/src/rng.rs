@@ -27,7 +27,33 @@ impl Rng {
     /// True with this probability. Draws nothing if that is zero, so that faults that are off
     /// don't change a run.
     pub fn chance(&mut self, probability: f64) -> bool {
-        probability > 0.0 && (self.next_u64() >> 11) as f64 / ((1u64 << 53) as f64) < probability
+        probability > 0.0 && self.unit() < probability
+    }
+
+    /// A number from 0 up to 1.
+    fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / ((1u64 << 53) as f64)
+    }
+
+    /// A number with an exponential distribution of mean 1. Von Neumann's way: it only compares, so
+    /// that every machine draws the same, which logarithms do not promise.
+    pub fn exponential(&mut self) -> f64 {
+        let mut whole = 0.0;
+        loop {
+            let first = self.unit();
+            let (mut last, mut falls) = (first, true);
+            loop {
+                let next = self.unit();
+                if next >= last {
+                    break;
+                }
+                (last, falls) = (next, !falls);
+            }
+            if falls {
+                return whole + first;
+            }
+            whole += 1.0;
+        }
     }
 
     /// Random bytes.

@@ -57,6 +57,8 @@ struct CommonArgs {
     /// Packets in the clear, with a checksum; sealed by default.
     #[arg(long)]
     plain: bool,
+    #[command(flatten)]
+    host: named::HostArgs,
     /// Print the plan as TOML and run nothing.
     #[arg(long)]
     plan: bool,

@@ -1,8 +1,8 @@
 //! Scenarios with names: plans with a few numbers to choose.
 
 use clap::Args;
-use sabani_sim::plan::{Fault, Hosts, Medium, Seal, Shape, Traffic};
-use sabani_sim::{Plan, Rate, Size, Time};
+use sabani_sim::plan::{Fault, Hosts, Medium, ProgramSettings, Seal, Shape, Traffic};
+use sabani_sim::{Delay, Plan, Rate, Size, Stalls, Time};
 
 use super::CommonArgs;
 
@@ -44,9 +44,50 @@ impl CommonArgs {
                 queue: link.queue,
                 ..Medium::default()
             },
+            programs: self.host.programs(),
             traffic,
             ..Plan::default()
         }
+    }
+}
+
+/// What hosts do with their processors, and others with them; the same for all hosts.
+#[derive(Args)]
+pub struct HostArgs {
+    /// Time from an arrival until a process that sleeps runs: "20us" each time, "~20us" in the mean,
+    /// or a sum as in "20us + 1% ~4ms". Default: 2us.
+    #[arg(long, value_name = "DELAY")]
+    host_delay: Option<Delay>,
+    /// When others have a host's processor, as in "~4ms every 50ms". Default: never.
+    #[arg(long, value_name = "STALLS")]
+    host_stalls: Option<Stalls>,
+    /// Most datagrams that a process takes in before it sends. Default: what 20 us allow.
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+    /// Time to read or to send a train of datagrams, whatever is in it.
+    #[arg(long, value_name = "TIME", default_value = "0us")]
+    call_cost: Time,
+    /// Time to handle a datagram, and to send one. Default: 200ns, and none.
+    #[arg(long, value_name = "TIME")]
+    packet_cost: Option<Time>,
+    /// How fast a process handles the bytes of datagrams, in either direction.
+    #[arg(long, value_name = "RATE", default_value = "unlimited")]
+    byte_rate: Rate,
+}
+
+impl HostArgs {
+    fn programs(&self) -> Vec<ProgramSettings> {
+        let program = ProgramSettings {
+            wake: self.host_delay.clone(),
+            stalls: self.host_stalls.clone(),
+            batch: self.batch,
+            call_cost: self.call_cost,
+            packet_cost: self.packet_cost,
+            byte_rate: self.byte_rate,
+            ..ProgramSettings::default()
+        };
+        let differs = program != ProgramSettings::default();
+        differs.then_some(program).into_iter().collect()
     }
 }
 

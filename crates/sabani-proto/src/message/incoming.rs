@@ -93,12 +93,18 @@ impl LogCredit {
         self.announced - self.arrived < self.window / 4
     }
 
-    /// Doubles the window, if the node's memory allows.
+    /// Doubles the window, if the node's memory allows, or if it is less than is always given: a
+    /// message that does not fit into it would never come.
     fn grow(&mut self, mailbox: &mut Mailbox) {
-        if self.window < self.max && mailbox.unmatched.charge(self.window) {
-            self.reserved += self.window;
-            self.window *= 2;
+        if self.window >= self.max {
+            return;
         }
+        if mailbox.unmatched.charge(self.window) {
+            self.reserved += self.window;
+        } else if self.window >= LEAST_WINDOW {
+            return;
+        }
+        self.window *= 2;
     }
 }
 

@@ -1,6 +1,9 @@
 //! Plans out of seeds. Each seed turns features on and off (swarm testing): what never happens
 //! together with everything else is found when it is alone.
 
+use std::fmt::Debug;
+use std::str::FromStr;
+
 use super::{
     Fault, Hosts, Medium, Mishap, PathSettings, Plan, ProgramSettings, Seal, Settings, Shape,
     Traffic, What,
@@ -10,6 +13,7 @@ use crate::{Rate, Rng, Size, Time};
 const KIB: u64 = 1 << 10;
 const US: u64 = crate::US;
 const MS: u64 = crate::MS;
+const GBIT: u64 = 1_000_000_000;
 
 /// Sizes at which something changes: nothing, inline or not, one packet or several, eager or
 /// granted.
@@ -26,10 +30,19 @@ const TRAFFIC: u64 = 6 << 20;
 const MESSAGES: u64 = 4_000;
 /// Most bytes of buffers that are made again and again.
 const CHURN: u64 = 256 * KIB;
+/// How long processes take to wake up.
+const WAKES: [&str; 4] = ["50us", "1ms", "~50us", "5us + 5% ~4ms"];
+/// How machines are shared.
+const STALLS: [&str; 3] = ["~100us every 1ms", "~4ms every 20ms", "30ms every 200ms"];
 /// Traffic begins, and most faults end, before this.
 const ACTIVE: u64 = 250 * MS;
 /// Long enough for a program that disconnects to come back; short, for those that die meanwhile.
 const DISCONNECTED_MAX: Time = Time(3_000 * MS);
+
+/// A value of a table of texts.
+fn from_text<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().expect("the table is right")
+}
 
 struct Dice(Rng);
 
@@ -198,8 +211,16 @@ fn program(dice: &mut Dice, host: u32, settings: &Settings, buffer: Size) -> Pro
             .maybe(0.3, |dice| dice.pick(&[1, 3, 20]))
             .filter(|_| churn.is_some_and(|bytes| bytes <= CHURN))
             .unwrap_or(0),
+        call_cost: dice
+            .maybe(0.1, |dice| Time(dice.pick(&[US, 10 * US])))
+            .unwrap_or_default(),
         packet_cost: dice.maybe(0.1, |dice| Time(dice.pick(&[US, 5 * US]))),
-        wake: dice.maybe(0.1, |dice| Time(dice.pick(&[50 * US, MS]))),
+        byte_rate: dice
+            .maybe(0.1, |dice| Rate(dice.pick(&[GBIT, 10 * GBIT])))
+            .unwrap_or_default(),
+        batch: dice.maybe(0.1, |dice| dice.pick(&[1, 16])),
+        wake: dice.maybe(0.2, |dice| from_text(dice.pick(&WAKES))),
+        stalls: dice.maybe(0.1, |dice| from_text(dice.pick(&STALLS))),
         drift_ppm: dice
             .maybe(0.1, |dice| dice.pick(&[-200, 200, -50_000, 50_000]))
             .unwrap_or(0),

@@ -112,8 +112,8 @@ impl Plan {
         let window = self.settings.least_window(self.hosts);
         let window = queues.map(|queue| queue.0).fold(window, u64::min);
         let trips = 400 + self.bytes() / (window / 4).max(1);
-        let nap_ns = self.programs.iter().map(|program| program.nap.0).max();
-        let trip_ns = 2 * delay_ns + nap_ns.unwrap_or(0);
+        let program_ns = self.programs.iter().map(ProgramSettings::trip_ns).max();
+        let trip_ns = 2 * delay_ns + program_ns.unwrap_or(0);
         let work_ns = transfer_ns as f64 * slower + (trips * trip_ns) as f64;
         let mishaps = !self.mishaps.is_empty() || self.faults.iter().any(Fault::is_severe);
         let grief_ns = u64::from(mishaps) * self.settings.grief_ns();
@@ -129,10 +129,10 @@ impl Plan {
         mishaps.any(|mishap| mishap.what == What::Disconnect)
     }
 
-    /// Messages to hosts that go and may not come back: a program with a short queue may find out
-    /// for each of them that there is nobody.
+    /// Messages to hosts that go and may not come back, or be where nobody knows: a program with a
+    /// short queue may find out for each of them that there is nobody.
     fn messages_in_vain(&self) -> u64 {
-        let goes = |mishap: &&Mishap| matches!(mishap.what, What::Crash | What::Close);
+        let goes = |mishap: &&Mishap| matches!(mishap.what, What::Crash | What::Close | What::Move);
         let gone: Vec<_> = self.mishaps.iter().filter(goes).collect();
         let to_gone = |stream: &Traffic| {
             let pairs = stream.pairs(self.hosts);

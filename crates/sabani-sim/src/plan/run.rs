@@ -290,12 +290,16 @@ fn adjust_program(net: &mut Network, id: HostId, settings: &ProgramSettings) {
             buffer: settings.buffer.map_or(0, |size| size.0 as usize),
         };
     }
-    if let Some(Time(cost_ns)) = settings.packet_cost {
-        host.reading.packet_ns = cost_ns;
-        host.sending.packet_ns = cost_ns;
+    host.reading = settings.cost(host.reading.packet_ns);
+    host.sending = settings.cost(host.sending.packet_ns);
+    host.batch = settings.batch.map_or(host.batch, |most| most.max(1).into());
+    if let Some(wake) = &settings.wake {
+        host.wake = wake.clone();
     }
-    host.wake_ns = settings.wake.map_or(host.wake_ns, |wake| wake.0);
     host.clock.set_drift(now_ns, settings.drift_ppm);
+    if let Some(stalls) = &settings.stalls {
+        net.share_processor(id, stalls.clone());
+    }
 }
 
 fn pairs(from: &Hosts, to: &Hosts, hosts: u32) -> Vec<(HostId, HostId)> {

@@ -9,7 +9,7 @@ use sabani_proto::{Config, datagram_cost};
 use serde::{Deserialize, Serialize};
 
 use crate::units::as_text;
-use crate::{Bug, Faults, Rate, Size, Time, sealed};
+use crate::{Bug, Cost, Delay, Faults, Rate, Size, Stalls, Time, sealed};
 
 /// Whether a field says nothing, so that it need not be written.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -312,15 +312,46 @@ pub struct ProgramSettings {
     /// Default: never.
     #[serde(skip_serializing_if = "is_default")]
     pub withdraws_every: u32,
-    /// Time to handle a datagram. Default 200 ns.
+    /// Time to read or to send a train of datagrams, whatever is in it: a call of the system.
+    /// Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub call_cost: Time,
+    /// Time to handle a datagram, and to send one. Default 200 ns, and none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_cost: Option<Time>,
-    /// From an arrival or a deadline until the process runs. Default 2 µs.
+    /// How fast it handles the bytes of datagrams, in either direction. Default: without limit.
+    #[serde(skip_serializing_if = "is_default")]
+    pub byte_rate: Rate,
+    /// Most datagrams that it takes in before it sends. Default: what 20 µs allow.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub wake: Option<Time>,
+    pub batch: Option<u32>,
+    /// From an arrival or a deadline until a process that sleeps runs; may differ from time to
+    /// time. Default 2 µs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake: Option<Delay>,
+    /// When others have its processor, as in "~4ms every 50ms". Default: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
     /// Parts per million by which its clock is fast; slow if negative.
     #[serde(skip_serializing_if = "is_default")]
     pub drift_ppm: i64,
+}
+
+impl ProgramSettings {
+    /// What it adds to a round trip, in the mean.
+    pub(super) fn trip_ns(&self) -> u64 {
+        self.nap.0 + self.wake.as_ref().map_or(0, Delay::mean_ns)
+    }
+
+    /// What it does with the processor that it has, as the costs of one direction.
+    pub(super) fn cost(&self, packet_ns: u64) -> Cost {
+        const BIT_PS: u64 = 8_000_000_000_000;
+        Cost {
+            call_ns: self.call_cost.0,
+            packet_ns: self.packet_cost.map_or(packet_ns, |cost| cost.0),
+            byte_ps: BIT_PS.checked_div(self.byte_rate.0).unwrap_or(0),
+        }
+    }
 }
 
 /// What the network does to datagrams of some paths, for some time. Probabilities are per datagram.

@@ -3,7 +3,7 @@
 
 use super::{Hosts, Plan, ProgramSettings, Settings, Shape, Traffic};
 use crate::checker::Rule;
-use crate::{Size, Time};
+use crate::{Rate, Size, Time};
 
 /// What came of shrinking.
 #[derive(Clone, Debug)]
@@ -166,8 +166,21 @@ fn simpler_programs(program: &ProgramSettings) -> Vec<ProgramSettings> {
             ..program.clone()
         },
         ProgramSettings {
+            call_cost: Time(0),
             packet_cost: None,
+            byte_rate: Rate(0),
+            batch: None,
+            ..program.clone()
+        },
+        ProgramSettings {
             wake: None,
+            ..program.clone()
+        },
+        ProgramSettings {
+            stalls: None,
+            ..program.clone()
+        },
+        ProgramSettings {
             drift_ppm: 0,
             ..program.clone()
         },

@@ -3,7 +3,7 @@
 
 use sabani_proto::CreditPolicy;
 use sabani_proto::seal::Mode;
-use sabani_sim::{Cost, Faults, HostId, MS, Network, SEC, US, sealed};
+use sabani_sim::{Cost, Delay, Faults, HostId, MS, Network, SEC, Stalls, US, sealed};
 
 use crate::{A, B, counters, sound, warm_pair};
 
@@ -67,11 +67,68 @@ fn bulk_ns(mode: &Mode, adjust: impl Fn(&mut Network)) -> u64 {
     net.now_ns() - began_ns
 }
 
+/// Nanoseconds that a message takes to a receiver like this.
+fn message_ns(adjust: impl Fn(&mut Network)) -> u64 {
+    let mut net = warm_pair(1, &sealed());
+    adjust(&mut net);
+    // It takes a sleep for a new delay to count.
+    net.send(A, B, 100);
+    sound(net.settle(10 * SEC));
+    net.send(A, B, 100);
+    sound(net.settle(10 * SEC));
+    let messages = net.checker.ledger.messages();
+    let last = messages.filter(|&(from, ..)| from == A).last();
+    let (.., sent) = last.expect("it was sent");
+    sent.time_ns().expect("it was delivered")
+}
+
+#[test]
+fn a_process_may_wake_up_late_or_be_held_up_by_others() {
+    let quick_ns = message_ns(|_| {});
+    assert!(quick_ns < 100 * US, "{quick_ns} ns");
+    for wake in ["1ms", "1ms + ~1us"] {
+        let late_ns = message_ns(|net| net.host(B).wake = wake.parse().expect("a delay"));
+        let extra_ns = late_ns - quick_ns;
+        assert!((900 * US..1_100 * US).contains(&extra_ns), "{extra_ns} ns");
+    }
+    // Others nearly always have the processor.
+    let stalls: Stalls = "5ms every 1us".parse().expect("stalls");
+    let held_up_ns = message_ns(|net| net.share_processor(B, stalls.clone()));
+    assert!(held_up_ns > 500 * US, "{held_up_ns} ns");
+}
+
+#[test]
+fn who_wakes_up_late_reads_in_batches() {
+    let turns = |wake_ns| {
+        let mut net = warm_pair(1, &sealed());
+        net.host(B).wake = Delay::fixed(wake_ns);
+        net.send(A, B, 1_000_000);
+        sound(net.settle(10 * SEC));
+        net.host(B).turns()
+    };
+    let (quick, late) = (turns(2 * US), turns(MS));
+    assert!(late < quick / 2, "{late} and {quick} turns");
+}
+
+#[test]
+fn a_batch_bounds_what_is_read_before_anything_is_sent() {
+    let turns = |batch| {
+        let mut net = warm_pair(1, &sealed());
+        net.host(B).batch = batch;
+        net.host(B).wake = Delay::fixed(MS);
+        net.send(A, B, 100_000);
+        sound(net.settle(10 * SEC));
+        net.host(B).turns()
+    };
+    assert!(turns(1) > 60 && turns(u64::MAX) < 30);
+}
+
 #[test]
 fn slow_processors_set_the_pace() {
     let slow = Cost {
         packet_ns: 2_000,
         byte_ps: 4_000,
+        ..Cost::default()
     };
     // At most 1,440 bytes of payload in a datagram of 1,472.
     let least_ns = 3_000_000 / 1_440 * (2_000 + 1_472 * 4);
