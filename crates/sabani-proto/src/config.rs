@@ -1,6 +1,6 @@
 //! Values that steer a node.
 
-use crate::channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
+use crate::channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM, Recovery};
 use crate::credit::{CreditPolicy, Order};
 use crate::seal::Mode;
 use crate::{PeerId, wire};
@@ -54,6 +54,8 @@ pub struct Config {
     pub max_ack_delay_ns: u64,
     /// When acknowledgements are sent.
     pub ack_policy: AckPolicy,
+    /// How this node finds what was lost of what it sends. Default: [`Recovery::Selective`].
+    pub recovery: Recovery,
     /// A peer that is silent for this long, although it was asked to answer, is lost. Default 10 s.
     pub dead_after_ns: u64,
     /// An idle peer is asked for a sign of life after this long, at most half of `dead_after_ns`.
@@ -94,6 +96,7 @@ impl Config {
             ack_delay_ns: 100_000,
             max_ack_delay_ns: 2_000_000,
             ack_policy: AckPolicy::WhenAsked,
+            recovery: Recovery::default(),
             dead_after_ns: 10_000_000_000,
             keep_alive_ns: 3_000_000_000,
             disconnected_max_ns: 600_000_000_000,

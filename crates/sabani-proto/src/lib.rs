@@ -42,7 +42,7 @@ pub mod wire;
 
 use std::fmt;
 
-pub use channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, datagram_cost};
+pub use channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, Recovery, datagram_cost};
 pub use config::Config;
 pub use credit::{CreditPolicy, CreditStats, Order as GrantOrder};
 pub use error::{ConnectError, PeerLost, SendError};

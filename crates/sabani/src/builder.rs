@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sabani_proto::seal::{Checksum, JobKeys, Mode};
-use sabani_proto::{AckPolicy, Config, CreditPolicy};
+use sabani_proto::{AckPolicy, Config, CreditPolicy, Recovery};
 use sabani_udp::{Options, Socket};
 
 use crate::engine::Engine;
@@ -173,6 +173,13 @@ impl Builder {
     /// When acknowledgements are sent. Default: when asked.
     pub fn ack_policy(mut self, policy: AckPolicy) -> Self {
         self.config.ack_policy = policy;
+        self
+    }
+
+    /// How this node finds what was lost of what it sends. Default: [`Recovery::Selective`]; the others
+    /// are there for comparison.
+    pub fn recovery(mut self, recovery: Recovery) -> Self {
+        self.config.recovery = recovery;
         self
     }
 

@@ -59,6 +59,10 @@ struct CommonArgs {
     plain: bool,
     #[command(flatten)]
     host: named::HostArgs,
+    /// Change a setting of all nodes, as in a plan: `recovery=go-back-n`, `ack_every=1`,
+    /// `window_max=64KiB`. May be given again.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
     /// Print the plan as TOML and run nothing.
     #[arg(long)]
     plan: bool,
@@ -71,7 +75,7 @@ struct CommonArgs {
 /// # Errors
 /// If a plan can't be read, an output can't be written, or a rule was broken.
 pub fn run(args: &SimArgs) -> Result<()> {
-    let (name, plan, common) = match &args.scenario {
+    let (name, mut plan, common) = match &args.scenario {
         Some(Scenario::Campaign(args)) => return campaign::run(args),
         Some(Scenario::Incast(args)) => ("incast", args.plan(), &args.common),
         Some(Scenario::Loss(args)) => ("loss", args.plan(), &args.common),
@@ -80,6 +84,9 @@ pub fn run(args: &SimArgs) -> Result<()> {
         Some(Scenario::Exchange(args)) => ("exchange", args.plan(), &args.common),
         None => return run_file(args),
     };
+    for assignment in &common.set {
+        plan.set(assignment).context("--set")?;
+    }
     if common.plan {
         print!("{}", plan.to_toml());
         return Ok(());

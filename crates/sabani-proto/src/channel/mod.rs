@@ -6,6 +6,7 @@ mod cost;
 mod mtu;
 mod packet_set;
 mod received;
+mod recovery;
 mod rtt;
 mod sent;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub(crate) use mtu::MtuSearch;
 pub use mtu::{BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
 pub(crate) use packet_set::{Arrival, PacketSet};
 pub(crate) use received::{Owed, Received};
+pub use recovery::Recovery;
 pub(crate) use rtt::Rtt;
 pub(crate) use sent::{Cargo, Fate, SentLog};
 
@@ -27,8 +29,12 @@ const MAX_WINDOW: u32 = 1 << 30;
 const ASK_EVERY: u32 = 384 << 10;
 /// What waits in the path's queues leaves it within this time and two round trips.
 const QUEUED_MAX_NS: u64 = 2_000_000;
+/// However often nobody has answered, a tail is asked for again after this long.
+const POLL_MAX_NS: u64 = 2_000_000_000;
 /// Slower packets than this are not told from pauses.
-const PACE_MAX_NS: u32 = 10_000_000;
+const PACE_MAX_NS: u64 = 10_000_000;
+/// Over how many of them the pace of packets is smoothed.
+const PACE_PACKETS: u64 = 64;
 
 /// How soon an acknowledgement is owed for what a data packet carried (rows H5, U5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +51,7 @@ pub enum AckPolicy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChannelConfig {
     pub ack_policy: AckPolicy,
+    pub recovery: Recovery,
     /// How long an acknowledgement that was asked for may wait for data to ride on.
     pub ack_delay_ns: u64,
     /// What the peer announced as its longest delay.
@@ -76,7 +83,8 @@ pub(crate) struct Channel<C> {
     asked: u64,
     pub last_heard_ns: u64,
     last_sent_ns: u64,
-    /// When an acknowledgement last settled something, or something was first sent after that.
+    /// When an acknowledgement last settled something, or could first have done so for what was sent
+    /// after that.
     progress_ns: u64,
     /// Smoothed time between packets, as acknowledgements show them to arrive.
     packet_ns: u32,
@@ -102,7 +110,7 @@ impl<C: Cargo> Channel<C> {
     pub fn new(config: &ChannelConfig, now_ns: u64) -> Self {
         let mtu = MtuSearch::new(config.proven_datagram, config.max_datagram);
         Channel {
-            sent: SentLog::new(),
+            sent: SentLog::new(config.recovery),
             received: Received::new(config.ack_policy, config.ack_delay_ns),
             rtt: Rtt::default(),
             window: config.window.min(MAX_WINDOW),
@@ -191,7 +199,7 @@ impl<C: Cargo> Channel<C> {
     pub fn on_sent(&mut self, sent: Sent, contents: &[C], now_ns: u64) {
         if sent.eliciting {
             if self.sent.in_flight_packets() == 0 {
-                self.progress_ns = now_ns;
+                self.progress_ns = now_ns + self.rtt.min_ns();
             }
             self.last_sent_ns = now_ns;
             self.unasked = if sent.ask {
@@ -216,7 +224,7 @@ impl<C: Cargo> Channel<C> {
             let took_ns = now_ns.saturating_sub(self.progress_ns);
             // What a lost answer has held up tells nothing of the path.
             if self.polls_unanswered == 0 {
-                self.note_pace(took_ns / u64::from(settled.newly_acked));
+                self.note_pace(took_ns, settled.newly_acked);
             }
             self.progress_ns = now_ns;
         }
@@ -231,9 +239,12 @@ impl<C: Cargo> Channel<C> {
         }
     }
 
-    fn note_pace(&mut self, sample_ns: u64) {
-        let sample = sample_ns.min(u64::from(PACE_MAX_NS)) as u32;
-        self.packet_ns = self.packet_ns - self.packet_ns / 8 + sample / 8;
+    /// Acknowledgements of many packets tell more of the path than those of few.
+    fn note_pace(&mut self, took_ns: u64, packets: u32) {
+        let sample = (took_ns / u64::from(packets)).min(PACE_MAX_NS);
+        let weight = u64::from(packets).min(PACE_PACKETS / 2);
+        let old = u64::from(self.packet_ns) * (PACE_PACKETS - weight);
+        self.packet_ns = ((old + sample * weight) / PACE_PACKETS) as u32;
     }
 
     /// When the tail of what was sent must be asked for again. The first time, the peer is not
@@ -241,6 +252,10 @@ impl<C: Cargo> Channel<C> {
     /// packet, while a lost tail costs its whole message that delay.
     fn poll_deadline(&self) -> Option<u64> {
         let ahead = u64::from(self.sent.in_flight_packets().checked_sub(1)?);
+        if let Some(timeout_ns) = self.sent.recovery.timeout_ns(&self.rtt) {
+            let timeout_ns = timeout_ns << self.polls_unanswered.min(10);
+            return Some(self.sent.oldest_ns()? + timeout_ns.min(POLL_MAX_NS));
+        }
         let queued_ns = ahead * u64::from(self.packet_ns);
         let queued_ns = queued_ns.min(2 * self.rtt.smoothed_ns() + QUEUED_MAX_NS);
         let patience = if self.polls_unanswered == 0 {
@@ -249,7 +264,7 @@ impl<C: Cargo> Channel<C> {
             self.rtt.patience_ns() + self.peer_ack_delay_ns
         };
         let patience = (patience + queued_ns) << self.polls_unanswered.min(10);
-        Some(self.last_sent_ns + patience.min(2_000_000_000))
+        Some(self.last_sent_ns + patience.min(POLL_MAX_NS))
     }
 
     /// The next moment at which [`Channel::on_deadline`] or an acknowledgement has something to do;
@@ -276,7 +291,10 @@ impl<C: Cargo> Channel<C> {
             due.poll = true;
             self.polls_unanswered += 1;
             self.last_sent_ns = now_ns;
-            self.sent.give_back_last(fate);
+            match self.sent.recovery {
+                Recovery::Timeout => due.lost += self.sent.give_up_all(fate),
+                _ => self.sent.give_back_last(fate),
+            }
             if self.polls_unanswered == 3 {
                 self.mtu.on_black_hole(now_ns);
             }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Rtt, Sent, datagram_cost};
+use super::{Recovery, Rtt, Sent, datagram_cost};
 use crate::rare::RareQueue;
 use crate::wire::{Ack, AckRange, Frame};
 
@@ -53,6 +53,7 @@ const MAX_REORDER: u64 = 256;
 /// Packets sent and not settled, and those still behind such ones.
 #[derive(Debug)]
 pub(crate) struct SentLog<C> {
+    pub recovery: Recovery,
     /// Number of the front packet.
     base: u64,
     /// Number of the next packet.
@@ -99,8 +100,9 @@ pub(crate) struct Settled {
 }
 
 impl<C: Cargo> SentLog<C> {
-    pub fn new() -> Self {
+    pub fn new(recovery: Recovery) -> Self {
         SentLog {
+            recovery,
             base: 0,
             next: 0,
             runs: RareQueue::default(),
@@ -136,6 +138,11 @@ impl<C: Cargo> SentLog<C> {
 
     pub fn in_flight_packets(&self) -> u32 {
         self.in_flight_packets
+    }
+
+    /// When the oldest packet in flight left.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        self.runs.front().map(|run| run.sent_ns)
     }
 
     pub fn loss_deadline(&self) -> Option<u64> {
@@ -287,6 +294,19 @@ impl<C: Cargo> SentLog<C> {
         if ack.largest >= self.next_number() {
             return None;
         }
+        Some(match self.recovery {
+            Recovery::GoBackN => self.on_ack_in_order(ack, now_ns, rtt, fate),
+            _ => self.settle_acked(ack, now_ns, rtt, fate),
+        })
+    }
+
+    fn settle_acked(
+        &mut self,
+        ack: &Ack,
+        now_ns: u64,
+        rtt: &mut Rtt,
+        fate: &mut impl FnMut(Fate, C),
+    ) -> Settled {
         let mut settled = Settled::default();
         let runs = AckedRuns::of(ack);
         self.mark_acked(&runs, ack.largest, fate, &mut settled);
@@ -304,7 +324,52 @@ impl<C: Cargo> SentLog<C> {
         } else {
             self.loss_deadline = None;
         }
-        Some(settled)
+        settled
+    }
+
+    /// Takes in an acknowledgement as go-back-N does: what has come behind a missing packet counts
+    /// as not come, and goes again with it.
+    fn on_ack_in_order(
+        &mut self,
+        ack: &Ack,
+        now_ns: u64,
+        rtt: &mut Rtt,
+        fate: &mut impl FnMut(Fate, C),
+    ) -> Settled {
+        let missing = self.first_missing(&AckedRuns::of(ack));
+        let end = missing.min(ack.largest + 1);
+        let mut settled = Settled::default();
+        if end > self.base {
+            let in_order = Ack {
+                largest: end - 1,
+                first_len: (end - self.base) as u32,
+                ranges: Vec::new(),
+                ..*ack
+            };
+            settled = self.settle_acked(&in_order, now_ns, rtt, fate);
+        }
+        if missing <= ack.largest {
+            settled.lost = self.give_up_all(fate);
+        }
+        settled
+    }
+
+    /// The first packet in flight that these do not name; the next to be sent if there is none.
+    fn first_missing(&self, acked: &AckedRuns<'_>) -> u64 {
+        let mut place = self.front();
+        while place.run < self.runs.len() {
+            let next = self.behind(place);
+            let holds = |&(start, end): &(u64, u64)| start <= place.number && place.number < end;
+            let known_to = acked
+                .ascending()
+                .find(holds)
+                .map_or(place.number, |run| run.1);
+            if self.runs[place.run].state == State::InFlight && known_to < next.number {
+                return known_to;
+            }
+            place = next;
+        }
+        self.next
     }
 
     fn mark_acked(
@@ -374,7 +439,7 @@ impl<C: Cargo> SentLog<C> {
         settled: &mut Settled,
     ) {
         self.loss_deadline = None;
-        if self.acked_end == 0 {
+        if self.acked_end == 0 || self.recovery != Recovery::Selective {
             return;
         }
         let largest = self.acked_end - 1;
@@ -440,10 +505,21 @@ impl<C: Cargo> SentLog<C> {
 
     /// Hands back everything in flight: the path has changed under it.
     pub fn give_back_all(&mut self, fate: &mut impl FnMut(Fate, C)) {
+        self.settle_all(Fate::Again, fate);
+    }
+
+    /// Gives up everything in flight for lost; returns how many packets that were.
+    pub fn give_up_all(&mut self, fate: &mut impl FnMut(Fate, C)) -> u32 {
+        let lost = self.in_flight_packets;
+        self.settle_all(Fate::Lost, fate);
+        lost
+    }
+
+    fn settle_all(&mut self, as_what: Fate, fate: &mut impl FnMut(Fate, C)) {
         let mut place = self.front();
         while place.run < self.runs.len() {
             if self.runs[place.run].state == State::InFlight {
-                self.settle(place, Fate::Again, fate);
+                self.settle(place, as_what, fate);
             }
             place = self.behind(place);
         }

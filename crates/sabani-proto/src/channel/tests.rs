@@ -152,11 +152,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
+fn recoveries() -> impl Strategy<Value = Recovery> {
+    prop_oneof![
+        Just(Recovery::Selective),
+        Just(Recovery::GoBackN),
+        Just(Recovery::Timeout),
+    ]
+}
+
 proptest! {
     /// Each thing that a packet carried is settled once; as arrived only if it did.
     #[test]
-    fn contents_are_settled_once(steps in steps()) {
-        let mut log = SentLog::new();
+    fn contents_are_settled_once(steps in steps(), recovery in recoveries()) {
+        let mut log = SentLog::new(recovery);
         let mut rtt = Rtt::default();
         rtt.on_sample(MS, 0);
         let mut now = MS;
@@ -218,7 +226,7 @@ fn ack(numbers: impl IntoIterator<Item = u64>) -> Ack {
 }
 
 fn log_of(count: u64) -> SentLog<u64> {
-    let mut log = SentLog::new();
+    let mut log = SentLog::new(Recovery::Selective);
     (0..count).for_each(|number| log.push(packet(number), true, &[number], 0));
     log
 }
@@ -247,6 +255,42 @@ fn a_gap_is_a_loss_until_the_path_shows_reordering() {
 }
 
 #[test]
+fn go_back_n_sends_all_again_from_the_first_that_is_missing() {
+    let mut rtt = Rtt::default();
+    let mut fates = Vec::new();
+    let mut log = SentLog::new(Recovery::GoBackN);
+    log.push(run(0, 6), true, &[Numbers(0, 6)], 0);
+    let mut take = |acked: Ack| {
+        let settled = log.on_ack(&acked, MS, &mut rtt, &mut |fate, Numbers(start, end)| {
+            fates.extend((start..end).map(|number| (fate, number)));
+        });
+        settled.map(|settled| (settled.newly_acked, settled.lost))
+    };
+    assert_eq!(take(ack([0, 1])), Some((2, 0)));
+    assert_eq!(take(ack([0, 1, 3, 4])), Some((0, 4)), "2 to 5");
+    assert_eq!(take(ack([0, 1, 3, 4, 5])), Some((0, 0)), "only once");
+    let arrived = (0..2).map(|number| (Fate::Arrived, number));
+    let lost = (2..6).map(|number| (Fate::Lost, number));
+    assert_eq!(fates, arrived.chain(lost).collect::<Vec<_>>());
+}
+
+#[test]
+fn timeouts_alone_take_their_time_and_nothing_else_is_lost() {
+    let mut channel = recovering(Recovery::Timeout, 100_000);
+    (0..4).for_each(|number| channel.on_sent(packet(number), &[number], 0));
+    let mut fates = Vec::new();
+    channel.on_ack(&ack([0, 2]), MS, &mut |fate, n| fates.push((fate, n)));
+    assert_eq!(fates, [(Fate::Arrived, 0), (Fate::Arrived, 2)]);
+    let at = channel.deadline(MS).unwrap();
+    assert_eq!(at, 200 * MS, "after the oldest of them left");
+    let due = channel.on_deadline(at, &mut |fate, n| fates.push((fate, n)));
+    assert_eq!((due.poll, due.lost), (true, 2));
+    assert_eq!(fates[2..], [(Fate::Lost, 1), (Fate::Lost, 3)]);
+    channel.on_sent(packet(4), &[4], at);
+    assert_eq!(channel.deadline(at), Some(at + 400 * MS), "twice as long");
+}
+
+#[test]
 fn packets_never_sent_cannot_be_acknowledged() {
     let nothing = &mut |_, _| panic!("settles nothing");
     assert!(
@@ -259,7 +303,7 @@ fn packets_never_sent_cannot_be_acknowledged() {
 #[test]
 fn a_sample_is_the_time_since_the_largest_left() {
     let mut rtt = Rtt::default();
-    let mut log = SentLog::new();
+    let mut log = SentLog::new(Recovery::Selective);
     log.push(packet(0), false, &[0], 5);
     log.push(packet(1), false, &[1], 9);
     let mut take = |acked: Ack| {
@@ -392,8 +436,13 @@ fn an_acknowledgement_says_how_long_it_waited_and_what_it_answers() {
 }
 
 fn channel(window: u32) -> Channel<u64> {
+    recovering(Recovery::Selective, window)
+}
+
+fn recovering(recovery: Recovery, window: u32) -> Channel<u64> {
     let config = ChannelConfig {
         ack_policy: AckPolicy::WhenAsked,
+        recovery,
         ack_delay_ns: 0,
         peer_ack_delay_ns: 2 * MS,
         window,

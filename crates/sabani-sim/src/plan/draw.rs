@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use super::{
-    Fault, Hosts, Medium, Mishap, PathSettings, Plan, ProgramSettings, Seal, Settings, Shape,
-    Traffic, What,
+    Credit, Fault, Hosts, Medium, Mishap, PathSettings, Plan, ProgramSettings, Recovery, Seal,
+    Settings, Shape, Traffic, What,
 };
 use crate::{Rate, Rng, Size, Time};
 
@@ -165,6 +165,8 @@ fn settings(dice: &mut Dice) -> Settings {
         keep_alive: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
         connect_timeout: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
         disconnected_max: None,
+        credit: dice.maybe(some, |dice| dice.pick(Credit::ALL)),
+        recovery: dice.maybe(some, |dice| dice.pick(Recovery::ALL)),
         peer_memory: dice.maybe(some, sizes(&[0, 256 * KIB, 1 << 20])),
     }
 }

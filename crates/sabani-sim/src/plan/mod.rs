@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 pub use outcome::{Outcome, Round, StreamOutcome};
 pub use settings::{
-    Fault, Hosts, Medium, Mishap, PathSettings, ProgramSettings, Seal, Settings, Shape, Traffic,
-    What,
+    Credit, Fault, Hosts, Medium, Mishap, PathSettings, ProgramSettings, Recovery, Seal, Settings,
+    Shape, Traffic, What,
 };
 pub use shrink::{Shrunk, shrink};
 pub use text::PlanError;

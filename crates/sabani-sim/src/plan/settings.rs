@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use sabani_proto::seal::{Checksum, Mode};
-use sabani_proto::{Config, datagram_cost};
+use sabani_proto::{Config, CreditPolicy, GrantOrder, datagram_cost};
 use serde::{Deserialize, Serialize};
 
 use crate::units::as_text;
@@ -157,6 +157,56 @@ impl Default for Medium {
     }
 }
 
+/// Names for values of the transport's: one enumeration, and what each of its names stands for.
+macro_rules! names {
+    ($(#[$doc:meta])* $name:ident: $type:ty { $($(#[$variant_doc:meta])* $variant:ident => $value:expr,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[$name] = &[$($name::$variant,)*];
+
+            /// As a node's configuration has it.
+            pub fn policy(self) -> $type {
+                match self {
+                    $($name::$variant => $value,)*
+                }
+            }
+        }
+    };
+}
+
+names! {
+    /// How credit is given to those who send.
+    Credit: CreditPolicy {
+        /// As much as the path holds, those first who have least left to send.
+        ShortestFirst => CreditPolicy::Paced(GrantOrder::default()),
+        /// As much as the path holds, in equal parts.
+        Fair => CreditPolicy::Paced(GrantOrder::Fair),
+        /// As much as the path holds, those first who came first.
+        FirstCome => CreditPolicy::Paced(GrantOrder::FirstCome),
+        /// Equal parts of the socket's buffer, without grants.
+        Shares => CreditPolicy::Shares,
+    }
+}
+
+names! {
+    /// How a sender finds what was lost.
+    Recovery: sabani_proto::Recovery {
+        /// What gaps show to be missing goes again; a silent tail is asked for.
+        Selective => sabani_proto::Recovery::Selective,
+        /// From the first packet that is missing on, all goes again.
+        GoBackN => sabani_proto::Recovery::GoBackN,
+        /// Only time tells.
+        Timeout => sabani_proto::Recovery::Timeout,
+    }
+}
+
 /// One table gives the settings of nodes their fields, and writes them into a configuration.
 macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident: $type:ty => |$config:ident, $value:ident| $set:expr;)*) => {
@@ -217,6 +267,10 @@ settings! {
     ack_delay: Time => |c, v| c.ack_delay_ns = v.0;
     /// The longest delay of an acknowledgement that is announced to peers.
     max_ack_delay: Time => |c, v| c.max_ack_delay_ns = v.0;
+    /// How credit is given to those who send.
+    credit: Credit => |c, v| c.credit = v.policy();
+    /// How a sender finds what was lost.
+    recovery: Recovery => |c, v| c.recovery = v.policy();
     /// A peer that is silent for so long is lost.
     dead_after: Time => |c, v| c.dead_after_ns = v.0;
     /// While one of two programs has disconnected, a peer that is silent for so long is lost.

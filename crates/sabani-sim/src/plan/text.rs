@@ -44,6 +44,29 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Changes one of the settings of all nodes, written as `name=value`.
+    ///
+    /// # Errors
+    /// If there is no such setting, or it can't have this value.
+    pub fn set(&mut self, assignment: &str) -> Result<(), PlanError> {
+        let wrong = |what: String| PlanError { line: None, what };
+        let Some((name, value)) = assignment.split_once('=') else {
+            let what = format!("`{assignment}` sets nothing: write a name, `=` and a value");
+            return Err(wrong(what));
+        };
+        let value = match value.parse() {
+            Ok(number) => toml::Value::Integer(number),
+            Err(_) => toml::Value::String(value.into()),
+        };
+        let mut table = toml::Table::try_from(&self.settings).expect("settings are a table");
+        table.insert(name.into(), value);
+        let settings = table.try_into();
+        self.settings = settings.map_err(|error: toml::de::Error| {
+            wrong(format!("`{assignment}`: {}", error.message()))
+        })?;
+        Ok(())
+    }
+
     /// Writes it as [`Plan::from_toml`] reads it.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a plan is made of tables, numbers and strings")
@@ -121,6 +144,7 @@ fn line_of_table(text: &str, table: &str, index: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Recovery;
     use super::*;
 
     #[test]
@@ -129,6 +153,26 @@ mod tests {
             let plan = Plan::from_seed(seed);
             let text = plan.to_toml();
             assert_eq!(Plan::from_toml(&text), Ok(plan), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_are_set_one_by_one() {
+        let mut plan = Plan::default();
+        for assignment in ["recovery=go-back-n", "ack_every=1", "window_max=64KiB"] {
+            plan.set(assignment).unwrap();
+        }
+        let settings = &plan.settings;
+        assert_eq!(settings.recovery, Some(Recovery::GoBackN));
+        assert_eq!(settings.ack_every, Some(1));
+        assert_eq!(settings.window_max, Some(crate::Size(64 << 10)));
+        for (wrong, said) in [
+            ("recovery", "a name, `=` and a value"),
+            ("recovery=prayer", "`go-back-n`"),
+            ("colour=blue", "`colour`"),
+        ] {
+            let error = plan.set(wrong).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
         }
     }
 

@@ -14,6 +14,7 @@ mod moves;
 mod mtu;
 mod swarm;
 mod switches;
+mod table;
 mod tail;
 
 use sabani_proto::seal::{Checksum, Mode};

@@ -89,6 +89,7 @@ impl Session {
     pub fn new(made: Established, config: &Config, now_ns: u64) -> Self {
         let channel = ChannelConfig {
             ack_policy: config.ack_policy,
+            recovery: config.recovery,
             ack_delay_ns: config.ack_delay_ns,
             peer_ack_delay_ns: u64::from(made.hello.ack_delay_us).min(1_000_000) * 1_000,
             window: made.hello.window,
