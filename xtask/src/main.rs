@@ -2,6 +2,7 @@
 
 mod ci;
 mod fuzz;
+mod loom;
 mod miri;
 mod report;
 mod rules;
@@ -30,6 +31,8 @@ enum Command {
     Rules,
     /// Run what has unsafe code under Miri (needs a nightly toolchain with the `miri` component)
     Miri,
+    /// Try all interleavings of what threads share without locks, with the model checker loom
+    Loom,
     /// Run each fuzz target for a while, on the stable compiler
     Fuzz(fuzz::Options),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Ci(options) => ci::run(&options),
         Command::Rules => rules::run(),
         Command::Miri => miri::run(),
+        Command::Loom => loom::run(),
         Command::Fuzz(options) => fuzz::run(&options),
     };
     match done {

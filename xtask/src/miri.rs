@@ -4,14 +4,18 @@ use anyhow::Result;
 
 use crate::shell;
 
-/// The driver has the only unsafe code. Its other tests, and its examples, use real sockets, which
-/// the interpreter does not have.
-const TESTS: &str = "+nightly miri test --package sabani-udp --lib";
+/// The driver's other tests, and its examples, use real sockets, which the interpreter does not have.
+const TESTS: [&str; 2] = [
+    "+nightly miri test --package sabani-udp --lib",
+    "+nightly miri test --package sabani-ring --lib --tests",
+];
 
 /// Runs the tests under Miri.
 ///
 /// # Errors
 /// If one fails, or there is no nightly toolchain.
 pub fn run() -> Result<()> {
-    shell::run(&mut shell::cargo(TESTS))
+    TESTS
+        .iter()
+        .try_for_each(|tests| shell::run(&mut shell::cargo(tests)))
 }

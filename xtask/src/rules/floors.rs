@@ -27,7 +27,7 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
             "sabani-launch",
         ],
     ),
-    ("sabani-cli", &["sabani", "sabani-sim"]),
+    ("sabani-cli", &["sabani", "sabani-ring", "sabani-sim"]),
     ("sabani-tests", &["sabani"]),
     ("sabani-fuzz", &["sabani-proto", "sabani-sim"]),
     ("xtask", &[]),

@@ -1,0 +1,154 @@
+//! Which layers share a thread.
+
+use std::{fmt, ops::Range, str::FromStr};
+
+/// Which layers share a thread. The default is [`Inline`](Self::Inline).
+///
+/// Written as `inline`, `background`, `per-layer`, or as groups of neighbours, uppermost first, as in
+/// `[messages+channel][seal+datagrams]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// All on the thread of the caller, in turn.
+    #[default]
+    Inline,
+    /// All on one thread of their own, in turn.
+    Background,
+    /// A thread each.
+    PerLayer,
+    /// A thread for each group, by the layers' names.
+    Groups(Vec<Vec<String>>),
+}
+
+impl Schedule {
+    /// Which of the layers with these names, uppermost first, share a thread.
+    ///
+    /// # Errors
+    /// If the schedule's groups are not these layers in this order.
+    pub fn groups(&self, names: &[&str]) -> Result<Vec<Range<usize>>, ScheduleError> {
+        match self {
+            Self::Inline | Self::Background => Ok(std::iter::once(0..names.len()).collect()),
+            Self::PerLayer => Ok((0..names.len()).map(|layer| layer..layer + 1).collect()),
+            Self::Groups(groups) if groups.iter().flatten().eq(names) => {
+                let mut end = 0;
+                let lengths = groups.iter().map(Vec::len);
+                Ok(lengths
+                    .map(|length| {
+                        end += length;
+                        end - length..end
+                    })
+                    .collect())
+            }
+            Self::Groups(_) => Err(ScheduleError::OtherLayers(names.join(", "))),
+        }
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        match text {
+            "inline" => return Ok(Self::Inline),
+            "background" => return Ok(Self::Background),
+            "per-layer" => return Ok(Self::PerLayer),
+            _ => {}
+        }
+        let inner = text
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        let groups = inner.ok_or(ScheduleError::Unreadable)?.split("][");
+        let groups: Vec<Vec<_>> = groups
+            .map(|group| {
+                group
+                    .split('+')
+                    .map(|name| name.trim().to_owned())
+                    .collect()
+            })
+            .collect();
+        let is_name = |name: &String| !name.is_empty() && !name.contains(['[', ']']);
+        match groups.iter().flatten().all(is_name) {
+            true => Ok(Self::Groups(groups)),
+            false => Err(ScheduleError::Unreadable),
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inline => f.write_str("inline"),
+            Self::Background => f.write_str("background"),
+            Self::PerLayer => f.write_str("per-layer"),
+            Self::Groups(groups) => groups
+                .iter()
+                .try_for_each(|group| write!(f, "[{}]", group.join("+"))),
+        }
+    }
+}
+
+/// Why a schedule can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleError {
+    /// It can't be read.
+    Unreadable,
+    /// It does not name the layers that there are, which are these.
+    OtherLayers(String),
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable => f.write_str(
+                "not a schedule; there are inline, background, per-layer, and groups as in [a+b][c]",
+            ),
+            Self::OtherLayers(names) => {
+                write!(f, "groups must name all layers, in this order: {names}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+
+    fn parsed(text: &str) -> Schedule {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for text in ["inline", "background", "per-layer", "[a+b][c]", "[a]"] {
+            assert_eq!(parsed(text).to_string(), text);
+        }
+        for text in ["", "a", "[]", "[a", "[a+][b]", "[a][]", "[a]x[b]", "[[a]]"] {
+            let outcome = text.parse::<Schedule>();
+            assert_eq!(outcome, Err(ScheduleError::Unreadable), "{text}");
+        }
+    }
+
+    #[test]
+    fn groups_are_the_layers_in_order() {
+        for (text, groups) in [
+            ("inline", vec![3]),
+            ("background", vec![3]),
+            ("per-layer", vec![1, 1, 1]),
+            ("[a][b+c]", vec![1, 2]),
+        ] {
+            let ranges = parsed(text).groups(&NAMES).unwrap();
+            assert!(ranges.iter().cloned().flatten().eq(0..3), "{text}");
+            assert!(
+                ranges.iter().map(ExactSizeIterator::len).eq(groups),
+                "{text}"
+            );
+        }
+        for text in ["[a][b]", "[a][c][b]", "[a+b+c+d]"] {
+            let error = parsed(text).groups(&NAMES).unwrap_err();
+            assert_eq!(error, ScheduleError::OtherLayers("a, b, c".into()));
+        }
+    }
+}
