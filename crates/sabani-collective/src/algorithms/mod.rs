@@ -1,0 +1,241 @@
+//! The algorithms: a folder or file for each collective, and one table of them all.
+
+mod allgather;
+mod allreduce;
+mod alltoall;
+mod barrier;
+mod bcast;
+mod gather;
+mod reduce;
+mod reduce_scatter;
+mod scan;
+mod scatter;
+mod shared;
+
+use std::fmt;
+
+use crate::schedule::Schedule;
+
+/// What is to be done together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Collective {
+    /// Nobody leaves before all have come.
+    Barrier,
+    /// All get the root's vector.
+    Bcast,
+    /// The root gets the combination of all vectors.
+    Reduce,
+    /// All get the combination of all vectors.
+    Allreduce,
+    /// The root gets all blocks.
+    Gather,
+    /// Each gets its block from the root.
+    Scatter,
+    /// All get all blocks.
+    Allgather,
+    /// Each gets its block of the combination of all vectors.
+    ReduceScatter,
+    /// Each has a block for each.
+    Alltoall,
+    /// Each gets the combination up to its own vector.
+    Scan,
+    /// Each gets the combination of the vectors before its own.
+    Exscan,
+}
+
+impl Collective {
+    /// All there are.
+    pub const ALL: [Collective; 11] = [
+        Collective::Barrier,
+        Collective::Bcast,
+        Collective::Reduce,
+        Collective::Allreduce,
+        Collective::Gather,
+        Collective::Scatter,
+        Collective::Allgather,
+        Collective::ReduceScatter,
+        Collective::Alltoall,
+        Collective::Scan,
+        Collective::Exscan,
+    ];
+
+    /// Its name, as in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collective::Barrier => "barrier",
+            Collective::Bcast => "bcast",
+            Collective::Reduce => "reduce",
+            Collective::Allreduce => "allreduce",
+            Collective::Gather => "gather",
+            Collective::Scatter => "scatter",
+            Collective::Allgather => "allgather",
+            Collective::ReduceScatter => "reduce_scatter",
+            Collective::Alltoall => "alltoall",
+            Collective::Scan => "scan",
+            Collective::Exscan => "exscan",
+        }
+    }
+
+    /// Its algorithms.
+    pub fn algorithms(self) -> impl Iterator<Item = &'static Algorithm> {
+        let all = ALGORITHMS.iter();
+        all.filter(move |algorithm| algorithm.collective == self)
+    }
+
+    /// The algorithm with such a name.
+    pub fn algorithm(self, name: &str) -> Option<&'static Algorithm> {
+        self.algorithms().find(|algorithm| algorithm.name == name)
+    }
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A line of the table of algorithms.
+pub struct Algorithm {
+    /// What it does.
+    pub collective: Collective,
+    /// Its name, which no other one of the collective has.
+    pub name: &'static str,
+    /// How it does it.
+    pub schedule: &'static dyn Schedule,
+}
+
+impl Algorithm {
+    const fn new(
+        collective: Collective,
+        name: &'static str,
+        schedule: &'static dyn Schedule,
+    ) -> Self {
+        Algorithm {
+            collective,
+            name,
+            schedule,
+        }
+    }
+
+    /// Its number in [`ALGORITHMS`], by which ranks of one build tell algorithms apart.
+    pub fn id(&self) -> u8 {
+        let place = ALGORITHMS
+            .iter()
+            .position(|other| (other.collective, other.name) == (self.collective, self.name));
+        place.map_or(u8::MAX, |place| place as u8)
+    }
+}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.collective, self.name)
+    }
+}
+
+const BINOMIAL_DOWN: bcast::tree::DownTree = bcast::tree::DownTree { radix: Some(2) };
+const BINOMIAL_UP: reduce::tree::UpTree = reduce::tree::UpTree { radix: Some(2) };
+
+/// Every algorithm there is.
+pub static ALGORITHMS: &[Algorithm] = {
+    use Collective::*;
+    use alltoall::direct::{Direct, Order, Window};
+    use scan::Kind;
+    &[
+        Algorithm::new(Barrier, "dissemination", &barrier::Dissemination),
+        Algorithm::new(Bcast, "binomial", &BINOMIAL_DOWN),
+        Algorithm::new(Bcast, "knomial", &bcast::tree::DownTree { radix: None }),
+        Algorithm::new(
+            Bcast,
+            "scatter_allgather",
+            &bcast::scatter_allgather::ScatterAllgather,
+        ),
+        Algorithm::new(Bcast, "chain", &bcast::chain::Chain),
+        Algorithm::new(Bcast, "split_binary", &bcast::split_binary::SplitBinary),
+        Algorithm::new(Reduce, "binomial", &BINOMIAL_UP),
+        Algorithm::new(Reduce, "knomial", &reduce::tree::UpTree { radix: None }),
+        Algorithm::new(Reduce, "chain", &reduce::chain::Chain),
+        Algorithm::new(
+            Allreduce,
+            "recursive_doubling",
+            &allreduce::recursive_doubling::RecursiveDoubling,
+        ),
+        Algorithm::new(
+            Allreduce,
+            "rabenseifner",
+            &allreduce::rabenseifner::Rabenseifner,
+        ),
+        Algorithm::new(Allreduce, "ring", &allreduce::ring::Ring),
+        Algorithm::new(Gather, "binomial", &gather::tree::UpTree),
+        Algorithm::new(Gather, "linear", &gather::linear::Linear),
+        Algorithm::new(Scatter, "binomial", &scatter::tree::DownTree),
+        Algorithm::new(Scatter, "linear", &scatter::linear::Linear),
+        Algorithm::new(Allgather, "bruck", &allgather::bruck::Bruck),
+        Algorithm::new(Allgather, "ring", &allgather::ring::Ring),
+        Algorithm::new(
+            Allgather,
+            "recursive_doubling",
+            &allgather::recursive_doubling::RecursiveDoubling,
+        ),
+        Algorithm::new(
+            Allgather,
+            "neighbour_exchange",
+            &allgather::neighbour_exchange::NeighbourExchange,
+        ),
+        Algorithm::new(
+            ReduceScatter,
+            "recursive_halving",
+            &reduce_scatter::recursive_halving::RecursiveHalving,
+        ),
+        Algorithm::new(
+            ReduceScatter,
+            "pairwise",
+            &reduce_scatter::pairwise::Pairwise,
+        ),
+        Algorithm::new(Alltoall, "bruck", &alltoall::bruck::Bruck),
+        Algorithm::new(
+            Alltoall,
+            "pairwise",
+            &Direct {
+                order: Order::Shift,
+                window: Window::One,
+            },
+        ),
+        Algorithm::new(
+            Alltoall,
+            "xor",
+            &Direct {
+                order: Order::Xor,
+                window: Window::One,
+            },
+        ),
+        Algorithm::new(
+            Alltoall,
+            "posted",
+            &Direct {
+                order: Order::Shift,
+                window: Window::All,
+            },
+        ),
+        Algorithm::new(
+            Alltoall,
+            "windowed",
+            &Direct {
+                order: Order::Xor,
+                window: Window::Parameter,
+            },
+        ),
+        Algorithm::new(
+            Scan,
+            "recursive_doubling",
+            &scan::doubling::Doubling(Kind::Inclusive),
+        ),
+        Algorithm::new(Scan, "chain", &scan::chain::Chain(Kind::Inclusive)),
+        Algorithm::new(
+            Exscan,
+            "recursive_doubling",
+            &scan::doubling::Doubling(Kind::Exclusive),
+        ),
+        Algorithm::new(Exscan, "chain", &scan::chain::Chain(Kind::Exclusive)),
+    ]
+};

@@ -1,0 +1,24 @@
+//! Collectives as data: what each rank sends, receives, copies and combines in a broadcast, a reduction,
+//! an all-to-all, as a function of rank and round. Nothing here does input or output.
+//!
+//! - [`Schedule`] is what an algorithm is; [`ALGORITHMS`] lists them, a file for each.
+//! - [`check`] proves that an algorithm does what it should, for one situation.
+//! - [`execute`] runs one rank of it.
+
+#![forbid(unsafe_code)]
+
+mod algorithms;
+pub mod check;
+mod context;
+pub mod execute;
+mod hosts;
+mod round;
+mod schedule;
+mod step;
+
+pub use algorithms::{ALGORITHMS, Algorithm, Collective};
+pub use context::{Context, Counts, Parameters};
+pub use hosts::Hosts;
+pub use round::Round;
+pub use schedule::Schedule;
+pub use step::{Action, After, Buffer, Mode, Repeat, Side, Span, Step};
