@@ -721,9 +721,9 @@ impl Node {
         }
     }
 
-    /// Whether all connections have ended.
+    /// Whether all connections have ended, and the peers have been told what they wait to hear.
     pub fn is_closed(&self) -> bool {
-        self.peers.iter().all(|peer| peer.link.is_none())
+        self.outbox.is_empty() && self.peers.iter().all(|peer| peer.link.is_none())
     }
 
     /// A peer whose messages fill its credit, so that nothing more can come from it until the
