@@ -49,9 +49,14 @@ impl Hosts {
         self.starts.len() - 1
     }
 
-    /// Whether there is no rank.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// How many ranks there are on all of them.
+    pub fn ranks(&self) -> usize {
+        self.places.len()
     }
 
     /// A rank's host, and its place among the ranks there.
@@ -81,6 +86,11 @@ impl Hosts {
         } else {
             self.members(host)[0]
         }
+    }
+
+    /// Where each host's ranks begin, and the end of all, when they are in order.
+    pub(crate) fn starts(&self) -> &[usize] {
+        &self.starts
     }
 }
 

@@ -3,12 +3,14 @@
 //!
 //! - [`Schedule`] is what an algorithm is; [`ALGORITHMS`] lists them, a file for each.
 //! - [`check`] proves that an algorithm does what it should, for one situation.
+//! - [`choice`] says which algorithm is used, and lets programs and users want another one.
 //! - [`execute`] runs one rank of it.
 
 #![forbid(unsafe_code)]
 
 mod algorithms;
 pub mod check;
+pub mod choice;
 mod context;
 pub mod execute;
 mod hosts;
@@ -17,6 +19,7 @@ mod schedule;
 mod step;
 
 pub use algorithms::{ALGORITHMS, Algorithm, Collective};
+pub use choice::{BadOverride, Choice, Override, Overrides, choose};
 pub use context::{Context, Counts, Parameters};
 pub use hosts::Hosts;
 pub use round::Round;

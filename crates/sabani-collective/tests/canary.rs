@@ -2,8 +2,8 @@
 
 use sabani_collective::check::{Fault, Wrong, prove};
 use sabani_collective::{
-    ALGORITHMS, Action, After, Buffer, Collective, Context, Counts, Mode, Round, Schedule, Side,
-    Span, Step,
+    ALGORITHMS, Action, After, Buffer, Collective, Context, Counts, Hosts, Mode, Round, Schedule,
+    Side, Span, Step,
 };
 
 /// An algorithm with one step changed.
@@ -62,6 +62,8 @@ fn situation(collective: Collective, size: usize, commutative: bool) -> Vec<Cont
     };
     let mut cx = Context::new(size, counts);
     (cx.root, cx.commutative) = (size / 2 * usize::from(has_root(collective)), commutative);
+    let hosts: Vec<_> = (0..size).map(|rank| rank / 3).collect();
+    cx.hosts = Some(Box::leak(Box::new(Hosts::new(&hosts))));
     cx.parameters.segment_bytes = 3;
     cx.parameters.window = 2;
     vec![cx; size]

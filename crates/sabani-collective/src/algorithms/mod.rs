@@ -5,6 +5,7 @@ mod allreduce;
 mod alltoall;
 mod barrier;
 mod bcast;
+mod by_host;
 mod gather;
 mod reduce;
 mod reduce_scatter;
@@ -133,17 +134,27 @@ impl fmt::Debug for Algorithm {
     }
 }
 
-const BINOMIAL_DOWN: bcast::tree::DownTree = bcast::tree::DownTree { radix: Some(2) };
-const BINOMIAL_UP: reduce::tree::UpTree = reduce::tree::UpTree { radix: Some(2) };
+const BINOMIAL_BCAST: bcast::tree::DownTree = bcast::tree::DownTree { radix: Some(2) };
+const BINOMIAL_REDUCE: reduce::tree::UpTree = reduce::tree::UpTree { radix: Some(2) };
 
 /// Every algorithm there is.
 pub static ALGORITHMS: &[Algorithm] = {
     use Collective::*;
     use alltoall::direct::{Direct, Order, Window};
+    use by_host::Phased;
     use scan::Kind;
     &[
         Algorithm::new(Barrier, "dissemination", &barrier::Dissemination),
-        Algorithm::new(Bcast, "binomial", &BINOMIAL_DOWN),
+        Algorithm::new(
+            Barrier,
+            "by_host",
+            &Phased(by_host::Barrier {
+                up: &BINOMIAL_REDUCE,
+                across: &barrier::Dissemination,
+                down: &BINOMIAL_BCAST,
+            }),
+        ),
+        Algorithm::new(Bcast, "binomial", &BINOMIAL_BCAST),
         Algorithm::new(Bcast, "knomial", &bcast::tree::DownTree { radix: None }),
         Algorithm::new(
             Bcast,
@@ -152,9 +163,41 @@ pub static ALGORITHMS: &[Algorithm] = {
         ),
         Algorithm::new(Bcast, "chain", &bcast::chain::Chain),
         Algorithm::new(Bcast, "split_binary", &bcast::split_binary::SplitBinary),
-        Algorithm::new(Reduce, "binomial", &BINOMIAL_UP),
+        Algorithm::new(
+            Bcast,
+            "by_host",
+            &Phased(by_host::Bcast {
+                across: &BINOMIAL_BCAST,
+                within: &BINOMIAL_BCAST,
+            }),
+        ),
+        Algorithm::new(
+            Bcast,
+            "by_host_chain",
+            &Phased(by_host::Bcast {
+                across: &bcast::chain::Chain,
+                within: &bcast::chain::Chain,
+            }),
+        ),
+        Algorithm::new(Reduce, "binomial", &BINOMIAL_REDUCE),
         Algorithm::new(Reduce, "knomial", &reduce::tree::UpTree { radix: None }),
         Algorithm::new(Reduce, "chain", &reduce::chain::Chain),
+        Algorithm::new(
+            Reduce,
+            "by_host",
+            &Phased(by_host::Reduce {
+                within: &BINOMIAL_REDUCE,
+                across: &BINOMIAL_REDUCE,
+            }),
+        ),
+        Algorithm::new(
+            Reduce,
+            "by_host_chain",
+            &Phased(by_host::Reduce {
+                within: &reduce::chain::Chain,
+                across: &reduce::chain::Chain,
+            }),
+        ),
         Algorithm::new(
             Allreduce,
             "recursive_doubling",
@@ -166,6 +209,24 @@ pub static ALGORITHMS: &[Algorithm] = {
             &allreduce::rabenseifner::Rabenseifner,
         ),
         Algorithm::new(Allreduce, "ring", &allreduce::ring::Ring),
+        Algorithm::new(
+            Allreduce,
+            "by_host",
+            &Phased(by_host::Allreduce {
+                reduce: &BINOMIAL_REDUCE,
+                across: &allreduce::recursive_doubling::RecursiveDoubling,
+                bcast: &BINOMIAL_BCAST,
+            }),
+        ),
+        Algorithm::new(
+            Allreduce,
+            "by_host_rabenseifner",
+            &Phased(by_host::Allreduce {
+                reduce: &reduce::chain::Chain,
+                across: &allreduce::rabenseifner::Rabenseifner,
+                bcast: &bcast::chain::Chain,
+            }),
+        ),
         Algorithm::new(Gather, "binomial", &gather::tree::UpTree),
         Algorithm::new(Gather, "linear", &gather::linear::Linear),
         Algorithm::new(Scatter, "binomial", &scatter::tree::DownTree),
@@ -181,6 +242,24 @@ pub static ALGORITHMS: &[Algorithm] = {
             Allgather,
             "neighbour_exchange",
             &allgather::neighbour_exchange::NeighbourExchange,
+        ),
+        Algorithm::new(
+            Allgather,
+            "by_host",
+            &Phased(by_host::Allgather {
+                gather: &gather::tree::UpTree,
+                across: &allgather::bruck::Bruck,
+                bcast: &BINOMIAL_BCAST,
+            }),
+        ),
+        Algorithm::new(
+            Allgather,
+            "by_host_ring",
+            &Phased(by_host::Allgather {
+                gather: &gather::linear::Linear,
+                across: &allgather::ring::Ring,
+                bcast: &bcast::chain::Chain,
+            }),
         ),
         Algorithm::new(
             ReduceScatter,

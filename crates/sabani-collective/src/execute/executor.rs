@@ -74,8 +74,8 @@ pub enum Command {
 pub struct Unknown;
 
 /// One rank's way through a schedule. Holds [`Executor::WINDOW`] rounds at most, of which it keeps some
-/// bits each, and the names of messages whose receivers are ready before it is: 16 KiB in all for a
-/// pipeline, whatever its length.
+/// bits each: 5 KiB, whatever the schedule's length; and the names of messages whose receivers are ready
+/// before it is, up to 50 KiB more if a pipeline with rendezvous has a thousand rounds under way.
 ///
 /// # Driving
 /// Do what [`poll`](Executor::poll) says until it says nothing, in any order; tell

@@ -43,11 +43,12 @@ impl Schedule for Bruck {
             round.send(to % cx.size, held, before);
         } else {
             let turn = cx.size - rank;
-            let (high, low) = (
-                collected(cx, rank, 0, turn),
-                collected(cx, rank, turn, cx.size),
-            );
-            round.copy(high, cx.blocks(Buffer::Output, rank, cx.size), before);
+            // The own block may be in its place already.
+            let own = usize::from(cx.in_place);
+            let high = collected(cx, rank, own, turn);
+            let low = collected(cx, rank, turn, cx.size);
+            let into = cx.blocks(Buffer::Output, rank + own, cx.size);
+            round.copy(high, into, before);
             round.copy(low, cx.blocks(Buffer::Output, 0, rank), before);
         }
         round

@@ -1,0 +1,294 @@
+//! Which algorithm, with which parameters.
+//!
+//! Only what is equal on all ranks decides, or they would not choose the same. That is the rule; a
+//! program or its user may set others ([`Overrides`]).
+//!
+//! "Bytes" are those of the vector, or of all blocks together; "block" is the average one; "by host" is
+//! for several hosts with two ranks each on average, of ranks that follow each other where the order of
+//! an operation or of blocks needs it.
+//!
+//! | collective | if | algorithm |
+//! |---|---|---|
+//! | barrier | by host | `by_host` |
+//! | | else | `dissemination` |
+//! | bcast | by host, up to 32 KiB; longer | `by_host`; `by_host_chain` |
+//! | | up to 32 KiB, or fewer than 4 ranks | `binomial` |
+//! | | a segment of 64 KiB for each rank, or more | `chain` |
+//! | | else | `scatter_allgather` |
+//! | reduce | by host, up to 32 KiB; longer | `by_host`; `by_host_chain` |
+//! | | up to 32 KiB | `binomial` |
+//! | | else | `chain`, segments of 32 KiB |
+//! | allreduce | by host, up to 8 KiB; longer | `by_host`; `by_host_rabenseifner` |
+//! | | up to 8 KiB, or 2 ranks | `recursive_doubling` |
+//! | | 64 KiB for each rank, or more; commutative | `ring` |
+//! | | else | `rabenseifner` |
+//! | gather, scatter | equal blocks up to 2 KiB | `binomial` |
+//! | | else | `linear`, window 8 |
+//! | allgather | by host, up to 64 KiB | `by_host` |
+//! | | up to 512 KiB, P a power of two | `recursive_doubling` |
+//! | | up to 64 KiB | `bruck` |
+//! | | up to 512 KiB, P even | `neighbour_exchange` |
+//! | | else | `ring` |
+//! | reduce_scatter | commutative, up to 512 KiB | `recursive_halving` |
+//! | | else | `pairwise` |
+//! | alltoall | equal blocks up to 256 B, 8 ranks or more | `bruck` |
+//! | | equal blocks up to 32 KiB | `posted` |
+//! | | equal blocks, longer | `windowed`, window 4, rendezvous |
+//! | | different ones | `windowed`, window 8 |
+//! | scan, exscan | up to 32 KiB | `recursive_doubling` |
+//! | | else | `chain`, segments of 32 KiB |
+//!
+//! The thresholds are those of MPI libraries for TCP networks, where a message costs tens of microseconds
+//! and a byte about a nanosecond; a model of the network that was measured knows better.
+
+mod overrides;
+
+pub use overrides::{BadOverride, Override, Overrides};
+
+use crate::algorithms::{Algorithm, Collective};
+use crate::context::{Context, Counts, Parameters};
+use crate::step::Mode;
+
+const KIB: usize = 1 << 10;
+
+/// An algorithm and its parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// The algorithm; it fits.
+    pub algorithm: &'static Algorithm,
+    /// Its parameters.
+    pub parameters: Parameters,
+}
+
+/// What the rule goes by: equal on all ranks.
+struct Facts {
+    size: usize,
+    bytes: usize,
+    block: usize,
+    /// All have equally many, and know it.
+    even: bool,
+    commutative: bool,
+    by_host: bool,
+}
+
+/// Chooses by the rule.
+///
+/// # Cost
+/// Tens of nanoseconds and the search for a name in a table of some 40.
+pub fn choose(collective: Collective, cx: &Context) -> Choice {
+    let (name, parameters) = rule(collective, &facts(collective, cx));
+    let algorithm = collective.algorithm(name);
+    Choice {
+        algorithm: algorithm.expect("the rule names what there is"),
+        parameters,
+    }
+}
+
+fn facts(collective: Collective, cx: &Context) -> Facts {
+    // Where only the root knows the counts of all, nobody goes by them.
+    let is_rooted = matches!(collective, Collective::Gather | Collective::Scatter);
+    let (even, known) = match cx.counts {
+        Counts::Vector(_) | Counts::Each(_) => (true, true),
+        Counts::Offsets(_) => (false, !is_rooted),
+        _ => (false, false),
+    };
+    let bytes = if known {
+        cx.total() * cx.element_bytes
+    } else {
+        0
+    };
+    let order_matters = collective == Collective::Allgather || !cx.commutative;
+    let by_host = cx.hosts.is_some_and(|hosts| {
+        let worth_it = hosts.len() > 1 && hosts.ranks() >= 2 * hosts.len();
+        worth_it && hosts.ranks() == cx.size && (!order_matters || hosts.in_order())
+    });
+    Facts {
+        size: cx.size,
+        bytes,
+        block: bytes / cx.size,
+        even,
+        commutative: cx.commutative,
+        by_host,
+    }
+}
+
+fn rule(collective: Collective, facts: &Facts) -> (&'static str, Parameters) {
+    let short_segments = Parameters {
+        segment_bytes: 32 * KIB,
+        ..Parameters::default()
+    };
+    let window = |window| Parameters {
+        window,
+        ..Parameters::default()
+    };
+    let plain = |name| (name, Parameters::default());
+    match collective {
+        Collective::Barrier if facts.by_host => plain("by_host"),
+        Collective::Barrier => plain("dissemination"),
+        Collective::Bcast => plain(bcast(facts)),
+        Collective::Reduce => (reduce(facts), short_segments),
+        Collective::Allreduce => plain(allreduce(facts)),
+        Collective::Gather | Collective::Scatter if facts.even && facts.block <= 2 * KIB => {
+            plain("binomial")
+        }
+        Collective::Gather | Collective::Scatter => ("linear", window(8)),
+        Collective::Allgather => plain(allgather(facts)),
+        Collective::ReduceScatter if facts.commutative && facts.bytes <= 512 * KIB => {
+            plain("recursive_halving")
+        }
+        Collective::ReduceScatter => plain("pairwise"),
+        Collective::Alltoall => alltoall(facts),
+        Collective::Scan | Collective::Exscan if facts.bytes <= 32 * KIB => {
+            plain("recursive_doubling")
+        }
+        Collective::Scan | Collective::Exscan => ("chain", short_segments),
+    }
+}
+
+fn bcast(facts: &Facts) -> &'static str {
+    match facts.bytes <= 32 * KIB {
+        true if facts.by_host => "by_host",
+        false if facts.by_host => "by_host_chain",
+        true => "binomial",
+        false if facts.size < 4 => "binomial",
+        false if facts.bytes / facts.size >= 64 * KIB => "chain",
+        false => "scatter_allgather",
+    }
+}
+
+fn reduce(facts: &Facts) -> &'static str {
+    match facts.bytes <= 32 * KIB {
+        true if facts.by_host => "by_host",
+        false if facts.by_host => "by_host_chain",
+        true => "binomial",
+        false => "chain",
+    }
+}
+
+fn allreduce(facts: &Facts) -> &'static str {
+    match facts.bytes <= 8 * KIB {
+        true if facts.by_host => "by_host",
+        false if facts.by_host => "by_host_rabenseifner",
+        true => "recursive_doubling",
+        false if facts.size <= 2 => "recursive_doubling",
+        false if facts.commutative && facts.bytes / facts.size >= 64 * KIB => "ring",
+        false => "rabenseifner",
+    }
+}
+
+fn allgather(facts: &Facts) -> &'static str {
+    match facts.bytes {
+        0..=0x10000 if facts.by_host => "by_host",
+        0..=0x80000 if facts.size.is_power_of_two() => "recursive_doubling",
+        0..=0x10000 => "bruck",
+        0..=0x80000 if facts.size.is_multiple_of(2) => "neighbour_exchange",
+        _ => "ring",
+    }
+}
+
+fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
+    // With blocks for each pair, all of a rank's are P times the block.
+    let plain = Parameters::default();
+    if !facts.even {
+        let window = 8;
+        return ("windowed", Parameters { window, ..plain });
+    }
+    match facts.block {
+        0..=256 if facts.size >= 8 => ("bruck", plain),
+        0..=0x8000 => ("posted", plain),
+        _ => {
+            let mode = Mode::Rendezvous;
+            ("windowed", Parameters { mode, ..plain })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Hosts;
+
+    const LENGTHS: [usize; 12] = [
+        0,
+        1,
+        64,
+        256,
+        1000,
+        4096,
+        8192,
+        30_000,
+        65_536,
+        300_000,
+        1 << 20,
+        1 << 26,
+    ];
+
+    #[test]
+    fn the_rule_names_only_what_there_is_and_fits() {
+        for collective in Collective::ALL {
+            for size in [1, 2, 3, 7, 8, 12, 64, 1000] {
+                let hosts = [1, 4, size].map(|each| {
+                    let of_rank: Vec<_> = (0..size).map(|rank| rank / each).collect();
+                    Hosts::new(&of_rank)
+                });
+                let turns = Hosts::new(&(0..size).map(|rank| rank % 3).collect::<Vec<_>>());
+                for len in LENGTHS {
+                    let offsets: Vec<_> = (0..=size).map(|rank| rank * len).collect();
+                    let (outgoing, incoming) = (&offsets[..], &offsets[..]);
+                    let counts = match collective {
+                        Collective::Gather | Collective::Scatter => {
+                            vec![
+                                Counts::Each(len),
+                                Counts::Offsets(&offsets),
+                                Counts::Own(len),
+                            ]
+                        }
+                        Collective::Alltoall => {
+                            vec![Counts::Each(len), Counts::Pairs { outgoing, incoming }]
+                        }
+                        Collective::Allgather | Collective::ReduceScatter => {
+                            vec![Counts::Each(len), Counts::Offsets(&offsets)]
+                        }
+                        _ => vec![Counts::Vector(len)],
+                    };
+                    for counts in counts {
+                        for commutative in [true, false] {
+                            let hosts = hosts.iter().chain([&turns]).map(Some);
+                            for hosts in hosts.chain([None]) {
+                                let cx = Context {
+                                    commutative,
+                                    hosts,
+                                    ..Context::new(size, counts)
+                                };
+                                let chosen = choose(collective, &cx).algorithm;
+                                assert!(chosen.schedule.fits(&cx), "{chosen:?}: {cx:?}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_root_and_the_others_choose_the_same_though_they_know_different_counts() {
+        let offsets = [0, 5, 1_000_000, 1_000_001];
+        for collective in [Collective::Gather, Collective::Scatter] {
+            let knows_all = choose(collective, &Context::new(3, Counts::Offsets(&offsets)));
+            let knows_own = choose(collective, &Context::new(3, Counts::Own(5)));
+            assert_eq!(knows_all.algorithm.name, knows_own.algorithm.name);
+            assert_eq!(knows_all.parameters, knows_own.parameters);
+        }
+    }
+
+    #[test]
+    fn long_and_short_ones_differ() {
+        let name = |bytes| {
+            let cx = Context::new(16, Counts::Vector(bytes));
+            choose(Collective::Bcast, &cx).algorithm.name
+        };
+        assert_eq!(name(100), "binomial");
+        assert_eq!(name(100_000), "scatter_allgather");
+        assert_eq!(name(10_000_000), "chain");
+    }
+}
