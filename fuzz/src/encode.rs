@@ -2,7 +2,7 @@
 //! compared with it, and a hostile peer writes with it what the library never would.
 
 use sabani_proto::PeerId;
-use sabani_proto::wire::{CloseReason, ConnectionId, EntryMode, Frame, Hello};
+use sabani_proto::wire::{CloseReason, ConnectionId, EntryMode, Frame, Hello, Terms};
 
 /// The 16 clear bytes; `kind` as on the wire, version 1.
 pub fn prelude(kind: u8, flags: u8, number: u64, connection: u64) -> Vec<u8> {
@@ -52,6 +52,20 @@ pub fn entry(mode: EntryMode, tag: u64, len: u64, body: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The fields of a wish, or of its answer.
+fn terms(number: u32, terms: &Terms) -> Fields {
+    let fields = [
+        terms.window_bytes,
+        terms.allowance_bytes,
+        terms.memory_bytes,
+        terms.ack_every,
+        terms.ack_delay_us,
+    ];
+    let head = Fields::default().u32(number);
+    let fields = fields.into_iter();
+    fields.fold(head, |body, field| body.u32(field.unwrap_or(u32::MAX)))
+}
+
 /// What the library has parsed, written again.
 pub fn again(parsed: &Frame<'_>, out: &mut Vec<u8>) {
     let (kind, body) = match parsed {
@@ -91,6 +105,8 @@ pub fn again(parsed: &Frame<'_>, out: &mut Vec<u8>) {
         Frame::Disconnect(changes) => (12, Fields::default().u64(*changes)),
         Frame::PathChallenge(token) => (13, Fields::default().u64(*token)),
         Frame::PathResponse(token) => (14, Fields::default().u64(*token)),
+        Frame::Wish { number, terms } => (15, self::terms(*number, terms)),
+        Frame::Terms { number, terms } => (16, self::terms(*number, terms)),
     };
     frame(kind, &body.0, out);
 }

@@ -287,6 +287,7 @@ impl Foe {
         let mut hello = encode::hello(FOE, VICTIM, self.connections);
         if !script.is_over() {
             hello.sender = PeerId(FOE + 3 * (script.below(8) / 7) as u32 * script.below(20) as u32);
+            hello.features = script.number(1);
             hello.window = script.number(1 << 20) as u32;
             hello.ack_delay_us = script.number(1_000) as u32;
             hello.log_limit = script.number(1 << 18);
@@ -366,7 +367,7 @@ impl Foe {
         }
         let fields = Fields::default();
         let id = script.number(self.next_id) as u32;
-        let (kind, body) = match script.below(13) {
+        let (kind, body) = match script.below(14) {
             0..=2 => (1, self.entries(script)),
             3 | 4 => {
                 let total = script.number(4_096);
@@ -383,6 +384,11 @@ impl Foe {
             10 if script.byte() == 0 => (8, fields.u32(u32::from(script.byte()))),
             10 => (7, fields),
             11 => (12 + script.below(3) as u8, fields.u64(script.number(9))),
+            12 => {
+                let mut number = || script.number(20_000) as u32;
+                let body = (0..6).fold(fields, |body, _| body.u32(number()));
+                (15 + script.below(2) as u8, body)
+            }
             _ => (
                 script.byte(),
                 fields.bytes(&vec![script.byte(); script.below(40)]),

@@ -34,6 +34,7 @@ mod error;
 mod event;
 mod message;
 mod node;
+mod quality;
 mod rare;
 pub mod seal;
 mod state;
@@ -51,8 +52,10 @@ pub use message::{
     Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
 };
 pub use node::{Node, Transmit, Waiting};
+pub use quality::Quality;
 pub use state::LinkState;
 pub use stats::{Counters, Dropped, Limit, NodeStats, PeerStats, Shortage};
+pub use wire::Terms;
 
 /// Names a process of the job: a small integer from the address database (row U1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::{CreditStats, LinkState, PeerId};
+use crate::wire::Terms;
+use crate::{CreditStats, LinkState, PeerId, Quality};
 
 /// What keeps a flow from going faster right now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -52,6 +53,11 @@ pub struct PeerStats {
     pub queued_messages: u64,
     /// Charge of messages that arrived and that the program has not taken, in bytes.
     pub backlog_bytes: u64,
+    /// What the program wants of what it sends there (U10).
+    pub quality: Quality,
+    /// What the peer has granted to that; `None` before its answer, and without a wish (U10:
+    /// `datagram_getdestbuf`).
+    pub granted: Option<Terms>,
     /// What keeps this side from granting bodies that receives wait for, if anything does.
     pub shortage: Option<Shortage>,
     /// Smoothed round-trip time in nanoseconds; zero before the first sample.

@@ -55,7 +55,7 @@ pub use sabani_proto::wire::RejectReason;
 pub use sabani_proto::{
     AckPolicy, ConnectError, Counters, CreditPolicy, CreditStats, Dropped, Envelope, Event,
     GrantOrder, Limit, LinkState, Match, Message, NodeStats, Outbound, PeerId, PeerLost, PeerStats,
-    Recovery, Shortage,
+    Quality, Recovery, Shortage, Terms,
 };
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
 

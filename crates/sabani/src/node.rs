@@ -17,7 +17,7 @@ use crate::poll_fd::PollFd;
 use crate::shared::{Shared, State};
 use crate::{
     Builder, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId, PeerStats,
-    Posted, Sent,
+    Posted, Quality, Sent,
 };
 
 /// A send reads the clock once in this many calls.
@@ -562,6 +562,18 @@ impl Node {
         state.engine.node.set_window(now_ns, peer, bytes)?;
         state.engine.transmit();
         Ok(())
+    }
+
+    /// What comes first in what this program sends to a peer (U10: `datagram_through`,
+    /// `datagram_rapid`): a wish, which the peer's library is told at once, and answers with what it
+    /// grants: [`PeerStats::granted`], a round trip later (U10: `datagram_getdestbuf`). May be
+    /// switched at any time; stays in force when the connection ends. Costs a small packet there and
+    /// back.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn set_quality(&self, peer: PeerId, quality: Quality) -> Result<(), Error> {
+        self.steer(|node, _| node.set_quality(peer, quality))
     }
 
     /// A descriptor for other event loops (poll, epoll): readable when a datagram or a message waits.

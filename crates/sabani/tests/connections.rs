@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use sabani::{Error, Event, Fault, JobKey, LinkState, Match, Node, PeerId};
+use sabani::{Error, Event, Fault, JobKey, LinkState, Match, Node, PeerId, Quality};
 
 const SOON: Duration = Duration::from_secs(20);
 const LEFT: PeerId = PeerId(0);
@@ -164,4 +164,17 @@ fn a_peer_behind_a_nat_that_forgets_it_is_found_again() {
     });
     assert!(moves.eq([relay.doors[1], relay.doors[0]]));
     assert!(!told.iter().any(|event| matches!(event, Event::Lost { .. })));
+}
+
+#[test]
+fn a_quality_is_asked_for_and_granted() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    left.set_quality(RIGHT, Quality::Response).unwrap();
+    let granted = || left.peer_stats(RIGHT).unwrap().granted;
+    until([&left, &right], || granted().is_some());
+    assert_eq!(granted().unwrap().ack_every, Some(8));
+    let unknown = left.set_quality(PeerId(7), Quality::Even).unwrap_err();
+    assert!(matches!(unknown, Error::UnknownPeer(PeerId(7))));
 }

@@ -9,6 +9,8 @@ pub(crate) struct Received {
     pub packets: PacketSet,
     policy: AckPolicy,
     delay_ns: u64,
+    /// What comes is acknowledged within that time, asked for or not.
+    unasked: bool,
     largest_at_ns: u64,
     answers: u32,
     /// Packets, and their cost, that no acknowledgement has told of.
@@ -76,6 +78,7 @@ impl Received {
             packets: PacketSet::default(),
             policy,
             delay_ns,
+            unasked: false,
             largest_at_ns: 0,
             answers: 0,
             owed_packets: 0,
@@ -83,6 +86,14 @@ impl Received {
             deadline: None,
             progress: Progress::default(),
         }
+    }
+
+    /// Acknowledges by this policy from now on; what was asked for, or everything if `unasked`, within
+    /// `delay_ns`.
+    pub fn set_policy(&mut self, policy: AckPolicy, delay_ns: u64, unasked: bool) {
+        self.policy = policy;
+        self.delay_ns = delay_ns;
+        self.unasked = unasked;
     }
 
     /// Records an authenticated packet of `bytes` that [`PacketSet::contains`] did not know; returns
@@ -118,7 +129,7 @@ impl Received {
         let cost = datagram_cost(owed.bytes) * owed.packets;
         self.owed_cost = self.owed_cost.saturating_add(cost);
         self.progress.note(owed);
-        let asked = owed.flags & Prelude::ASK != 0;
+        let asked = self.unasked || owed.flags & Prelude::ASK != 0;
         let urgent = owed.flags & Prelude::URGENT != 0;
         let due = match self.policy {
             AckPolicy::WhenAsked => self.owed_cost >= OWED_MAX,

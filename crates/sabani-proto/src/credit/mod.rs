@@ -39,6 +39,8 @@ pub(crate) use standing::DECAY_NS;
 use standing::{DECAY_GRACE_NS, Pool};
 use table::Table;
 
+use crate::wire::Terms;
+
 /// The whole link, as a sum of claims.
 const ONE: u64 = 1 << 32;
 /// A pacer that wakes up sooner does nothing but wake up.
@@ -199,6 +201,7 @@ impl Granter {
         let share = &mut self.peers[slot];
         share.remaining = 0;
         share.window = 0;
+        (share.most, share.allowance) = (u64::MAX, None);
         self.account(slot);
         self.retire(slot);
     }
@@ -206,10 +209,32 @@ impl Granter {
     /// Gives the peer `weight` parts (at least 1, the default) where others have one.
     pub fn set_weight(&mut self, peer: u32, weight: u32, now_ns: u64) {
         let slot = self.peers.slot(peer, now_ns);
-        let share = &mut self.peers[slot];
-        share.weight = weight.max(1);
-        share.steered = share.weight != 1 || share.fixed.is_some();
+        self.peers[slot].weight = weight.max(1);
         self.watch(now_ns);
+    }
+
+    /// The peer wishes terms of its own, until [`Granter::forget`]; returns its largest window, and
+    /// what it may send now without wanting more (U10). Between two full datagrams and what anybody
+    /// may have.
+    pub fn set_terms(&mut self, peer: u32, wish: &Terms, now_ns: u64) -> (u32, u32) {
+        let slot = self.peers.slot(peer, now_ns);
+        let least = 2 * self.config.full_cost;
+        let window = wish.window_bytes.unwrap_or(u32::MAX);
+        let window = window.clamp(least, self.config.window_max);
+        let share = &mut self.peers[slot];
+        share.most = match window < self.config.window_max {
+            true => u64::from(window),
+            false => u64::MAX,
+        };
+        share.allowance = wish.allowance_bytes.map(u64::from);
+        self.hear(slot, now_ns);
+        if self.peers[slot].remaining == 0 {
+            self.stand(slot);
+        }
+        self.account(slot);
+        self.watch(now_ns);
+        let standing = self.standing(slot).min(u64::from(u32::MAX - 1)) as u32;
+        (self.peers[slot].fixed.unwrap_or(window), standing)
     }
 
     /// Fixes the peer's window, whatever the link; `None` leaves it to the library again.
@@ -217,7 +242,6 @@ impl Granter {
         let slot = self.peers.slot(peer, now_ns);
         let share = &mut self.peers[slot];
         share.fixed = window;
-        share.steered = share.weight != 1 || share.fixed.is_some();
         if window.is_some_and(|window| share.window < u64::from(window)) {
             self.hear(slot, now_ns);
             self.raise_fixed(slot, u64::from(window.unwrap_or(0)));
@@ -315,12 +339,20 @@ impl Granter {
     /// Gives a peer that wants nothing its part of the standing credit.
     #[inline]
     fn stand(&mut self, slot: u32) {
-        let window = self.fixed(slot).unwrap_or_else(|| {
-            let promise = self.peers[slot].account.promise;
-            self.pool.share(promise, self.link.queue())
-        });
+        let window = self.standing(slot);
         let share = &mut self.peers[slot];
         share.window = share.window.max(window);
+    }
+
+    /// What a peer that wants nothing may hold.
+    #[inline]
+    fn standing(&self, slot: u32) -> u64 {
+        self.fixed(slot).unwrap_or_else(|| {
+            let share = &self.peers[slot];
+            let (promise, queue) = (share.account.promise, self.link.queue());
+            let window = self.pool.share(promise, queue, share.allowance);
+            window.min(share.most)
+        })
     }
 
     /// The window that a peer has whatever the link does, if there is one.
@@ -333,7 +365,8 @@ impl Granter {
             return None;
         }
         let share = self.config.socket_share() / u64::from(self.pool.peers.max(1));
-        Some(share.clamp(2 * self.full, u64::from(self.config.window_max)))
+        let share = share.clamp(2 * self.full, u64::from(self.config.window_max));
+        Some(share.min(self.peers[slot].most))
     }
 
     /// Brings a fixed window up again, in steps that are worth a packet if the peer waits for it.
@@ -461,7 +494,8 @@ impl Granter {
         let mut limited = false;
         for &slot in &self.waiting {
             let share = &self.peers[slot];
-            if self.fixed(slot).is_some() || !share.wants(self.full) {
+            let has_all = share.window + self.full > share.most;
+            if self.fixed(slot).is_some() || has_all || !share.wants(self.full) {
                 continue;
             }
             limited = true;
@@ -485,6 +519,7 @@ impl Granter {
         (share.target(self.full) - share.window)
             .min(quantum)
             .min(half)
+            .min(share.most - share.window)
     }
 
     fn tell(&mut self, owed: &mut impl FnMut(u32, Owed)) {
@@ -534,7 +569,7 @@ impl Granter {
         if std::mem::take(&mut share.recent) {
             self.pool.peers -= 1;
         }
-        if !share.steered {
+        if !share.is_steered() {
             self.peers.remove(slot);
         }
     }

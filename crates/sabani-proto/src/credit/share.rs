@@ -77,8 +77,10 @@ pub(super) struct Share {
     pub weight: u32,
     /// Window that the program has fixed.
     pub fixed: Option<u32>,
-    /// The program has said something of this peer: the entry stays.
-    pub steered: bool,
+    /// Most that the peer wishes to have on its way, and what it wishes to hold while it wants
+    /// nothing (U10).
+    pub most: u64,
+    pub allowance: Option<u64>,
     pub heard_ns: u64,
     /// Heard within the decay time, and counted as such.
     pub recent: bool,
@@ -108,7 +110,8 @@ impl Share {
             remaining: 0,
             weight: 1,
             fixed: None,
-            steered: false,
+            most: u64::MAX,
+            allowance: None,
             heard_ns: now_ns,
             recent: false,
             since_ns: now_ns,
@@ -126,6 +129,14 @@ impl Share {
                 dried: false,
             },
         }
+    }
+
+    /// Whether somebody has said something of this peer, so that the entry stays.
+    pub fn is_steered(&self) -> bool {
+        self.weight != 1
+            || self.fixed.is_some()
+            || self.most != u64::MAX
+            || self.allowance.is_some()
     }
 
     /// Smallest round trip; zero before it is known.

@@ -38,15 +38,16 @@ impl Pool {
     }
 
     /// What a peer may hold, being one of those heard lately; `own` is the promise it holds now,
-    /// `queue` the estimate of the path's queue.
+    /// `queue` the estimate of the path's queue, `wish` what it would like to hold, if it has said so.
     #[inline]
-    pub fn share(&self, own: u64, queue: u64) -> u64 {
+    pub fn share(&self, own: u64, queue: u64, wish: Option<u64>) -> u64 {
         let size = self.most.min(queue);
         let (size, share) = match u64::from(self.peers) {
             0 | 1 => (size, size),
             // Of several, some may begin at the same time while another's grants arrive.
             peers => (size * 3 / 4, size * 3 / 4 / peers),
         };
+        let share = wish.map_or(share, |wish| wish.min(share.max(size / 2)));
         let free = size.saturating_sub(self.promised - own);
         let packets = share.min(free) / self.full;
         if packets < LEAST_PACKETS {

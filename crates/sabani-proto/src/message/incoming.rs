@@ -93,6 +93,23 @@ impl LogCredit {
         self.announced - self.arrived < self.window / 4
     }
 
+    /// Credit that the sender has at least once everything is taken.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Doubles the window until it is `wanted`, as far as that is allowed; returns whether it has
+    /// grown.
+    pub fn widen(&mut self, wanted: u64, mailbox: &mut Mailbox) -> bool {
+        let before = self.window;
+        let mut reached = 0;
+        while self.window < wanted && self.window > reached {
+            reached = self.window;
+            self.grow(mailbox);
+        }
+        self.window > before
+    }
+
     /// Doubles the window, if the node's memory allows, or if it is less than is always given: a
     /// message that does not fit into it would never come.
     fn grow(&mut self, mailbox: &mut Mailbox) {

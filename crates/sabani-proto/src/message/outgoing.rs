@@ -32,6 +32,8 @@ pub(crate) enum Content {
     Credit,
     /// Whether the program is disconnected, whatever it is by then.
     Disconnect,
+    /// What is wished or granted, whatever it is by then.
+    Terms,
     /// Nothing but a reason to answer.
     Ping,
     /// A path-MTU probe of this many bytes.
@@ -360,11 +362,15 @@ impl Outgoing {
         ready && !self.held
     }
 
-    /// Queues something to go again.
+    /// Queues something to go again: entries before bodies, for all later messages wait for them.
     pub fn send_again(&mut self, content: Content, urgent: bool) {
         self.resent = true;
         if urgent {
             self.resend.push_front(content);
+        } else if matches!(content, Content::Entries { .. }) {
+            let entries = |other: &Content| matches!(other, Content::Entries { .. });
+            let at = self.resend.partition_point(entries);
+            self.resend.insert(at, content);
         } else {
             self.resend.push_back(content);
         }

@@ -16,7 +16,7 @@ pub(crate) struct Apart {
     mine: u64,
     theirs: u64,
     /// The peer has not been told the newest.
-    due: bool,
+    pub due: bool,
 }
 
 fn is_odd(count: u64) -> bool {
@@ -36,12 +36,6 @@ impl Session {
             apart.mine += 1;
             apart.due = true;
         }
-    }
-
-    /// Whether the peer is to be told that this program has disconnected or reconnected.
-    #[inline]
-    pub fn is_turn_due(&self) -> bool {
-        self.apart().is_some_and(|apart| apart.due)
     }
 
     /// What to tell the peer, if it is to be told.

@@ -45,7 +45,7 @@ impl Node {
         Ok(())
     }
 
-    fn known(&self, peer: PeerId) -> Result<u32, SendError> {
+    pub(super) fn known(&self, peer: PeerId) -> Result<u32, SendError> {
         self.peers.index(peer).ok_or(SendError::UnknownPeer(peer))
     }
 

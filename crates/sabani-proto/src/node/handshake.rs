@@ -151,7 +151,7 @@ impl Node {
             receiver,
             incarnation: self.incarnation,
             connection,
-            features: 0,
+            features: Hello::FEATURES,
             window: 0,
             ack_delay_us: (config.max_ack_delay_ns / 1_000) as u32,
             log_limit,
@@ -587,6 +587,9 @@ impl Node {
         session.credit = self.hub.granter.admit(index, now_ns);
         let span = session.span.id();
         let peer = &mut self.peers[index];
+        if let Some(quality) = &peer.quality {
+            session.prefer(quality);
+        }
         let link = peer.link.get_or_insert_default();
         link.outgoing.set_log_limit(hello.log_limit);
         link.attempt = None;

@@ -11,6 +11,7 @@ mod receive;
 mod session;
 mod snapshot;
 mod spans;
+mod terms;
 mod transmit;
 
 use std::cmp::Reverse;
@@ -31,6 +32,7 @@ use crate::wire::{CloseReason, INLINE_MAX};
 use crate::{Config, PeerId};
 use hub::{Hub, SendState};
 use peers::{Link, Peers};
+use session::Session;
 pub use transmit::Transmit;
 
 /// Missing a deadline by more than this means that this process was kept from running.
@@ -71,7 +73,8 @@ pub struct Node {
 pub struct Waiting {
     /// Bytes that could leave now, as far as the receiver's memory goes.
     pub bytes: usize,
-    /// Whether nothing is in flight.
+    /// Whether it should leave at once: nothing is in flight, or the program wants it so
+    /// ([`crate::Quality::Response`]).
     pub idle: bool,
     /// The smoothed round-trip time in nanoseconds; 0 if it is not known.
     pub rtt_ns: u64,
@@ -348,7 +351,8 @@ impl Node {
         let flow = link.session.as_ref().map(|session| &session.channel);
         Waiting {
             bytes: link.outgoing.unsent_bytes(),
-            idle: flow.is_none_or(|flow| flow.sent.in_flight() == 0),
+            idle: flow.is_none_or(|flow| flow.sent.in_flight() == 0)
+                || link.session.as_ref().is_some_and(Session::is_prompt),
             rtt_ns: flow.map_or(0, |flow| flow.rtt.smoothed_ns()),
         }
     }

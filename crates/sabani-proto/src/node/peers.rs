@@ -13,7 +13,7 @@ use crate::error::PeerLost;
 use crate::message::{LinkRef, Outgoing, SendWindow};
 use crate::seal::Entropy;
 use crate::wire::{ConnectionId, Entry, Frame, INLINE_MAX, Prelude};
-use crate::{Config, LinkState, PeerId};
+use crate::{Config, LinkState, PeerId, Quality};
 
 /// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
 const ACK_ROOM: usize = 64;
@@ -71,6 +71,8 @@ pub(crate) struct Peer {
     /// Changed by [`super::Node::happen`] only.
     pub state: LinkState,
     pub link: Option<Box<Link>>,
+    /// What the program wants of what it sends there, if it has said so.
+    pub quality: Option<Box<Quality>>,
     /// Why the last connection failed, until somebody has been told.
     pub unreported: Option<Box<PeerLost>>,
 }
@@ -176,6 +178,7 @@ impl Peers {
             timer_at_ns: u64::MAX,
             state: LinkState::Known,
             link: None,
+            quality: None,
             unreported: None,
         });
         self.by_id.insert(id, index);

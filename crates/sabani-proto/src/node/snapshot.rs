@@ -14,6 +14,7 @@ impl Node {
             peer: peer.id,
             address: Some(peer.addr),
             state: peer.state,
+            quality: peer.quality.as_deref().copied().unwrap_or_default(),
             ..PeerStats::default()
         };
         let Some(link) = &peer.link else {
@@ -75,6 +76,7 @@ impl Session {
         stats.window_bytes = self.channel.window;
         stats.in_flight_bytes = self.channel.sent.in_flight();
         stats.backlog_bytes = self.incoming.backlog_bytes();
+        stats.granted = self.granted();
         stats.shortage = self.incoming.shortage();
         stats.rtt_ns = self.channel.rtt.smoothed_ns();
         stats.rtt_variation_ns = self.channel.rtt.variation_ns();

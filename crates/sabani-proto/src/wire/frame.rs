@@ -21,6 +21,8 @@ const REQUEST: u8 = 11;
 const DISCONNECT: u8 = 12;
 const PATH_CHALLENGE: u8 = 13;
 const PATH_RESPONSE: u8 = 14;
+const WISH: u8 = 15;
+const TERMS: u8 = 16;
 
 /// A piece of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,59 @@ pub struct Grant {
     pub id: u32,
     /// Body bytes before this offset may be sent.
     pub upto: u64,
+}
+
+/// Terms for what one side of a connection sends to the other (U10), as the sender wishes them, or
+/// as the receiver grants them. `None` leaves a value to the receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Most that may be on its way, in bytes as the receiving kernel charges them
+    /// ([`crate::datagram_cost`]). Granted: two full datagrams up to the receiver's largest window.
+    pub window_bytes: Option<u32>,
+    /// What may leave after a rest without leave, in the same bytes. Granted: at most half of what
+    /// the receiver sets aside for all its peers, all of it for a lone one, and no more than is left.
+    pub allowance_bytes: Option<u32>,
+    /// Memory for small and eager messages that the receiving program has not taken, in bytes.
+    /// Granted: what there is, up to the receiver's largest; never less than before.
+    pub memory_bytes: Option<u32>,
+    /// Packets that one acknowledgement may serve. Granted: 1 to 256.
+    pub ack_every: Option<u32>,
+    /// How long after a packet its acknowledgement leaves, whether or not one was asked for, in
+    /// microseconds. Granted: at most the longest delay that the receiver announces.
+    pub ack_delay_us: Option<u32>,
+}
+
+impl Terms {
+    const LEN: usize = 20;
+    /// Stands for `None` on the wire.
+    const NONE: u32 = u32::MAX;
+
+    fn fields(&self) -> [Option<u32>; 5] {
+        [
+            self.window_bytes,
+            self.allowance_bytes,
+            self.memory_bytes,
+            self.ack_every,
+            self.ack_delay_us,
+        ]
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        for field in self.fields() {
+            out.u32(field.unwrap_or(Self::NONE));
+        }
+    }
+
+    fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut field = || Ok(Some(body.u32()?).filter(|&value| value != Self::NONE));
+        Ok(Terms {
+            window_bytes: field()?,
+            allowance_bytes: field()?,
+            memory_bytes: field()?,
+            ack_every: field()?,
+            ack_delay_us: field()?,
+        })
+    }
 }
 
 /// Why a connection ends.
@@ -135,6 +190,20 @@ pub enum Frame<'a> {
     PathChallenge(u64),
     /// The answer.
     PathResponse(u64),
+    /// What the sender wishes for what it sends, and the how manieth wish that is (U10).
+    Wish {
+        /// Counts from 1 on each connection.
+        number: u32,
+        /// The wish.
+        terms: Terms,
+    },
+    /// What the sender grants to the peer's wish with this number.
+    Terms {
+        /// The wish's number.
+        number: u32,
+        /// What holds from now on.
+        terms: Terms,
+    },
 }
 
 impl Frame<'_> {
@@ -166,6 +235,7 @@ impl Frame<'_> {
                 Frame::Grant(_) => 12,
                 Frame::LogLimit(_) | Frame::Blocked(_) | Frame::Floor(_) | Frame::Request(_) => 8,
                 Frame::Disconnect(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) => 8,
+                Frame::Wish { .. } | Frame::Terms { .. } => 4 + Terms::LEN,
                 Frame::Ping | Frame::Credit | Frame::Unknown(_) => 0,
                 Frame::Close(_) => 4,
             }
@@ -230,6 +300,16 @@ impl Frame<'_> {
             Frame::PathResponse(token) => {
                 head(PATH_RESPONSE);
                 out.u64(*token);
+            }
+            Frame::Wish { number, terms } => {
+                head(WISH);
+                out.u32(*number);
+                terms.write(out);
+            }
+            Frame::Terms { number, terms } => {
+                head(TERMS);
+                out.u32(*number);
+                terms.write(out);
             }
         }
     }
@@ -322,6 +402,14 @@ impl<'a> Frames<'a> {
             DISCONNECT => Frame::Disconnect(body.u64()?),
             PATH_CHALLENGE => Frame::PathChallenge(body.u64()?),
             PATH_RESPONSE => Frame::PathResponse(body.u64()?),
+            WISH => Frame::Wish {
+                number: body.u32()?,
+                terms: Terms::read(&mut body)?,
+            },
+            TERMS => Frame::Terms {
+                number: body.u32()?,
+                terms: Terms::read(&mut body)?,
+            },
             kind => Frame::Unknown(kind),
         };
         Ok(Some(frame))

@@ -27,6 +27,10 @@ pub struct Hello {
 }
 
 impl Hello {
+    /// Feature: reads WISH and TERMS frames.
+    pub const TERMS: u8 = 1;
+    /// Features of this version.
+    pub const FEATURES: u64 = Self::TERMS as u64;
     /// Bytes of an encoded hello.
     pub const LEN: usize = 64;
 

@@ -14,7 +14,7 @@ mod tests;
 
 pub(crate) use bytes::{Reader, Writer};
 pub use entry::{Entries, Entry, EntryMode, INLINE_MAX};
-pub use frame::{Ack, AckRange, CloseReason, Fragment, Frame, Frames, Grant};
+pub use frame::{Ack, AckRange, CloseReason, Fragment, Frame, Frames, Grant, Terms};
 pub use handshake::{Hello, Init, Reject, RejectReason};
 pub use prelude::{ConnectionId, Kind, Prelude, VERSION, VERSION_MIN};
 

@@ -49,6 +49,17 @@ fn ack() -> impl Strategy<Value = Ack> {
         })
 }
 
+fn terms(n: u64) -> Terms {
+    let some = |bit: u32| (n >> bit & 1 == 1).then_some((n >> bit) as u32 & 0x7fff_ffff);
+    Terms {
+        window_bytes: some(0),
+        allowance_bytes: some(1),
+        memory_bytes: some(2),
+        ack_every: some(3),
+        ack_delay_us: some(4),
+    }
+}
+
 /// Frames that borrow from `log` and `data`.
 fn frames<'a>(log: &'a [u8], count: u16, data: &'a [u8], ack: Ack, n: u64) -> Vec<Frame<'a>> {
     vec![
@@ -78,6 +89,14 @@ fn frames<'a>(log: &'a [u8], count: u16, data: &'a [u8], ack: Ack, n: u64) -> Ve
         Frame::Disconnect(n),
         Frame::PathChallenge(n),
         Frame::PathResponse(n),
+        Frame::Wish {
+            number: n as u32,
+            terms: terms(n),
+        },
+        Frame::Terms {
+            number: n as u32,
+            terms: terms(!n),
+        },
     ]
 }
 

@@ -119,6 +119,10 @@ impl Plan {
         if plan.disconnects() {
             plan.settings.disconnected_max = Some(DISCONNECTED_MAX);
         }
+        let count = dice.pick(&[0, 0, 1, 3]);
+        let wishes = (0..count).map(|_| wish(dice, &plan));
+        let wishes: Vec<_> = wishes.collect();
+        plan.mishaps.extend(wishes);
         plan
     }
 }
@@ -289,13 +293,24 @@ fn mishap(dice: &mut Dice, plan: &Plan) -> Mishap {
     ]);
     let lasts = match what {
         Stall | Disconnect => dice.time_below(300 * MS),
-        Restart | Crash | Close | Move => Time(0),
+        _ => Time(0),
     };
     Mishap {
         at: dice.moment(plan),
         host: dice.host(plan.hosts),
         what,
         lasts,
+    }
+}
+
+/// A program switches the quality of what it sends.
+fn wish(dice: &mut Dice, plan: &Plan) -> Mishap {
+    use What::{Even, Least, Response, Throughput};
+    Mishap {
+        at: dice.moment(plan),
+        host: dice.host(plan.hosts),
+        what: dice.pick(&[Throughput, Throughput, Response, Response, Least, Even]),
+        lasts: Time(0),
     }
 }
 

@@ -6,6 +6,8 @@ use crate::{SEC, Time};
 
 /// Bytes of payload that a datagram carries at least, if there are more to come.
 const PIECE: u64 = 1_000;
+/// Two small packets: less no program can wish for.
+const LEAST_WINDOW: u64 = 4 << 10;
 
 impl Plan {
     /// How long the transport may take once nothing goes wrong any more.
@@ -35,7 +37,10 @@ impl Plan {
     fn trips(&self) -> u64 {
         let queues = self.paths.iter().filter_map(|path| path.queue);
         let queues = queues.chain(self.network.queue).chain(self.network.buffer);
-        let window = self.settings.least_window(self.hosts);
+        let mut window = self.settings.least_window(self.hosts);
+        if self.mishaps.iter().any(|mishap| mishap.what == What::Least) {
+            window = window.min(LEAST_WINDOW);
+        }
         let window = queues.map(|queue| queue.0).fold(window, u64::min);
         // Where memory is short a program may have to ask for each message.
         let asked = self.settings.memory.map_or(0, |_| self.messages());

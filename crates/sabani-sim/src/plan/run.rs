@@ -120,6 +120,10 @@ impl Plan {
                     What::Stall => net.stall(host, mishap.lasts.0),
                     What::Disconnect => net.set_connected(host, false),
                     What::Move => net.relocate(host, false),
+                    What::Even | What::Throughput | What::Response | What::Least => {
+                        let quality = mishap.what.quality();
+                        net.prefer(host, quality.expect("it is one"));
+                    }
                 }
             });
             if mishap.what == What::Disconnect {

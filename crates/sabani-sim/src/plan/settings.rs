@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use sabani_proto::seal::{Checksum, Mode};
-use sabani_proto::{Config, CreditPolicy, GrantOrder, datagram_cost};
+use sabani_proto::{Config, CreditPolicy, GrantOrder, Quality, Terms, datagram_cost};
 use serde::{Deserialize, Serialize};
 
 use crate::units::as_text;
@@ -563,6 +563,36 @@ pub enum What {
     Disconnect,
     /// It is reached at another address from now on.
     Move,
+    /// Its program wishes nothing more of what it sends to all its peers.
+    Even,
+    /// Its program wishes throughput.
+    Throughput,
+    /// Its program wishes response.
+    Response,
+    /// Its program wishes to have as little of everything as there is.
+    Least,
+}
+
+impl What {
+    /// The quality that the program wishes from then on.
+    pub(super) fn quality(self) -> Option<Quality> {
+        match self {
+            What::Even => Some(Quality::Even),
+            What::Throughput => Some(Quality::Throughput),
+            What::Response => Some(Quality::Response),
+            What::Least => Some(Quality::Own {
+                terms: Terms {
+                    window_bytes: Some(0),
+                    allowance_bytes: Some(0),
+                    memory_bytes: Some(0),
+                    ack_every: Some(0),
+                    ack_delay_us: Some(0),
+                },
+                prompt: false,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// Something that happens to a host.

@@ -12,6 +12,7 @@ mod lives;
 mod machines;
 mod moves;
 mod mtu;
+mod qualities;
 mod swarm;
 mod switches;
 mod table;

@@ -30,6 +30,9 @@ impl Session {
                 Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
                 Frame::Fragment(fragment) => self.incoming.on_fragment(&fragment, &mut inbox)?,
                 Frame::Ack(ack) => self.on_ack(outgoing, &ack, peer, hub, now_ns)?,
+                Frame::Wish { number, terms } => {
+                    self.hear_wish(number, terms, origin.link.peer, hub, now_ns);
+                }
                 Frame::Close(reason) => {
                     closed = true;
                     self.close = Closing::Done;
@@ -55,6 +58,7 @@ impl Session {
             Frame::Disconnect(changes) => self.hear_turn(changes),
             Frame::Floor(floor) => self.channel.received.packets.settle_below(floor),
             Frame::Request(upto) => self.incoming.on_request(upto),
+            Frame::Terms { number, terms } => self.hear_terms(number, terms),
             _ => {}
         }
     }
@@ -132,6 +136,7 @@ impl Session {
             Content::Request => self.request_told = 0,
             Content::Credit => self.credit_due = true,
             Content::Disconnect => self.tell_turn_again(),
+            Content::Terms => self.tell_terms_again(),
             Content::Probe { bytes } => {
                 self.channel
                     .mtu

@@ -8,6 +8,7 @@ use super::hub::Hub;
 use super::path::Paths;
 use super::peers::chunk_max;
 use super::spans::PeerSpan;
+use super::terms::Agreement;
 use crate::channel::{Channel, ChannelConfig};
 use crate::error::PeerLost;
 use crate::message::{Content, Incoming, LogCredit, Outgoing, SendWindow};
@@ -35,6 +36,8 @@ pub(crate) struct Session {
     pub local: ConnectionId,
     pub remote: ConnectionId,
     pub incarnation: u64,
+    /// What the peer understands ([`Hello::FEATURES`]).
+    pub features: u8,
     pub counters: Counters,
     /// What the peer may send above the largest packet that had come when this was given; what is
     /// left of it is told with every acknowledgement.
@@ -47,7 +50,7 @@ pub(crate) struct Session {
     next_hint_ns: u64,
     ping: bool,
     poll: bool,
-    log_limit_due: bool,
+    pub log_limit_due: bool,
     /// Nothing but signs of life has been sent since memory was last given back.
     resting: bool,
     /// The limit that the peer was told of last; `u64::MAX` for none.
@@ -62,6 +65,7 @@ pub(crate) struct Session {
 pub(crate) struct Seldom {
     pub apart: Apart,
     pub paths: Paths,
+    pub agreement: Agreement,
 }
 
 /// How far a connection's end has come.
@@ -112,6 +116,7 @@ impl Session {
             local: made.local,
             remote: made.hello.connection,
             incarnation: made.hello.incarnation,
+            features: (made.hello.features & Hello::FEATURES) as u8,
             counters: Counters::default(),
             next_hint_ns: 0,
             ping: false,

@@ -12,6 +12,9 @@ use crate::wire::{ConnectionId, Fragment, Frame, Grant, Prelude, Writer};
 /// arrives earliest if the second is the shorter one.
 const FIRST_TRAIN: usize = 32;
 
+/// More pieces than this are not worth the bookkeeping of one packet.
+const PIECES: usize = 12;
+
 /// Smaller pieces of a body than this are not worth a frame at the end of a packet.
 const MIN_FRAGMENT: usize = 128;
 
@@ -32,11 +35,18 @@ impl Session {
             || self.poll
             || self.log_limit_due
             || self.credit_due
-            || self.is_turn_due()
+            || self.is_seldom_due()
             || self.incoming.log.is_pressing()
             || self.incoming.has_grants()
             || matches!(self.close, Closing::Due(_))
             || self.must_tell_blocked(outgoing)
+    }
+
+    /// Whether there is something to tell that most connections never have.
+    #[inline]
+    fn is_seldom_due(&self) -> bool {
+        let seldom = self.seldom.as_ref();
+        seldom.is_some_and(|seldom| seldom.apart.due || seldom.agreement.is_due())
     }
 
     fn must_tell_blocked(&self, outgoing: &Outgoing) -> bool {
@@ -297,6 +307,9 @@ impl Session {
         if let Some(changes) = self.take_turn() {
             put(Frame::Disconnect(changes), Content::Disconnect, body, hub);
         }
+        while let Some(frame) = self.take_terms() {
+            put(frame, Content::Terms, body, hub);
+        }
         if self.must_tell_blocked(outgoing) {
             self.blocked_told = outgoing.log_limit();
             put(
@@ -347,17 +360,7 @@ impl Session {
         if leave == Leave::Nothing || outgoing.is_held() {
             return;
         }
-        /// More pieces than this are not worth the bookkeeping of one packet.
-        const PIECES: usize = 12;
-        while hub.contents.len() < PIECES
-            && let Some(content) = outgoing.pop_resend(leave != Leave::Entries)
-        {
-            if outgoing.still_wants(content) && !fill_again(content, outgoing, body, hub) {
-                outgoing.put_back(content);
-                return;
-            }
-        }
-        if leave == Leave::Again {
+        if !fill_resends(leave == Leave::Again, outgoing, body, hub) || leave == Leave::Again {
             return;
         }
         let window = self.send_window(&hub.config);
@@ -371,8 +374,11 @@ impl Session {
                 hub,
             );
         }
-        while leave == Leave::All
-            && hub.contents.len() < PIECES
+        // Behind new entries: a small message must not wait until all is repaired.
+        if leave == Leave::Entries || !fill_resends(true, outgoing, body, hub) {
+            return;
+        }
+        while hub.contents.len() < PIECES
             && body.room() >= Frame::FRAGMENT_HEADER + MIN_FRAGMENT
             && let Some((content, fragment)) =
                 outgoing.next_fragment(body.room() - Frame::FRAGMENT_HEADER)
@@ -401,6 +407,25 @@ fn seal(tx: &mut SealTx, connection: ConnectionId, number: u64, flags: u8, packe
 fn put(frame: Frame<'_>, content: Content, body: &mut Writer<'_>, hub: &mut Hub) {
     frame.write(body);
     hub.contents.push(content);
+}
+
+/// Puts what goes again into the packet, pieces of bodies if those may; `false` if something did not
+/// fit.
+fn fill_resends(
+    bodies: bool,
+    outgoing: &mut Outgoing,
+    body: &mut Writer<'_>,
+    hub: &mut Hub,
+) -> bool {
+    while hub.contents.len() < PIECES
+        && let Some(content) = outgoing.pop_resend(bodies)
+    {
+        if outgoing.still_wants(content) && !fill_again(content, outgoing, body, hub) {
+            outgoing.put_back(content);
+            return false;
+        }
+    }
+    true
 }
 
 /// Puts something into the packet that went before; `false` if it does not fit.
