@@ -11,6 +11,7 @@ mod key;
 mod key_log;
 mod lab;
 mod report;
+mod run;
 mod sim;
 mod tools;
 mod transfer;
@@ -40,6 +41,11 @@ enum Command {
     BenchGuard(bench::args::GuardArgs),
     #[command(hide = true)]
     IncastWorker,
+    Run(run::RunArgs),
+    #[command(hide = true)]
+    RunKeeper(run::KeeperArgs),
+    #[command(hide = true)]
+    RunRank(run::RankArgs),
     Lab(lab::LabArgs),
     Sim(Box<sim::SimArgs>),
     Send(transfer::sender::SendArgs),
@@ -53,6 +59,9 @@ fn main() -> ExitCode {
         Command::BenchWorker(args) => bench::worker::run(&args),
         Command::BenchGuard(args) => bench::guard(&args),
         Command::IncastWorker => bench::incast::worker::run(),
+        Command::Run(args) => run::run(&args),
+        Command::RunKeeper(args) => run::run_keeper(&args),
+        Command::RunRank(args) => run::run_rank(&args),
         Command::Lab(args) => lab::run(args),
         Command::Sim(args) => sim::run(&args),
         Command::Send(args) => transfer::sender::run(&args),

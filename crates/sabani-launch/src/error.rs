@@ -14,6 +14,8 @@ pub struct Departure {
     pub rank: u32,
     /// What became of it, as in `was killed by SIGKILL`.
     pub why: String,
+    /// Whether something went wrong.
+    pub failed: bool,
 }
 
 impl fmt::Display for Departure {
@@ -22,8 +24,9 @@ impl fmt::Display for Departure {
     }
 }
 
-/// Why a process could not join its job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a process could not join its job. Its debug form is the same text: that is what a `main` that
+/// returns it shows.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// A variable of the environment is missing or makes no sense.
@@ -88,6 +91,12 @@ impl fmt::Display for Error {
                 "SABANI_IF: no interface or address of this host fits `{wanted}`; it has {found}"
             ),
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -52,9 +52,9 @@ impl Client {
         self.size
     }
 
-    /// Whether all ranks are on this host.
-    pub fn is_one_host(&self) -> bool {
-        self.local_size == Some(self.size)
+    /// How many of them are on this host, if the launcher says so.
+    pub fn local_size(&self) -> Option<u32> {
+        self.local_size
     }
 
     fn with<T>(

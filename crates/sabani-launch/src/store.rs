@@ -18,6 +18,9 @@ pub trait Store: Send {
         Vec::new()
     }
 
+    /// Tells the others why this rank can't go on, if the launcher can carry that.
+    fn fail(&mut self, _why: &str) {}
+
     /// Asks the launcher to end the whole job.
     fn abort(&mut self, status: i32, why: &str);
 

@@ -105,6 +105,7 @@ pub struct World {
     launcher: Launcher,
     store: Option<Box<dyn Store>>,
     job_key: JobKey,
+    local_size: Option<u32>,
     address: IpAddr,
     ports: RangeInclusive<u16>,
     members: Vec<Member>,
@@ -143,13 +144,18 @@ impl World {
                 problem: format!("is {wanted}, but {} has started {size}", joined.launcher),
             });
         }
-        let address = network::address(environment, joined.is_one_host, joined.on_the_way)?;
+        let address = network::address(
+            environment,
+            joined.local_size == Some(size),
+            joined.on_the_way,
+        )?;
         let mut world = Self {
             rank,
             size,
             launcher: joined.launcher,
             store: joined.store,
             job_key: JobKey::None,
+            local_size: joined.local_size,
             address,
             ports: network::ports(environment)?,
             members: Vec::new(),
@@ -171,6 +177,11 @@ impl World {
     /// What has started the job.
     pub fn launcher(&self) -> Launcher {
         self.launcher
+    }
+
+    /// How many ranks are on this host, if the launcher says so.
+    pub fn local_size(&self) -> Option<u32> {
+        self.local_size
     }
 
     /// The address of this host that the others are to use: choose a port from [`World::ports`].
@@ -271,6 +282,14 @@ impl World {
             .map_or_else(Vec::new, |store| store.departures())
     }
 
+    /// Tells the others why this rank can't go on, where the launcher can carry that: under `sabani
+    /// run`, which ends the job, and at a rendezvous.
+    pub fn fail(&mut self, why: &str) {
+        if let Some(store) = &mut self.store {
+            store.fail(why);
+        }
+    }
+
     /// Asks the launcher to end the whole job with this exit status.
     pub fn abort(&mut self, status: i32, why: &str) {
         if let Some(store) = &mut self.store {
@@ -345,7 +364,8 @@ struct Joined {
     size: u32,
     store: Option<Box<dyn Store>>,
     job_key: Option<String>,
-    is_one_host: bool,
+    /// Ranks on this host, if the launcher says so.
+    local_size: Option<u32>,
     /// This host's address on the way to rank 0.
     on_the_way: Option<IpAddr>,
 }
@@ -362,15 +382,15 @@ impl Joined {
                 let job = Self::new(Launcher::Run, (rank, size), client);
                 Ok(Self {
                     job_key,
-                    is_one_host: true,
+                    local_size: Some(size),
                     ..job
                 })
             }
             Start::Pmix => {
                 let client = pmix::Client::connect(environment)?;
-                let is_one_host = client.is_one_host();
+                let local_size = client.local_size();
                 let job = Self::new(Launcher::Pmix, (client.rank(), client.size()), client);
-                Ok(Self { is_one_host, ..job })
+                Ok(Self { local_size, ..job })
             }
             Start::PmiDescriptor { fd, rank, size } => {
                 let fd = descriptor("PMI_FD", fd)?;
@@ -402,7 +422,7 @@ impl Joined {
             size: 1,
             store: None,
             job_key: None,
-            is_one_host: true,
+            local_size: Some(1),
             on_the_way: None,
         }
     }
@@ -414,7 +434,7 @@ impl Joined {
             size,
             store: Some(Box::new(store)),
             job_key: None,
-            is_one_host: false,
+            local_size: None,
             on_the_way: None,
         }
     }
@@ -423,9 +443,10 @@ impl Joined {
     fn by_pmi(environment: &Environment, client: pmi::Client) -> Result<Self, Error> {
         let local: Option<u32> = environment.number("MPI_LOCALNRANKS")?;
         let nodes: Option<u32> = environment.number("SLURM_STEP_NUM_NODES")?;
-        let is_one_host = local == Some(client.size()) || nodes == Some(1);
+        let all_here = (nodes == Some(1)).then_some(client.size());
+        let local_size = local.or(all_here);
         let job = Self::new(Launcher::Pmi, (client.rank(), client.size()), client);
-        Ok(Self { is_one_host, ..job })
+        Ok(Self { local_size, ..job })
     }
 }
 

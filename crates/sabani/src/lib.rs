@@ -35,6 +35,7 @@
 
 mod address_book;
 mod builder;
+pub mod comm;
 mod engine;
 mod error;
 mod helper;
@@ -46,10 +47,12 @@ mod shared;
 
 pub use address_book::AddressBook;
 pub use builder::Builder;
+pub use comm::Comm;
 pub use error::{Error, Fault};
 pub use job_key::JobKey;
 pub use node::Node;
 pub use pending::{Posted, PostedInto, Sent};
+pub use sabani_launch::Launcher;
 pub use sabani_proto::seal::Checksum;
 pub use sabani_proto::wire::RejectReason;
 pub use sabani_proto::{

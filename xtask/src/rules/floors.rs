@@ -27,7 +27,10 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
             "sabani-launch",
         ],
     ),
-    ("sabani-cli", &["sabani", "sabani-ring", "sabani-sim"]),
+    (
+        "sabani-cli",
+        &["sabani", "sabani-launch", "sabani-ring", "sabani-sim"],
+    ),
     ("sabani-tests", &["sabani"]),
     ("sabani-fuzz", &["sabani-proto", "sabani-sim"]),
     ("xtask", &[]),

@@ -252,6 +252,10 @@ impl Store for Client {
         untold
     }
 
+    fn fail(&mut self, why: &str) {
+        self.abort(1, why);
+    }
+
     fn abort(&mut self, status: i32, why: &str) {
         let why = why.into();
         let _ = self.say(&Request::Abort { status, why }, "aborting");

@@ -212,7 +212,11 @@ impl Host {
                 }
             }
             (Request::Abort { status, why }, Some(rank)) if connection.joined => {
-                let departure = Departure { rank, why };
+                let departure = Departure {
+                    rank,
+                    why,
+                    failed: true,
+                };
                 self.aborted.get_or_insert((departure.clone(), status));
                 self.left(departure);
             }
@@ -230,14 +234,16 @@ impl Host {
         if let (Door::Listener(..), Some(rank), true) =
             (&self.door, connection.place, connection.joined)
         {
-            let why = if self.server.is_done(rank) {
-                "has ended"
-            } else {
+            let failed = !self.server.is_done(rank);
+            let why = if failed {
                 "ended without a word, or its host is out of reach"
+            } else {
+                "has ended"
             };
             self.left(Departure {
                 rank,
                 why: why.into(),
+                failed,
             });
         }
     }

@@ -211,6 +211,7 @@ mod tests {
         let departure = Departure {
             rank: 1,
             why: "was killed".into(),
+            failed: true,
         };
         let told = Reply::Left(departure.clone());
         assert_eq!(server.left(departure.clone()), [(0, told.clone())]);

@@ -1,0 +1,98 @@
+//! A program for the tests of `sabani run`: does what its first argument says.
+
+use std::io::Read;
+use std::process::{self, Command};
+use std::thread;
+use std::time::Duration;
+
+use sabani::Comm;
+use sabani::comm::Error;
+
+fn main() -> Result<(), Error> {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    let comm = Comm::init()?;
+    match &task[..] {
+        "ring" => ring(&comm),
+        "lost" => lost(&comm),
+        "abort" if comm.rank() == 1 => comm.abort(42, "aborts on purpose"),
+        "input" => input(&comm),
+        "fail" if comm.rank() == 1 => process::exit(7),
+        "left" => left(&comm),
+        "abort" | "fail" | "hang" => hang(),
+        "orphans" => orphans(&comm),
+        other => panic!("there is no task `{other}`"),
+    }
+}
+
+fn hang() -> ! {
+    loop {
+        thread::sleep(Duration::from_secs(600));
+    }
+}
+
+/// Passes numbers around, many and few, and meets at a barrier.
+fn ring(comm: &Comm) -> Result<(), Error> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
+    for count in [0, 1, 1_000, 1_000_000] {
+        let sent = vec![rank as u64; count];
+        let mut received = vec![u64::MAX; count];
+        let got = comm.sendrecv(right, &sent, left, &mut received, 5)?;
+        assert_eq!(got, count);
+        assert!(received.iter().all(|&number| number == left as u64));
+        comm.barrier()?;
+    }
+    println!("rank {rank} of {size} is {} on its host", comm.local_rank());
+    Ok(())
+}
+
+/// Rank 1 is killed while the others wait for it, in each way there is.
+fn lost(comm: &Comm) -> Result<(), Error> {
+    if comm.rank() == 1 {
+        process::abort();
+    }
+    let mut number = [0_u8];
+    let errors = [
+        comm.recv(1, 0, &mut number).unwrap_err(),
+        comm.recv_any(0, &mut number).unwrap_err(),
+        comm.sendrecv(0, &number, 1, &mut [0_u8], 1).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::RankLost { rank: 1, .. }), "{error}");
+        println!("{error}");
+    }
+    Ok(())
+}
+
+/// Rank 1 sends something and ends, well before the others look.
+fn left(comm: &Comm) -> Result<(), Error> {
+    if comm.rank() == 1 {
+        for other in (0..comm.size()).filter(|&other| other != 1) {
+            comm.send(other, 3, &[1.5_f32])?;
+        }
+        return Ok(());
+    }
+    while comm.gone().is_empty() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(comm.recv_vec::<f32>(1, 3)?, [1.5]);
+    println!("{}", comm.recv_vec::<f32>(1, 3).unwrap_err());
+    Ok(())
+}
+
+fn input(comm: &Comm) -> Result<(), Error> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .expect("it is readable");
+    println!("rank {} reads `{text}`", comm.rank());
+    Ok(())
+}
+
+/// Starts a process that has left its group and session, says its number, and hangs.
+fn orphans(comm: &Comm) -> Result<(), Error> {
+    let child = Command::new("setsid").args(["sleep", "600"]).spawn();
+    println!("{} {}", process::id(), child.expect("it starts").id());
+    comm.barrier()?;
+    hang()
+}

@@ -1,0 +1,233 @@
+//! `sabani run` as its users run it: real processes.
+
+mod job;
+
+use std::fs;
+use std::io::Write;
+
+use nix::sys::signal::Signal;
+
+use job::{Job, is_running, ranks, run, until};
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn ranks_know_each_other_and_say_who_they_are() {
+    let done = run(&["-n", "5", "--", &ranks(), "ring"]);
+    let expected: Vec<_> = (0..5)
+        .map(|rank| format!("[{rank}] rank {rank} of 5 is {rank} on its host"))
+        .collect();
+    assert_eq!(sorted(&done.out), expected, "{}", done.err);
+    assert_eq!(done.status, 0);
+}
+
+#[test]
+fn output_comes_by_line_with_its_rank_unless_that_is_switched_off() {
+    let script = "printf 'out %s\\nmore' $SABANI_RANK; echo err >&2";
+    let done = run(&["-n", "2", "--", "sh", "-c", script]);
+    assert_eq!(
+        sorted(&done.out),
+        ["[0] more", "[0] out 0", "[1] more", "[1] out 1"]
+    );
+    assert_eq!(sorted(&done.err), ["[0] err", "[1] err"]);
+    let done = run(&["-n", "1", "--no-prefix", "--", "sh", "-c", script]);
+    assert_eq!((&*done.out, &*done.err), ("out 0\nmore\n", "err\n"));
+    let done = run(&["-n", "11", "--", "sh", "-c", "echo hi"]);
+    assert_eq!(done.out.matches("[ 3] hi\n").count(), 1, "{}", done.out);
+}
+
+#[test]
+fn standard_input_goes_to_rank_0() {
+    let mut job = Job::start(&["-n", "3", "--", &ranks(), "input"]);
+    job.input().write_all(b"some words").unwrap();
+    let done = job.end();
+    let expected = [
+        "[0] rank 0 reads `some words`",
+        "[1] rank 1 reads ``",
+        "[2] rank 2 reads ``",
+    ];
+    assert_eq!(sorted(&done.out), expected, "{}", done.err);
+}
+
+#[test]
+fn a_failure_ends_the_job_with_its_status_and_its_name() {
+    let done = run(&["-n", "4", "--", &ranks(), "fail"]);
+    assert_eq!(done.status, 7);
+    let expected = "sabani: rank 1 ended with status 7: ending the others";
+    assert!(done.err.contains(expected), "{}", done.err);
+    let script = "[ $SABANI_RANK = 2 ] && kill -SEGV $$; exec sleep 600";
+    let done = run(&["-n", "4", "--", "sh", "-c", script]);
+    assert_eq!(done.status, 128 + Signal::SIGSEGV as i32);
+    assert!(
+        done.err.contains("rank 2 was killed by SIGSEGV"),
+        "{}",
+        done.err
+    );
+}
+
+#[test]
+fn a_rank_ends_the_job_with_a_status_of_its_choice() {
+    for how in ["abort", "continue"] {
+        let done = run(&["-n", "3", "--on-failure", how, "--", &ranks(), "abort"]);
+        assert_eq!(done.status, 42);
+        assert!(
+            done.err.contains("rank 1 aborts on purpose"),
+            "{}",
+            done.err
+        );
+    }
+}
+
+#[test]
+fn survivors_live_on_and_hear_who_is_lost() {
+    let done = run(&[
+        "-n",
+        "4",
+        "--on-failure",
+        "continue",
+        "--",
+        &ranks(),
+        "lost",
+    ]);
+    assert_eq!(done.status, 128 + Signal::SIGABRT as i32);
+    assert!(
+        done.err
+            .contains("rank 1 was killed by SIGABRT: the others go on"),
+        "{}",
+        done.err
+    );
+    for rank in [0, 2, 3] {
+        let line = format!("[{rank}] rank 1 was killed by SIGABRT\n");
+        assert_eq!(
+            done.out.matches(&line).count(),
+            3,
+            "{}{}",
+            done.out,
+            done.err
+        );
+    }
+}
+
+#[test]
+fn what_a_rank_sent_before_it_ended_is_still_received() {
+    let done = run(&["-n", "3", "--", &ranks(), "left"]);
+    assert_eq!(done.status, 0, "{}", done.err);
+    assert_eq!(
+        done.out.matches("rank 1 has ended").count(),
+        2,
+        "{}",
+        done.out
+    );
+}
+
+#[test]
+fn a_second_meeting_in_the_same_place_works() {
+    let script = format!("{0} ring && {0} ring", ranks());
+    let done = run(&["-n", "2", "--", "sh", "-c", &script]);
+    assert_eq!(
+        (done.status, done.out.lines().count()),
+        (0, 4),
+        "{}",
+        done.err
+    );
+}
+
+#[test]
+fn signals_go_to_the_ranks() {
+    let script = "trap 'echo usr1' USR1; trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut job = Job::start(&["-n", "2", "--", "sh", "-c", script]);
+    job.wait_for("ready", 2);
+    job.signal(Signal::SIGUSR1);
+    job.wait_for("usr1", 2);
+    job.signal(Signal::SIGTERM);
+    let done = job.end();
+    assert_eq!(done.out.matches("bye").count(), 2, "{}", done.out);
+    assert_eq!(done.status, 128 + Signal::SIGTERM as i32);
+}
+
+#[test]
+fn who_does_not_heed_a_signal_is_killed() {
+    let stubborn = "trap 'echo heard' INT; echo ready; while :; do sleep 0.01; done";
+    // When the grace is over.
+    let mut job = Job::start(&["-n", "2", "--grace", "0", "--", "sh", "-c", stubborn]);
+    job.wait_for("ready", 2);
+    job.signal(Signal::SIGINT);
+    assert_eq!(job.end().status, 130);
+    // At the second signal.
+    let mut job = Job::start(&["-n", "2", "--grace", "600", "--", "sh", "-c", stubborn]);
+    job.wait_for("ready", 2);
+    job.signal(Signal::SIGINT);
+    job.wait_for("heard", 2);
+    job.signal(Signal::SIGINT);
+    assert_eq!(job.end().status, 130);
+}
+
+#[test]
+fn nobody_is_left_whoever_is_killed() {
+    for victim in ["front", "keeper"] {
+        let mut job = Job::start(&["-n", "3", "--", &ranks(), "orphans"]);
+        let lines = job.wait_for("] ", 3);
+        let pids: Vec<i32> = lines
+            .iter()
+            .flat_map(|line| line.split_whitespace().skip(1))
+            .map(|pid| pid.parse().unwrap())
+            .collect();
+        assert_eq!(pids.len(), 6);
+        assert!(pids.iter().all(|&pid| is_running(pid)));
+        job.kill(victim);
+        until("everybody to end", || {
+            !pids.iter().any(|&pid| is_running(pid))
+        });
+        assert_eq!(job.end().status, 128 + Signal::SIGKILL as i32);
+    }
+}
+
+#[test]
+fn what_ranks_leave_behind_ends_with_the_job() {
+    let script = "setsid sleep 600 >/dev/null 2>&1 & echo $!";
+    let done = run(&["-n", "2", "--no-prefix", "--", "sh", "-c", script]);
+    assert_eq!(done.status, 0);
+    assert!(
+        done.out
+            .lines()
+            .all(|pid| !is_running(pid.parse().unwrap())),
+        "{}",
+        done.out
+    );
+}
+
+#[test]
+fn cores_are_shared_out_when_asked_for() {
+    let script = "grep Cpus_allowed_list /proc/self/status";
+    let list = |done: &job::Done| done.out.lines().map(str::to_owned).collect::<Vec<_>>();
+    let free = run(&["-n", "2", "--no-prefix", "--", "sh", "-c", script]);
+    let all = fs::read_to_string("/proc/self/status").unwrap();
+    assert!(list(&free).iter().all(|line| all.contains(line)));
+    let bound = run(&[
+        "-n",
+        "2",
+        "--no-prefix",
+        "--bind",
+        "cores",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let lines = list(&bound);
+    assert_eq!(lines[0] != lines[1], cores > 1, "{lines:?}");
+}
+
+#[test]
+fn mistakes_are_said_once() {
+    let done = run(&["-n", "3", "--", "sabani-no-such-program"]);
+    assert_eq!(done.status, 127);
+    assert_eq!(done.err.matches("cannot run").count(), 1, "{}", done.err);
+    assert_eq!(run(&["-n", "0", "--", "true"]).status, 2);
+    assert_eq!(run(&["-n", "2"]).status, 2);
+}

@@ -1,0 +1,143 @@
+//! What can go wrong among ranks.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// Why ranks could not start, or go on. Its debug form is the same text: that is what a `main` that
+/// returns it shows.
+#[non_exhaustive]
+pub enum Error {
+    /// This process could not join its job.
+    Launch(sabani_launch::Error),
+    /// This rank can't reach others.
+    Unreachable(Vec<Unreachable>),
+    /// The node below failed: see its error.
+    Node(crate::Error),
+    /// A rank that this one has waited for, or has sent something to, is gone.
+    RankLost {
+        /// The rank.
+        rank: usize,
+        /// What became of it.
+        why: String,
+    },
+    /// All other ranks have ended, so nobody is left to receive from.
+    Alone,
+    /// There is no such rank.
+    NoSuchRank {
+        /// What was asked for.
+        rank: usize,
+        /// How many there are.
+        size: usize,
+    },
+    /// A message does not fit: it was received, and is dropped.
+    Length {
+        /// Its sender.
+        rank: usize,
+        /// Its tag.
+        tag: u32,
+        /// Its bytes.
+        bytes: usize,
+        /// Bytes for which there was room; or of which it must have a multiple.
+        expected: usize,
+    },
+}
+
+/// A rank that this one can't reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreachable {
+    /// This rank.
+    pub from: usize,
+    /// This rank's host and socket.
+    pub from_place: (String, SocketAddr),
+    /// The other one.
+    pub to: usize,
+    /// The other's host and socket.
+    pub to_place: (String, SocketAddr),
+    /// What happened.
+    pub why: String,
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = |(host, address): &(String, SocketAddr)| format!("{host}, {address}");
+        let (from, to) = (place(&self.from_place), place(&self.to_place));
+        write!(
+            f,
+            "rank {} ({from}) can't reach rank {} ({to}): {}",
+            self.from, self.to, self.why
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Launch(error) => error.fmt(f),
+            Error::Unreachable(pairs) => {
+                for pair in pairs {
+                    write!(f, "{pair}; ")?;
+                }
+                write!(
+                    f,
+                    "does a firewall let UDP through? SABANI_IF names the interface or subnet to \
+                     use, SABANI_PORTS the ports"
+                )
+            }
+            Error::Node(error) => error.fmt(f),
+            Error::RankLost { rank, why } => write!(f, "rank {rank} {why}"),
+            Error::Alone => write!(
+                f,
+                "all other ranks have ended: nobody is left to receive from"
+            ),
+            Error::NoSuchRank { rank, size } => {
+                write!(f, "there is no rank {rank}: ranks are 0 to {}", size - 1)
+            }
+            Error::Length {
+                rank,
+                tag,
+                bytes,
+                expected,
+            } => write!(
+                f,
+                "the message from rank {rank} with tag {tag} has {bytes} bytes, where {expected}, \
+                 or a multiple of an element's, belong: do both sides have the same type and length?"
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Without sources: what an error shows names the cause already, and would do so twice.
+impl std::error::Error for Error {}
+
+impl From<sabani_launch::Error> for Error {
+    fn from(error: sabani_launch::Error) -> Self {
+        match error {
+            sabani_launch::Error::Left(departure) => Error::RankLost {
+                rank: departure.rank as usize,
+                why: departure.why,
+            },
+            error => Error::Launch(error),
+        }
+    }
+}
+
+impl From<crate::Error> for Error {
+    fn from(error: crate::Error) -> Self {
+        match error {
+            crate::Error::PeerLost { peer, why } => Error::RankLost {
+                rank: peer.0 as usize,
+                why: match why {
+                    Some(why) => format!("is lost: {why}"),
+                    None => "is lost".into(),
+                },
+            },
+            error => Error::Node(error),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Messages of elements from rank to rank.
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+
+use super::lives::LOOK;
+use super::tag::Kind;
+use super::{Comm, Error};
+use crate::{Error as NodeError, Match, Message, PeerId, Posted};
+
+/// What came, and from whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The sender's rank.
+    pub rank: usize,
+    /// How many elements.
+    pub count: usize,
+}
+
+/// Elements are plain data: numbers, arrays of them, and types that derive `bytemuck::Pod`. They
+/// travel as they lie in memory, so all hosts need the same byte order.
+impl Comm {
+    /// Sends elements to a rank; they are copied. Waits while 4 MiB wait for that rank already
+    /// ([`crate::Builder::send_queue`]).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::RankLost`], [`Error::Node`].
+    pub fn send<T: Pod>(&self, to: usize, tag: u32, elements: &[T]) -> Result<(), Error> {
+        self.send_bytes(to, Kind::Message, tag, cast_slice(elements))
+    }
+
+    /// Receives elements from a rank into a slice, and returns how many came: at most as many as it
+    /// has.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::RankLost`], [`Error::Length`], [`Error::Node`].
+    pub fn recv<T: Pod>(&self, from: usize, tag: u32, elements: &mut [T]) -> Result<usize, Error> {
+        let message = self.recv_message(from, Kind::Message, tag)?;
+        copy_out(&message, tag, elements)
+    }
+
+    /// Receives as many elements as a rank has sent.
+    ///
+    /// # Errors
+    /// As [`Comm::recv`].
+    pub fn recv_vec<T: Pod>(&self, from: usize, tag: u32) -> Result<Vec<T>, Error> {
+        let message = self.recv_message(from, Kind::Message, tag)?;
+        let mut elements = vec![T::zeroed(); message.body().len() / size_of::<T>().max(1)];
+        copy_out(&message, tag, &mut elements)?;
+        Ok(elements)
+    }
+
+    /// Receives elements from whichever rank has sent some first.
+    ///
+    /// # Errors
+    /// As [`Comm::recv`]. [`Error::RankLost`] once for each rank that has failed, if the launcher
+    /// tells: call again to receive from the others. [`Error::Alone`] if all others have ended.
+    pub fn recv_any<T: Pod>(&self, tag: u32, elements: &mut [T]) -> Result<Received, Error> {
+        let wanted = self.context.matching(Kind::Message, tag);
+        let message = self.wait_for(wanted, || self.check_others())?;
+        Ok(Received {
+            rank: message.source.0 as usize,
+            count: copy_out(&message, tag, elements)?,
+        })
+    }
+
+    /// Sends to one rank and receives from one, the same or another, with the same tag, and returns
+    /// how many elements came. All ranks of a ring may call it at a time.
+    ///
+    /// # Errors
+    /// As [`Comm::send`] and [`Comm::recv`].
+    pub fn sendrecv<T: Pod, U: Pod>(
+        &self,
+        to: usize,
+        sent: &[T],
+        from: usize,
+        received: &mut [U],
+        tag: u32,
+    ) -> Result<usize, Error> {
+        let source = self.peer(from)?;
+        // Posted first, so that a large message needs no round trip to be let come.
+        let wanted = self.context.matching(Kind::Message, tag).from(source);
+        let posted = self.node().post(wanted, None)?;
+        self.send(to, tag, sent)?;
+        let message = self.wait_posted(posted, source)?;
+        copy_out(&message, tag, received)
+    }
+
+    pub(super) fn send_bytes(
+        &self,
+        to: usize,
+        kind: Kind,
+        tag: u32,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let peer = self.peer(to)?;
+        let wire_tag = self.context.tag(kind, tag);
+        loop {
+            match self.node().try_send(peer, wire_tag, bytes) {
+                Err(NodeError::Full { .. }) => {}
+                sent => return Ok(sent?),
+            }
+            if !self.node().wait_writable(peer, bytes.len(), LOOK)? {
+                self.check_alive(to)?;
+            }
+        }
+    }
+
+    pub(super) fn recv_message(&self, from: usize, kind: Kind, tag: u32) -> Result<Message, Error> {
+        let wanted = self.context.matching(kind, tag).from(self.peer(from)?);
+        self.wait_for(wanted, || self.check_alive(from))
+    }
+
+    /// Waits for a message, and looks now and then whether it can still come.
+    fn wait_for(
+        &self,
+        wanted: Match,
+        check: impl Fn() -> Result<(), Error>,
+    ) -> Result<Message, Error> {
+        loop {
+            if let Some(message) = self.node().recv_timeout(wanted, LOOK)? {
+                return Ok(message);
+            }
+            if let Err(lost) = check() {
+                // Whoever has ended has waited until its last messages were here.
+                return self.node().try_recv(wanted)?.ok_or(lost);
+            }
+        }
+    }
+
+    fn wait_posted(&self, mut posted: Posted, source: PeerId) -> Result<Message, Error> {
+        loop {
+            if let Some(message) = posted.wait(Some(LOOK))? {
+                return Ok(message);
+            }
+            if let Err(lost) = self.check_alive(source.0 as usize) {
+                return posted.test()?.ok_or(lost);
+            }
+        }
+    }
+}
+
+/// Copies a message's elements, and counts them.
+fn copy_out<T: Pod>(message: &Message, tag: u32, elements: &mut [T]) -> Result<usize, Error> {
+    let body = message.body();
+    let room: &mut [u8] = cast_slice_mut(elements);
+    let element = size_of::<T>().max(1);
+    let wrong = |expected| Error::Length {
+        rank: message.source.0 as usize,
+        tag,
+        bytes: body.len(),
+        expected,
+    };
+    if !body.len().is_multiple_of(element) {
+        return Err(wrong(element));
+    }
+    let room_bytes = room.len();
+    let room = room
+        .get_mut(..body.len())
+        .ok_or_else(|| wrong(room_bytes))?;
+    room.copy_from_slice(body);
+    Ok(body.len() / element)
+}

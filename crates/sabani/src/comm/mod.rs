@@ -1,0 +1,163 @@
+//! Parallel programs: ranks that were started together, messages of typed elements between them.
+//!
+//! ```
+//! # fn main() -> Result<(), sabani::comm::Error> {
+//! let comm = sabani::Comm::init()?; // alone here: a world of one
+//! let (rank, size) = (comm.rank(), comm.size());
+//! let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
+//! let mut from_left = [0.0; 2];
+//! comm.sendrecv(right, &[rank as f64, 1.5], left, &mut from_left, 7)?;
+//! assert_eq!(from_left, [left as f64, 1.5]);
+//! comm.barrier()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The same program starts under `sabani run`, `mpirun`, `mpiexec`, `srun` or in a Kubernetes Job:
+//! see `docs/launch.md`.
+
+mod barrier;
+mod error;
+mod lives;
+mod message;
+mod start;
+mod tag;
+
+use std::fmt;
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub use bytemuck::Pod;
+use sabani_launch::{Launcher, World};
+
+pub use error::{Error, Unreachable};
+pub use message::Received;
+use tag::Context;
+
+use crate::{Builder, Node, PeerId};
+use lives::Lives;
+
+/// A group of ranks that talk to each other: all that were started together. Cheap to clone, usable
+/// from several threads.
+///
+/// # Failures
+/// A call that waits for a rank that has ended fails with [`Error::RankLost`] instead of waiting
+/// forever: within a second where the launcher tells (`sabani run`, a rendezvous), else when
+/// the rank has been silent for 10 s ([`Builder::dead_after`]) after this one has exchanged something
+/// with it.
+#[derive(Clone)]
+pub struct Comm {
+    job: Arc<Job>,
+    context: Context,
+}
+
+/// What all communicators of a process share. The node goes before the world: it lingers until the
+/// others have what was sent, and only then is the launcher told that this rank is done.
+struct Job {
+    node: Node,
+    world: Mutex<World>,
+    lives: Lives,
+    rank: usize,
+    size: usize,
+    launcher: Launcher,
+}
+
+impl Comm {
+    /// Joins the job that this process was started in, and returns when all ranks have come and can
+    /// reach each other. A program that was started alone is a world of one.
+    ///
+    /// Costs two meetings through the launcher, and a few handshakes for each rank. Waits at most 60 s
+    /// for other ranks (`SABANI_START_TIMEOUT`).
+    ///
+    /// # Errors
+    /// [`Error::Launch`], with the cure; [`Error::Unreachable`], which names the pairs;
+    /// [`Error::Node`].
+    pub fn init() -> Result<Self, Error> {
+        Self::init_with(|builder| builder)
+    }
+
+    /// Like [`Comm::init`], with a node that is not the default one.
+    ///
+    /// # Errors
+    /// As [`Comm::init`].
+    pub fn init_with(tune: impl Fn(Builder) -> Builder) -> Result<Self, Error> {
+        let (node, world) = start::join(tune)?;
+        Ok(Comm {
+            job: Arc::new(Job {
+                node,
+                rank: world.rank() as usize,
+                size: world.size() as usize,
+                launcher: world.launcher(),
+                world: Mutex::new(world),
+                lives: Lives::default(),
+            }),
+            context: Context::WORLD,
+        })
+    }
+
+    /// This process's rank: 0 to [`Comm::size`] - 1.
+    pub fn rank(&self) -> usize {
+        self.job.rank
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> usize {
+        self.job.size
+    }
+
+    /// What has started the job.
+    pub fn launcher(&self) -> Launcher {
+        self.job.launcher
+    }
+
+    /// How many ranks before this one are on the same host.
+    pub fn local_rank(&self) -> usize {
+        self.job.world().local_rank() as usize
+    }
+
+    /// The name of a rank's host.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`].
+    pub fn host_of(&self, rank: usize) -> Result<String, Error> {
+        self.peer(rank)?;
+        Ok(self.job.world().members()[rank].host.clone())
+    }
+
+    /// The node below: its peers' ids are ranks. For statistics and steering; of its tags, those with
+    /// a top bit set belong to communicators.
+    pub fn node(&self) -> &Node {
+        &self.job.node
+    }
+
+    /// Ends the whole job with this exit status, where the launcher can do that, and this process.
+    pub fn abort(&self, status: i32, why: &str) -> ! {
+        self.job.world().abort(status, why);
+        process::exit(status)
+    }
+
+    fn peer(&self, rank: usize) -> Result<PeerId, Error> {
+        if rank < self.size() {
+            Ok(PeerId(rank as u32))
+        } else {
+            Err(Error::NoSuchRank {
+                rank,
+                size: self.size(),
+            })
+        }
+    }
+}
+
+impl Job {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl fmt::Debug for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Comm(rank {} of {})", self.rank(), self.size())
+    }
+}
