@@ -1,14 +1,14 @@
 //! The checker: proves by symbolic execution that an algorithm does what its collective should, for one
 //! situation (size, root, counts, …) and for every order in which the steps of its ranks may happen.
 //!
-//! 1. [`structure`]: spans lie within their buffers, the input is never written, no message can be
+//! 1. `structure`: spans lie within their buffers, the input is never written, no message can be
 //!    mistaken for another.
-//! 2. [`races`]: steps that may happen at the same time don't disturb each other, so the order in which
+//! 2. `races`: steps that may happen at the same time don't disturb each other, so the order in which
 //!    they happen makes no difference to the result.
-//! 3. [`run`]: one execution, the one with the most waiting: each rank finishes a round before it begins
+//! 3. `run`: one execution, the one with the most waiting: each rank finishes a round before it begins
 //!    the next, and each send waits for its receive. If it ends, all do. Elements are symbols that say
 //!    whose contributions are in them; combining refuses to count one twice or to change the order.
-//! 4. [`meaning`]: what each rank should end with, from the collective's definition.
+//! 4. `meaning`: what each rank should end with, from the collective's definition.
 
 mod meaning;
 mod races;
