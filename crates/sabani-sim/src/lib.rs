@@ -20,6 +20,7 @@
 //! | [`recording`] | queue lengths and rates over time |
 //! | `engine`, `agenda`, `datagram` | virtual time, what is to happen, what is under way |
 //! | [`traffic`] | what programs send and how they receive |
+//! | [`ranks`] | collectives: each host is a rank |
 //! | [`checker`] | what must hold whatever the network does |
 //! | [`canary`] | known bugs to plant, which the checkers must find |
 //! | [`plan`] | whole runs as values: drawn from seeds, read from TOML, shrunk when they fail |
@@ -53,6 +54,7 @@ pub mod host;
 pub mod link;
 pub mod network;
 pub mod plan;
+pub mod ranks;
 pub mod recording;
 mod rng;
 mod script;

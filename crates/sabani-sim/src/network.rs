@@ -485,12 +485,29 @@ impl Network {
 
     /// Runs until this time.
     pub fn run_until(&mut self, until_ns: u64) {
+        while self.next_turn(until_ns).is_some() {}
+    }
+
+    /// Runs until a process has had a turn, and returns whose it is; `None` if nobody had one until
+    /// this time. What a scenario does with the node then is done at that moment; it must
+    /// [`kick`](Network::kick) the host.
+    pub fn next_turn(&mut self, until_ns: u64) -> Option<HostId> {
         while let Some((at_ns, action)) = self.engine.agenda.pop_until(until_ns) {
             self.engine.now_ns = at_ns;
             self.events += 1;
+            let woken = match action {
+                Action::Wake(id) => Some((id, self.hosts[id.index()].turns)),
+                _ => None,
+            };
             self.happen(action);
+            if let Some((id, turns)) = woken
+                && self.hosts[id.index()].turns > turns
+            {
+                return Some(id);
+            }
         }
         self.engine.now_ns = self.engine.now_ns.max(until_ns);
+        None
     }
 
     fn happen(&mut self, action: Action) {

@@ -1,0 +1,195 @@
+//! Collectives over the simulated network: each host is a rank, and runs its part of a schedule over
+//! its node, whenever its process has a turn.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use sabani_collective::execute::{Exchange, Handled, Header, Rejected};
+use sabani_proto::{Match, Message, Node, PeerId, RecvError, RecvTicket, SendError};
+
+use crate::traffic::Reading;
+use crate::{HostId, Network};
+
+/// The tag of all messages of a collective.
+const TAG: u64 = 1 << 63;
+
+/// Why a collective did not come to its end.
+#[derive(Debug)]
+pub enum Unfinished {
+    /// The time is over: how many ranks were not done.
+    Late(usize),
+    /// A rank refused a message.
+    Rejected(usize, Rejected),
+    /// A rank could not send.
+    Send(usize, SendError),
+    /// A rank could not receive.
+    Recv(usize, RecvError),
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfinished::Late(ranks) => write!(f, "{ranks} ranks were not done in time"),
+            Unfinished::Rejected(rank, why) => write!(f, "rank {rank}: {why}"),
+            Unfinished::Send(rank, why) => write!(f, "rank {rank} can't send: {why}"),
+            Unfinished::Recv(rank, why) => write!(f, "rank {rank} can't receive: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Unfinished {}
+
+/// One rank's part, between the node and the exchange.
+struct Rank<'r, 'e> {
+    rank: usize,
+    exchange: &'r mut Exchange<'e>,
+    posted: Option<RecvTicket>,
+    /// What has come before its turn.
+    early: VecDeque<Message>,
+    /// What the node had no room for.
+    held: Option<(PeerId, Vec<u8>)>,
+    done_ns: Option<u64>,
+}
+
+impl Network {
+    /// Runs a collective: host `i` is rank `i`. All ranks begin now. Returns when each one was done,
+    /// in nanoseconds of virtual time. The hosts' programs receive nothing from now on.
+    ///
+    /// # Errors
+    /// If it has not come to its end within this time, or a rank has failed.
+    pub fn run_collective(
+        &mut self,
+        ranks: &mut [Exchange],
+        within_ns: u64,
+    ) -> Result<Vec<u64>, Unfinished> {
+        let until_ns = self.now_ns() + within_ns;
+        let mut ranks: Vec<_> = ranks.iter_mut().enumerate().map(Rank::new).collect();
+        let mut left = ranks.len();
+        for rank in &mut ranks {
+            self.host(rank.host()).program.reading = Reading::Nothing;
+            left -= usize::from(self.advance(rank)?);
+        }
+        while left > 0 {
+            let Some(host) = self.next_turn(until_ns) else {
+                return Err(Unfinished::Late(left));
+            };
+            if let Some(rank) = ranks.get_mut(host.0 as usize)
+                && rank.done_ns.is_none()
+            {
+                left -= usize::from(self.advance(rank)?);
+            }
+        }
+        Ok(ranks.iter().filter_map(|rank| rank.done_ns).collect())
+    }
+
+    /// A rank does what it can; whether it is done.
+    fn advance(&mut self, rank: &mut Rank) -> Result<bool, Unfinished> {
+        let now_ns = self.now_ns();
+        let host = self.host(rank.host());
+        let clock_ns = host.clock.read(now_ns);
+        let did = rank.advance(host.node(), clock_ns)?;
+        if rank.exchange.is_complete() && rank.held.is_none() {
+            rank.done_ns = Some(now_ns);
+            if let Some(posted) = rank.posted.take() {
+                host.node().cancel(posted);
+            }
+        }
+        if did {
+            self.kick(rank.host());
+        }
+        Ok(rank.done_ns.is_some())
+    }
+}
+
+impl<'r, 'e> Rank<'r, 'e> {
+    fn new((rank, exchange): (usize, &'r mut Exchange<'e>)) -> Self {
+        Rank {
+            rank,
+            exchange,
+            posted: None,
+            early: VecDeque::new(),
+            held: None,
+            done_ns: None,
+        }
+    }
+
+    fn host(&self) -> HostId {
+        HostId(self.rank as u32)
+    }
+
+    /// Sends and receives until nothing is left to do; whether there was anything.
+    fn advance(&mut self, node: &mut Node, clock_ns: u64) -> Result<bool, Unfinished> {
+        let mut did = false;
+        loop {
+            let sent = self.send(node, clock_ns)?;
+            let took = self.take_early()? || self.receive(node)?;
+            if !sent && !took {
+                return Ok(did);
+            }
+            did = true;
+        }
+    }
+
+    fn send(&mut self, node: &mut Node, clock_ns: u64) -> Result<bool, Unfinished> {
+        let mut did = false;
+        loop {
+            if self.held.is_none() {
+                let Some(outgoing) = self.exchange.poll() else {
+                    return Ok(did);
+                };
+                let bytes = [&outgoing.header.encode()[..], outgoing.payload].concat();
+                self.held = Some((PeerId(outgoing.to as u32), bytes));
+            }
+            let Some((to, bytes)) = &self.held else {
+                return Ok(did);
+            };
+            match node.send_copy(clock_ns, *to, TAG, bytes, false) {
+                Ok(_) => self.held = None,
+                Err(SendError::Full { .. }) => return Ok(did),
+                Err(why) => return Err(Unfinished::Send(self.rank, why)),
+            }
+            did = true;
+        }
+    }
+
+    /// Takes the messages that have come; whether one was.
+    fn receive(&mut self, node: &mut Node) -> Result<bool, Unfinished> {
+        let wanted = Match::any().tag(TAG);
+        loop {
+            let ticket = *self.posted.get_or_insert_with(|| node.post(wanted, None));
+            let Some(received) = node.take_received(ticket) else {
+                return Ok(false);
+            };
+            self.posted = None;
+            let message = received.map_err(|why| Unfinished::Recv(self.rank, why))?;
+            if self.take(message)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes one of the messages that came too early, if its turn has come.
+    fn take_early(&mut self) -> Result<bool, Unfinished> {
+        for _ in 0..self.early.len() {
+            if let Some(message) = self.early.pop_front()
+                && self.take(message)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn take(&mut self, message: Message) -> Result<bool, Unfinished> {
+        let peer = message.source.0 as usize;
+        let (header, payload) = Header::decode(message.body()).expect("ranks send headers");
+        let handled = self.exchange.handle(peer, &header, payload);
+        match handled.map_err(|why| Unfinished::Rejected(self.rank, why))? {
+            Handled::Taken => Ok(true),
+            Handled::Early | Handled::Later => {
+                self.early.push_back(message);
+                Ok(false)
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Collectives over the simulated network: every algorithm where packets are lost, a thousand ranks, and
+//! what rendezvous is for.
+
+use sabani_collective::execute::{Exchange, Fingerprint, Memory};
+use sabani_collective::{Algorithm, Collective, Context, Counts, Mode, Parameters, Side};
+use sabani_proto::seal::{self, Checksum};
+use sabani_sim::{Cable, MS, Network, SEC, Switch};
+
+/// Bytes of an element: a number.
+const ELEMENT: usize = 8;
+
+fn sum(from: &[u8], into: &mut [u8], _: Side) {
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    for (from, into) in from.chunks(ELEMENT).zip(into.chunks_mut(ELEMENT)) {
+        let sum = number(from).wrapping_add(number(into));
+        into.copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+fn plain() -> seal::Mode {
+    seal::Mode::Plain {
+        checksum: Checksum::None,
+    }
+}
+
+/// Element `index` of what `rank` gives.
+fn given(rank: usize, index: usize) -> u64 {
+    (rank * 1_000_003 + index) as u64
+}
+
+fn bytes_of(numbers: impl Iterator<Item = u64>) -> Vec<u8> {
+    numbers.flat_map(u64::to_le_bytes).collect()
+}
+
+/// How many elements a rank gives and gets, and the one at a place of what it gets.
+struct Task {
+    input: usize,
+    output: usize,
+    expected: Box<dyn Fn(usize) -> u64>,
+}
+
+/// Of a collective with `len` elements for each rank, or for each pair, and root 0.
+fn task(collective: Collective, size: usize, rank: usize, len: usize) -> Task {
+    let at_root = |count: usize| count * usize::from(rank == 0);
+    let total = move |ranks: usize, index| (0..ranks).map(|rank| given(rank, index)).sum::<u64>();
+    let (input, output, expected): (_, _, Box<dyn Fn(usize) -> u64>) = match collective {
+        Collective::Barrier => (0, 0, Box::new(|_| 0)),
+        Collective::Bcast => (at_root(len), len, Box::new(|index| given(0, index))),
+        Collective::Reduce => (len, at_root(len), Box::new(move |index| total(size, index))),
+        Collective::Allreduce => (len, len, Box::new(move |index| total(size, index))),
+        Collective::Gather => (
+            len,
+            at_root(len * size),
+            Box::new(move |at| given(at / len, at % len)),
+        ),
+        Collective::Allgather => (
+            len,
+            len * size,
+            Box::new(move |at| given(at / len, at % len)),
+        ),
+        Collective::Scatter => (
+            at_root(len * size),
+            len,
+            Box::new(move |at| given(0, rank * len + at)),
+        ),
+        Collective::ReduceScatter => (
+            len * size,
+            len,
+            Box::new(move |at| total(size, rank * len + at)),
+        ),
+        Collective::Alltoall => (
+            len * size,
+            len * size,
+            Box::new(move |at| given(at / len, rank * len + at % len)),
+        ),
+        Collective::Scan => (len, len, Box::new(move |index| total(rank + 1, index))),
+        Collective::Exscan => (
+            len,
+            len * usize::from(rank > 0),
+            Box::new(move |index| total(rank, index)),
+        ),
+    };
+    Task {
+        input,
+        output,
+        expected,
+    }
+}
+
+/// Runs an algorithm over a network, checks what all ranks get, and returns the time it took.
+fn run(net: &mut Network, algorithm: &Algorithm, len: usize, parameters: Parameters) -> u64 {
+    let size = net.host_ids().count();
+    let counts = match algorithm.collective {
+        Collective::Barrier => Counts::Vector(0),
+        Collective::Gather
+        | Collective::Scatter
+        | Collective::Allgather
+        | Collective::ReduceScatter
+        | Collective::Alltoall => Counts::Each(len),
+        _ => Counts::Vector(len),
+    };
+    let cx = Context {
+        element_bytes: ELEMENT,
+        parameters,
+        ..Context::new(size, counts)
+    };
+    let tasks: Vec<_> = (0..size)
+        .map(|rank| task(algorithm.collective, size, rank, len))
+        .collect();
+    let buffers = |(rank, task): (usize, &Task)| {
+        let input = bytes_of((0..task.input).map(|index| given(rank, index)));
+        // Rank 0 of an exclusive scan gets nothing, but has a place for it.
+        let exscan = algorithm.collective == Collective::Exscan;
+        let elements = if exscan { len } else { task.output };
+        let mut output = vec![0; elements * ELEMENT];
+        if algorithm.collective == Collective::Bcast {
+            output[..input.len()].copy_from_slice(&input);
+        }
+        let scratch = vec![0; algorithm.schedule.scratch(&cx, rank) * ELEMENT];
+        (input, output, scratch)
+    };
+    let mut buffers: Vec<_> = tasks.iter().enumerate().map(buffers).collect();
+    let fingerprint = Fingerprint {
+        epoch: 0,
+        sequence: 0,
+        collective: algorithm.collective,
+        algorithm: algorithm.id(),
+        operation: 0,
+        element_type: 0,
+        size: len as u64,
+        root: 0,
+        parameters: Fingerprint::of_parameters(&parameters),
+    };
+    let exchange = |(rank, (input, output, scratch)): (usize, _)| {
+        let memory = Memory {
+            input,
+            output,
+            scratch,
+            element_bytes: ELEMENT,
+        };
+        Exchange::new(algorithm.schedule, cx, rank, fingerprint, memory, &sum)
+    };
+    let split = buffers
+        .iter_mut()
+        .map(|(input, output, scratch)| (&input[..], &mut output[..], &mut scratch[..]));
+    let mut ranks: Vec<_> = split.enumerate().map(exchange).collect();
+    let began_ns = net.now_ns();
+    let ends = net.run_collective(&mut ranks, 600 * SEC);
+    let ends = ends.unwrap_or_else(|why| panic!("{algorithm:?}, {size} ranks: {why}"));
+    drop(ranks);
+    for (rank, (task, (_, output, _))) in tasks.iter().zip(&buffers).enumerate() {
+        let expected = bytes_of((0..task.output).map(&task.expected));
+        let got = &output[..expected.len()];
+        assert!(got == expected, "{algorithm:?} at rank {rank} of {size}");
+    }
+    ends.into_iter().max().unwrap_or(began_ns) - began_ns
+}
+
+#[test]
+fn every_algorithm_brings_its_data_through_a_lossy_network() {
+    for (number, algorithm) in sabani_collective::ALGORITHMS.iter().enumerate() {
+        for (size, len) in [(8, 300), (7, 5_000)] {
+            let mut net = Network::mesh(number as u64, size, &plain(), |_| {});
+            net.links(|link| link.faults.loss = 0.02);
+            let small = Parameters {
+                segment_bytes: 4096,
+                ..Parameters::default()
+            };
+            let cx = Context::new(size as usize, Counts::Each(len));
+            if algorithm.schedule.fits(&cx) {
+                run(&mut net, algorithm, len, small);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thousand_ranks() {
+    let ranks = 1024;
+    let mut net = Network::mesh(1, ranks, &plain(), |_| {});
+    net.star(&Cable::default(), Switch::default());
+    for (collective, name) in [
+        (Collective::Barrier, "dissemination"),
+        (Collective::Allreduce, "recursive_doubling"),
+        (Collective::Bcast, "binomial"),
+    ] {
+        let algorithm = collective.algorithm(name).unwrap();
+        let took_ns = run(&mut net, algorithm, 8, Parameters::default());
+        println!("{algorithm:?} over {ranks} ranks: {} µs", took_ns / 1000);
+    }
+}
+
+#[test]
+fn chance_changes_times_and_nothing_else() {
+    let algorithm = Collective::Alltoall.algorithm("windowed").unwrap();
+    let parameters = Parameters {
+        window: 1,
+        mode: Mode::Rendezvous,
+        ..Parameters::default()
+    };
+    let took = |seed| {
+        let mut net = Network::mesh(seed, 6, &plain(), |_| {});
+        net.links(|link| link.faults.loss = 0.05);
+        run(&mut net, algorithm, 2_000, parameters)
+    };
+    assert_eq!(took(3), took(3));
+    assert!(took(3) != took(4) || took(3) != took(5));
+    assert!(took(3) > MS / 10);
+}
