@@ -318,3 +318,38 @@ pub static ALGORITHMS: &[Algorithm] = {
         Algorithm::new(Exscan, "chain", &scan::chain::Chain(Kind::Exclusive)),
     ]
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_lists_every_algorithm() {
+        let text = include_str!("../../../../docs/collectives.md");
+        let cells = |line: &'static str| line.split('|').map(str::trim).collect::<Vec<_>>();
+        let rows: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with("| "))
+            .map(cells)
+            .collect();
+        for algorithm in ALGORITHMS {
+            let name = format!("`{}`", algorithm.name);
+            let collective = algorithm.collective.name();
+            let is_it = |row: &Vec<&str>| {
+                let mut names = row[1].split(", ");
+                names.any(|other| other == collective)
+                    && row[2].split(", ").any(|other| other == name)
+            };
+            assert!(rows.iter().any(is_it), "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn names_and_numbers_are_unique() {
+        for (place, algorithm) in ALGORITHMS.iter().enumerate() {
+            assert_eq!(usize::from(algorithm.id()), place, "{algorithm:?}");
+            let found = algorithm.collective.algorithm(algorithm.name);
+            assert_eq!(found.map(Algorithm::id), Some(algorithm.id()));
+        }
+    }
+}
