@@ -10,7 +10,8 @@
 //! 1. Create a [`Node`] with a [`Config`] and 32 bytes of fresh randomness. Add peers whenever.
 //! 2. Give it every datagram that arrives, with [`Node::handle_datagrams`], before anything of
 //!    step 3: a process that was stopped must find the answers waiting in its socket before it
-//!    concludes that nobody answered.
+//!    concludes that nobody answered. Call [`Node::handle_empty`] when none is left, if that is
+//!    certain.
 //! 3. Call [`Node::handle_deadline`] once the time that [`Node::next_deadline`] names has come.
 //!    Being late is safe: the node takes the delay as its own and holds it against nobody.
 //! 4. After any of steps 2 and 3, and after the program's calls ([`Node::send`], [`Node::post`], …),

@@ -284,8 +284,13 @@ impl Host {
             handled += train.count;
             spent_ns += self.reading.of(train.count, buffer.len());
         }
-        if self.socket.is_empty() && node.next_deadline().is_some_and(|at| at <= clock_ns) {
-            node.handle_deadline(clock_ns);
+        if self.socket.is_empty() {
+            if handled > 0 {
+                node.handle_empty(clock_ns);
+            }
+            if node.next_deadline().is_some_and(|at| at <= clock_ns) {
+                node.handle_deadline(clock_ns);
+            }
         }
         self.pay(now_ns, spent_ns);
         handled

@@ -19,6 +19,8 @@ const DEADLINES_EVERY_NS: u64 = 20_000;
 /// A call that brought less than this has emptied the socket, most likely: looking again would
 /// only delay what came.
 const LITTLE_BYTES: usize = 16 << 10;
+/// A look at the socket that took longer was interrupted: what has come since is not known.
+const INTERRUPTED_NS: u64 = 50_000;
 /// Rounds of receiving that empty a full socket: its buffer holds about 10,000 datagrams.
 const DRAIN_ROUNDS: usize = 1_024;
 /// Trains of one sending call, and bytes that are not kept waiting for more of them: the peer takes
@@ -62,6 +64,8 @@ pub(crate) struct Engine {
     refusal: Option<Refusal>,
     start: Instant,
     pub now_ns: u64,
+    /// Something has come since the socket was last found empty.
+    unsettled: bool,
     /// When deadlines were last looked at.
     examined_ns: u64,
     /// When something last left.
@@ -89,6 +93,7 @@ impl Engine {
             refusal: None,
             start,
             now_ns: 0,
+            unsettled: false,
             examined_ns: 0,
             sent_ns: 0,
             looked_ns: 0,
@@ -166,7 +171,10 @@ impl Engine {
         let mut any = false;
         for _ in 0..RECV_CALLS {
             match self.socket.recv(&mut self.batch) {
-                Ok(0) => break,
+                Ok(0) => {
+                    self.note_empty();
+                    break;
+                }
                 Ok(_) => any = true,
                 Err(error) => {
                     tracing::error!(%error, "receiving failed");
@@ -190,9 +198,22 @@ impl Engine {
             }
         }
         if any {
+            self.unsettled = true;
             self.take_hints();
         }
         any
+    }
+
+    /// The socket was found empty.
+    #[inline]
+    fn note_empty(&mut self) {
+        if self.unsettled {
+            let looked_ns = self.now_ns;
+            if self.clock() < looked_ns + INTERRUPTED_NS {
+                self.unsettled = false;
+                self.node.handle_empty(self.now_ns);
+            }
+        }
     }
 
     /// Whether there is nothing to do: what a call that spins finds nearly always. What has just come

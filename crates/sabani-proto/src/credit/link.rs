@@ -197,13 +197,16 @@ impl Link {
         }
     }
 
-    /// Draws conclusions after a batch was read. `limited`: somebody wants more credit.
-    pub fn tick(&mut self, limited: bool, now_ns: u64) {
+    /// Draws conclusions from what was read; `empty`: nothing else has come. `limited`: somebody
+    /// wants more credit.
+    pub fn tick(&mut self, limited: bool, empty: bool, now_ns: u64) {
         let rtt_ns = self.rtt_ns();
         let rate = self.rate();
         let least_ns = if self.startup.is_some() { 0 } else { rtt_ns };
         let delivered = 1.0 - self.blame.harmless_loss();
-        let took_ns = self.rate.tick(self.full, least_ns, delivered, now_ns);
+        let took_ns = self
+            .rate
+            .tick(self.full, least_ns, delivered, empty, now_ns);
         self.rate.roll(rtt_ns, limited, now_ns);
         if self.rate() != rate {
             self.version += 1;

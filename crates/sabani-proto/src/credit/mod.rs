@@ -281,12 +281,20 @@ impl Granter {
             self.limited = false;
             self.link.pause();
         } else {
-            self.link.tick(self.limited, now_ns);
+            self.link.tick(self.limited, false, now_ns);
             self.tick_peers(now_ns);
             self.grant(now_ns);
         }
         if !self.raised.is_empty() || !self.dry.is_empty() {
             self.tell(owed);
+        }
+    }
+
+    /// The socket is empty: what has come so far is all that the link has brought.
+    #[inline]
+    pub fn on_empty(&mut self, now_ns: u64) {
+        if !self.waiting.is_empty() && self.config.policy != CreditPolicy::Shares {
+            self.link.tick(self.limited, true, now_ns);
         }
     }
 

@@ -3,6 +3,8 @@
 /// A sample takes at least this long: shorter ones measure how a host reads, not what the link
 /// carries.
 const SAMPLE_NS: u64 = 60_000;
+/// A host that never empties its socket for so long is what the link's end carries.
+const BACKLOG_NS: u64 = 2_000_000;
 /// ... and at least this many full packets, or the moments of two packets decide.
 const SAMPLE_PACKETS: u64 = 12;
 /// The window of the maximum lasts this many round trips,
@@ -18,14 +20,24 @@ pub(super) fn worth(charge: u64, bytes: u64, packets: u32) -> u64 {
     charge.min(2 * (bytes + AROUND_DATAGRAM * u64::from(packets)))
 }
 
+/// A moment at which a sample begins.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    at_ns: u64,
+    /// Everything that had come by then was read. If not, what comes next is a backlog, which a host
+    /// takes in faster than any link.
+    clean: bool,
+}
+
 /// Largest rate seen, in charge per nanosecond.
 ///
-/// A host that was kept from reading finds a backlog, and takes it in faster than any link: each
-/// such sample follows one that is as much too low, so the lower of two neighbours counts.
+/// Samples lie between moments at which the socket was empty. What was kept from the socket itself
+/// comes faster than any link as well: such a sample follows one that is as much too low, so the
+/// lower of two neighbours counts.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
     /// Start and content of the sample under way; no sample before data came.
-    since_ns: Option<u64>,
+    start: Option<Start>,
     worth: u64,
     last: Option<f64>,
     /// Largest in this window, and in the one before.
@@ -46,35 +58,54 @@ impl Rate {
         self.worth = 0;
         self.last = None;
         self.limited = false;
-        self.since_ns.take().is_some()
+        self.start.take().is_some()
     }
 
     pub fn add(&mut self, worth: u64) {
         self.worth += worth;
     }
 
-    /// Closes a sample if it is due, after a batch was read; `least_ns` is the time it must span,
-    /// `delivered` the part that usual loss leaves. Returns the time that it took.
-    pub fn tick(&mut self, full: u64, least_ns: u64, delivered: f64, now_ns: u64) -> Option<u64> {
-        let Some(since_ns) = self.since_ns else {
+    /// Closes a sample if it is due; `empty`: all that has come was read. `least_ns` is the time it
+    /// must span, `delivered` the part that usual loss leaves. Returns the time that it took.
+    pub fn tick(
+        &mut self,
+        full: u64,
+        least_ns: u64,
+        delivered: f64,
+        empty: bool,
+        now_ns: u64,
+    ) -> Option<u64> {
+        let next = Start {
+            at_ns: now_ns,
+            clean: empty,
+        };
+        let Some(start) = self.start else {
             // When these came, nobody knows: the sample begins behind them.
             if self.worth > 0 {
-                self.since_ns = Some(now_ns);
-                self.worth = 0;
+                self.begin(next);
             }
             return None;
         };
-        let took_ns = now_ns.saturating_sub(since_ns);
-        if took_ns < least_ns.max(SAMPLE_NS) || self.worth < SAMPLE_PACKETS * full {
+        if empty && !start.clean {
+            self.begin(next);
+            return None;
+        }
+        let least_ns = least_ns.max(if empty { SAMPLE_NS } else { BACKLOG_NS });
+        let took_ns = now_ns.saturating_sub(start.at_ns);
+        if took_ns < least_ns || self.worth < SAMPLE_PACKETS * full {
             return None;
         }
         let rate = self.worth as f64 / took_ns as f64 / delivered;
-        self.since_ns = Some(now_ns);
-        self.worth = 0;
+        self.begin(next);
         if let Some(last) = self.last.replace(rate) {
             self.best = self.best.max(rate.min(last));
         }
         Some(took_ns)
+    }
+
+    fn begin(&mut self, start: Start) {
+        self.start = Some(start);
+        self.worth = 0;
     }
 
     /// Lets old maxima go: at once after a window in which credit was the limit throughout, slowly

@@ -35,6 +35,7 @@ fn came(packets: u64, remaining: u64) -> Arrival {
 
 fn run(granter: &mut Granter, now_ns: u64) -> Vec<(u32, Owed)> {
     let mut owed = Vec::new();
+    granter.on_empty(now_ns);
     granter.run(now_ns, &mut |peer, what| owed.push((peer, what)));
     owed
 }

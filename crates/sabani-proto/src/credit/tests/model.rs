@@ -430,6 +430,7 @@ impl Model {
 
     fn grant(&mut self) {
         let receivers = &mut self.receivers;
+        self.granter.on_empty(self.now_ns);
         self.granter.run(self.now_ns, &mut |peer, _| {
             receivers[peer as usize].owed = true
         });

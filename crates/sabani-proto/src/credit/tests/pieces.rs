@@ -21,12 +21,21 @@ fn config() -> CreditConfig {
     }
 }
 
-/// Reads `packets` every `every_ns` from `now_ns` on, `times` times.
+/// Reads `packets` every `every_ns` from `now_ns` on, `times` times, and all that there is.
 fn read(rate: &mut Rate, packets: u64, every_ns: u64, times: u64, now_ns: &mut u64) {
     for _ in 0..times {
         *now_ns += every_ns;
         rate.add(packets * FULL);
-        rate.tick(FULL, 0, 1.0, *now_ns);
+        rate.tick(FULL, 0, 1.0, true, *now_ns);
+    }
+}
+
+/// The same, with more behind it each time.
+fn read_some(rate: &mut Rate, packets: u64, every_ns: u64, times: u64, now_ns: &mut u64) {
+    for _ in 0..times {
+        *now_ns += every_ns;
+        rate.add(packets * FULL);
+        rate.tick(FULL, 0, 1.0, false, *now_ns);
     }
 }
 
@@ -47,7 +56,19 @@ fn a_backlog_is_not_taken_for_a_fast_link() {
     now_ns += MS;
     read(&mut rate, 83, 61 * US, 1, &mut now_ns);
     read(&mut rate, 2, 24 * US, 40, &mut now_ns);
+    // Nothing read for so long that reading it takes several batches.
+    now_ns += 6 * MS;
+    read_some(&mut rate, 64, 61 * US, 9, &mut now_ns);
+    read(&mut rate, 2, 24 * US, 40, &mut now_ns);
     assert!(rate.get() < 1.05 * honest);
+}
+
+#[test]
+fn a_host_that_reads_all_the_time_is_the_link() {
+    let (mut rate, mut now_ns) = (Rate::default(), 0);
+    read_some(&mut rate, 16, 20 * US, 400, &mut now_ns);
+    let expected = 16.0 * FULL as f64 / 20_000.0;
+    assert!((rate.get() / expected - 1.0).abs() < 0.02, "{}", rate.get());
 }
 
 #[test]
