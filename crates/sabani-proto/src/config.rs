@@ -1,6 +1,8 @@
 //! Values that steer a node.
 
-use crate::channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM, Recovery};
+use crate::channel::{
+    AckPolicy, BASE_DATAGRAM, Congestion, DEFAULT_DATAGRAM, MAX_DATAGRAM, Recovery,
+};
 use crate::credit::{CreditPolicy, Order};
 use crate::seal::Mode;
 use crate::{PeerId, wire};
@@ -56,6 +58,9 @@ pub struct Config {
     pub ack_policy: AckPolicy,
     /// How this node finds what was lost of what it sends. Default: [`Recovery::Selective`].
     pub recovery: Recovery,
+    /// What keeps this node to what paths carry, beside the credit that receivers give. Default:
+    /// [`Congestion::None`]. [`crate::Node::set_congestion`] says it for one peer.
+    pub congestion: Congestion,
     /// A peer that is silent for this long, although it was asked to answer, is lost. Default 10 s.
     pub dead_after_ns: u64,
     /// An idle peer is asked for a sign of life after this long, at most half of `dead_after_ns`.
@@ -97,6 +102,7 @@ impl Config {
             max_ack_delay_ns: 2_000_000,
             ack_policy: AckPolicy::WhenAsked,
             recovery: Recovery::default(),
+            congestion: Congestion::default(),
             dead_after_ns: 10_000_000_000,
             keep_alive_ns: 3_000_000_000,
             disconnected_max_ns: 600_000_000_000,

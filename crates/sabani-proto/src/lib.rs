@@ -44,7 +44,9 @@ pub mod wire;
 
 use std::fmt;
 
-pub use channel::{AckPolicy, BASE_DATAGRAM, DEFAULT_DATAGRAM, Recovery, datagram_cost};
+pub use channel::{
+    AckPolicy, BASE_DATAGRAM, Congestion, DEFAULT_DATAGRAM, Recovery, datagram_cost,
+};
 pub use config::Config;
 pub use credit::{CreditPolicy, CreditStats, Order as GrantOrder};
 pub use error::{ConnectError, PeerLost, SendError};

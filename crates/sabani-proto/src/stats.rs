@@ -15,6 +15,9 @@ pub enum Limit {
     Handshake,
     /// What is on its way fills the receiver's window.
     Window,
+    /// This side's congestion control ([`crate::Congestion`]): what is on its way fills its window,
+    /// or the pacer spreads it.
+    Congestion,
     /// The receiver's program leaves messages untaken, or has not granted a large body.
     Grant,
     /// One of the two programs has disconnected, or both: see [`LinkState`].
@@ -45,6 +48,11 @@ pub struct PeerStats {
     pub limit: Limit,
     /// Window granted by the peer, in bytes as its kernel charges them.
     pub window_bytes: u32,
+    /// What this side's congestion control lets be on its way, in the same bytes; zero if there is
+    /// none.
+    pub congestion_window_bytes: u32,
+    /// How fast it lets them leave, in the same bytes per second; zero before it is known.
+    pub pacing_rate: u64,
     /// On its way, in the same bytes.
     pub in_flight_bytes: u32,
     /// Accepted for sending and not acknowledged, in bytes.

@@ -19,6 +19,7 @@
 //! | `script` | [`Network::at`]: what happens at a time of its own |
 //! | [`recording`] | queue lengths and rates over time |
 //! | `engine`, `agenda`, `datagram` | virtual time, what is to happen, what is under way |
+//! | [`tcp`] | a model of TCP, to share links with |
 //! | [`traffic`] | what programs send and how they receive |
 //! | [`ranks`] | collectives: each host is a rank |
 //! | [`checker`] | what must hold whatever the network does |
@@ -58,6 +59,7 @@ pub mod ranks;
 pub mod recording;
 mod rng;
 mod script;
+pub mod tcp;
 pub mod topology;
 pub mod traffic;
 pub mod units;
@@ -74,6 +76,7 @@ pub use network::{Failure, Network, sealed};
 pub use plan::{Outcome, Plan};
 pub use recording::Recording;
 pub use rng::Rng;
+pub use tcp::{TcpFlow, TcpId};
 pub use traffic::{Reading, Sorting};
 pub use units::{Rate, Size, Time};
 

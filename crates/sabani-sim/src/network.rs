@@ -10,10 +10,10 @@ use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, Quality, Send
 use crate::canary::Canary;
 use crate::checker::{Checker, Rule, Violation, Wish};
 use crate::datagram::{Datagram, DatagramId, Stop};
-use crate::delay::{StallClock, Stalls};
 use crate::engine::{Action, Engine};
 use crate::fabric::{Cable, Fabric, Place, Port, PortId, Switch, SwitchId};
 use crate::script::Script;
+use crate::tcp::TcpFlow;
 use crate::traffic::{Program, Scene};
 use crate::{Host, HostId, Link, MS, Recording, Rng, SEC, US};
 
@@ -78,6 +78,7 @@ pub struct Network {
     links: HashMap<(HostId, HostId), Link>,
     pub(crate) fabric: Fabric,
     pub(crate) script: Script,
+    pub(crate) tcp: Vec<TcpFlow>,
     pub(crate) recording: Option<Box<Recording>>,
     strangers: BTreeMap<SocketAddr, Stranger>,
     largest: usize,
@@ -103,6 +104,7 @@ impl Network {
             links: HashMap::new(),
             fabric: Fabric::default(),
             script: Script::default(),
+            tcp: Vec::new(),
             recording: None,
             strangers: BTreeMap::new(),
             largest: 0,
@@ -402,19 +404,6 @@ impl Network {
         self.by_addr.insert(*addr, id);
     }
 
-    /// The process at `id` does not run for this long (SIGSTOP, a long computation).
-    pub fn stall(&mut self, id: HostId, duration_ns: u64) {
-        let until = self.engine.now_ns + duration_ns;
-        let host = self.host(id);
-        host.busy_until_ns = host.busy_until_ns.max(until);
-    }
-
-    /// From now on others have the processor of the process at `id` now and then.
-    pub fn share_processor(&mut self, id: HostId, stalls: Stalls) {
-        let (seed, now_ns) = (self.engine.rng.next_u64(), self.engine.now_ns);
-        self.host(id).stalls = Some(StallClock::new(stalls, seed, now_ns));
-    }
-
     /// The process at `id` dies without a word.
     pub fn crash(&mut self, id: HostId) {
         self.with_program(id, |program, node, scene| program.hear(node, scene));
@@ -534,8 +523,12 @@ impl Network {
     /// A datagram comes to its next stop.
     fn arrive(&mut self, id: DatagramId) {
         self.arrivals += 1;
+        let next = self.engine.datagrams[id].next;
+        if matches!(next, Stop::Host(_)) && self.takes_segment(id) {
+            return;
+        }
         let engine = &mut self.engine;
-        match engine.datagrams[id].next {
+        match next {
             Stop::Port(port) => self.fabric.enter(port, id, engine),
             Stop::Switch(switch) => self.fabric.forward(switch, id, engine),
             Stop::Host(to) => {

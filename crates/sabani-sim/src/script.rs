@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::delay::{StallClock, Stalls};
 use crate::engine::Action;
 use crate::{HostId, Network};
 
@@ -33,6 +34,19 @@ impl Network {
         if let Some(step) = self.script.steps[number as usize].take() {
             step(self);
         }
+    }
+
+    /// The process at `id` does not run for this long (SIGSTOP, a long computation).
+    pub fn stall(&mut self, id: HostId, duration_ns: u64) {
+        let until = self.engine.now_ns + duration_ns;
+        let host = self.host(id);
+        host.busy_until_ns = host.busy_until_ns.max(until);
+    }
+
+    /// From now on others have the processor of the process at `id` now and then.
+    pub fn share_processor(&mut self, id: HostId, stalls: Stalls) {
+        let (seed, now_ns) = (self.engine.rng.next_u64(), self.engine.now_ns);
+        self.host(id).stalls = Some(StallClock::new(stalls, seed, now_ns));
     }
 
     /// Nothing passes from any of `from` to any of `to` between these times; the other direction

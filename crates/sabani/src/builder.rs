@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sabani_proto::seal::{Checksum, JobKeys, Mode};
-use sabani_proto::{AckPolicy, Config, CreditPolicy, Recovery};
+use sabani_proto::{AckPolicy, Config, Congestion, CreditPolicy, Recovery};
 use sabani_udp::{Options, Socket};
 
 use crate::engine::Engine;
@@ -180,6 +180,16 @@ impl Builder {
     /// are there for comparison.
     pub fn recovery(mut self, recovery: Recovery) -> Self {
         self.config.recovery = recovery;
+        self
+    }
+
+    /// What keeps this node to what paths carry, beside the credit that receivers give. Default:
+    /// [`Congestion::None`]: receivers know their own links. Where the bottleneck is elsewhere, and
+    /// shared with others, take one, together with [`CreditPolicy::Shares`] at the receivers: what
+    /// they would give otherwise keeps queues short, and leaves such a link to those who fill them.
+    /// [`Node::set_congestion`] says it for one peer.
+    pub fn congestion(mut self, kind: Congestion) -> Self {
+        self.config.congestion = kind;
         self
     }
 

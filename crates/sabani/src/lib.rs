@@ -56,9 +56,9 @@ pub use sabani_launch::Launcher;
 pub use sabani_proto::seal::Checksum;
 pub use sabani_proto::wire::RejectReason;
 pub use sabani_proto::{
-    AckPolicy, ConnectError, Counters, CreditPolicy, CreditStats, Dropped, Envelope, Event,
-    GrantOrder, Limit, LinkState, Match, Message, NodeStats, Outbound, PeerId, PeerLost, PeerStats,
-    Quality, Recovery, Shortage, Terms,
+    AckPolicy, Congestion, ConnectError, Counters, CreditPolicy, CreditStats, Dropped, Envelope,
+    Event, GrantOrder, Limit, LinkState, Match, Message, NodeStats, Outbound, PeerId, PeerLost,
+    PeerStats, Quality, Recovery, Shortage, Terms,
 };
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
 

@@ -16,8 +16,8 @@ use crate::pending::{PostedInto, copy_out};
 use crate::poll_fd::PollFd;
 use crate::shared::{Shared, State};
 use crate::{
-    Builder, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId, PeerStats,
-    Posted, Quality, Sent,
+    Builder, Congestion, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId,
+    PeerStats, Posted, Quality, Sent,
 };
 
 /// A send reads the clock once in this many calls.
@@ -574,6 +574,16 @@ impl Node {
     /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
     pub fn set_quality(&self, peer: PeerId, quality: Quality) -> Result<(), Error> {
         self.steer(|node, _| node.set_quality(peer, quality))
+    }
+
+    /// What keeps packets for a peer to what the path carries, beside the peer's credit; `None`: as
+    /// [`Builder::congestion`](crate::Builder::congestion) says. It begins anew, and stays in force
+    /// when the connection ends.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn set_congestion(&self, peer: PeerId, kind: Option<Congestion>) -> Result<(), Error> {
+        self.steer(|node, now_ns| node.set_congestion(now_ns, peer, kind))
     }
 
     /// A descriptor for other event loops (poll, epoll): readable when a datagram or a message waits.

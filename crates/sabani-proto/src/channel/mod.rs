@@ -2,6 +2,7 @@
 //! and path MTU. It knows nothing of messages: packets carry values of type `C`, and the channel
 //! says of each, once, whether it arrived or was lost.
 
+mod congestion;
 mod cost;
 mod mtu;
 mod packet_set;
@@ -14,6 +15,8 @@ mod tests;
 
 use crate::credit::DECAY_NS;
 use crate::wire::Ack;
+pub use congestion::Congestion;
+use congestion::{Acked, Governor};
 pub use cost::datagram_cost;
 pub(crate) use mtu::MtuSearch;
 pub use mtu::{BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
@@ -21,11 +24,12 @@ pub(crate) use packet_set::{Arrival, PacketSet};
 pub(crate) use received::{Owed, Received};
 pub use recovery::Recovery;
 pub(crate) use rtt::Rtt;
+use sent::Settled;
 pub(crate) use sent::{Cargo, Fate, SentLog};
 
 /// No path is filled better by more; far below what 32 bits can count.
 const MAX_WINDOW: u32 = 1 << 30;
-/// An answer is asked for at least as often as this much has been sent, in bytes of cost.
+/// The same where no congestion control wants to know more often.
 const ASK_EVERY: u32 = 384 << 10;
 /// What waits in the path's queues leaves it within this time and two round trips.
 const QUEUED_MAX_NS: u64 = 2_000_000;
@@ -52,6 +56,7 @@ pub enum AckPolicy {
 pub(crate) struct ChannelConfig {
     pub ack_policy: AckPolicy,
     pub recovery: Recovery,
+    pub congestion: Congestion,
     /// How long an acknowledgement that was asked for may wait for data to ride on.
     pub ack_delay_ns: u64,
     /// What the peer announced as its longest delay.
@@ -71,12 +76,17 @@ pub(crate) struct Channel<C> {
     pub received: Received,
     pub rtt: Rtt,
     pub mtu: MtuSearch,
-    /// Bytes, as the peer's kernel charges them, that may be sent above the newest packet that the
-    /// peer is known to have.
-    pub window: u32,
+    /// Bytes, as the peer's kernel charges them, that the peer lets be sent above the newest packet
+    /// that it is known to have.
+    pub credit: u32,
+    /// What of that may be sent now: less if congestion control holds it back.
+    window: u32,
+    governor: Option<Box<Governor>>,
     peer_ack_delay_ns: u64,
     /// Cost sent since an answer was last asked for.
     unasked: u32,
+    /// An answer is asked for at least as often as this much has been sent, in bytes of cost.
+    ask_every: u32,
     /// POLLs sent since the peer last answered one, or acknowledged something new.
     pub polls_unanswered: u32,
     /// Number of the newest request for an answer: the number of the packet that asked.
@@ -109,21 +119,56 @@ pub(crate) struct Sent {
 impl<C: Cargo> Channel<C> {
     pub fn new(config: &ChannelConfig, now_ns: u64) -> Self {
         let mtu = MtuSearch::new(config.proven_datagram, config.max_datagram);
-        Channel {
+        let mut channel = Channel {
             sent: SentLog::new(config.recovery),
             received: Received::new(config.ack_policy, config.ack_delay_ns),
             rtt: Rtt::default(),
-            window: config.window.min(MAX_WINDOW),
+            credit: config.window.min(MAX_WINDOW),
+            window: 0,
+            governor: None,
             mtu,
             peer_ack_delay_ns: config.peer_ack_delay_ns,
             unasked: 0,
+            ask_every: ASK_EVERY,
             polls_unanswered: 0,
             asked: 0,
             last_heard_ns: now_ns,
             last_sent_ns: now_ns,
             progress_ns: now_ns,
             packet_ns: 0,
+        };
+        channel.set_congestion(config.congestion, now_ns);
+        channel
+    }
+
+    /// What keeps packets to what the path carries, from now on.
+    pub fn set_congestion(&mut self, kind: Congestion, now_ns: u64) {
+        let full = datagram_cost(self.mtu.current());
+        self.governor = Governor::new(kind, full, now_ns);
+        self.ask_every = ASK_EVERY;
+        self.refresh(now_ns);
+    }
+
+    pub fn governor(&self) -> Option<&Governor> {
+        self.governor.as_deref()
+    }
+
+    /// Works out what may leave now. Packets that use credit up use this up, too, until then.
+    #[inline]
+    pub fn refresh(&mut self, now_ns: u64) {
+        self.window = self.credit;
+        if let Some(governor) = &mut self.governor {
+            governor.set_full(datagram_cost(self.mtu.current()));
+            let room = governor.room(self.sent.in_flight(), &self.rtt, now_ns);
+            self.window = self.credit.min(self.sent.ahead().saturating_add(room));
+            self.ask_every = governor.ask_every().min(ASK_EVERY);
         }
+    }
+
+    /// When the pacer lets the next packets go, if that is what holds them back.
+    pub fn release_ns(&self) -> Option<u64> {
+        let governor = self.governor.as_ref()?;
+        governor.release_ns(self.sent.in_flight())
     }
 
     /// How long something has been in flight without anything being acknowledged.
@@ -148,6 +193,8 @@ impl<C: Cargo> Channel<C> {
         if far {
             self.rtt = Rtt::default();
             self.mtu.on_black_hole(now_ns);
+            let kind = self.governor.as_ref().map(|governor| governor.kind());
+            self.set_congestion(kind.unwrap_or_default(), now_ns);
         }
     }
 
@@ -159,6 +206,13 @@ impl<C: Cargo> Channel<C> {
     /// Whether the peer's credit covers `packets` more of `bytes` each.
     #[inline]
     pub fn has_credit(&self, bytes: usize, packets: u32) -> bool {
+        self.sent.ahead() + packets * datagram_cost(bytes) <= self.credit
+    }
+
+    /// Whether `packets` more of `bytes` each may leave now: the peer's credit covers them, and no
+    /// congestion control holds them back.
+    #[inline]
+    pub fn may_send(&self, bytes: usize, packets: u32) -> bool {
         self.sent.ahead() + packets * datagram_cost(bytes) <= self.window
     }
 
@@ -166,13 +220,14 @@ impl<C: Cargo> Channel<C> {
     /// tell the peer that credit is wanted.
     #[inline]
     pub fn may_request(&self) -> bool {
-        self.sent.ahead() == 0
+        self.sent.ahead() == 0 && self.window == self.credit
     }
 
     /// Whether the credit is there for a sender that goes on: after a rest it is given to others.
     pub fn forget_idle_credit(&mut self, now_ns: u64) {
         let active_ns = self.last_sent_ns.max(self.last_heard_ns);
-        if self.window > 0 && self.sent.in_flight() == 0 && now_ns >= active_ns + DECAY_NS {
+        if self.credit > 0 && self.sent.in_flight() == 0 && now_ns >= active_ns + DECAY_NS {
+            self.credit = 0;
             self.window = 0;
         }
     }
@@ -181,7 +236,7 @@ impl<C: Cargo> Channel<C> {
     /// what the peer has must not fill the sender's queue.
     #[inline]
     pub fn wants_ask(&self, bytes: usize, packets: u32) -> bool {
-        self.unasked + datagram_cost(bytes) * packets >= ASK_EVERY
+        self.unasked + datagram_cost(bytes) * packets >= self.ask_every
     }
 
     /// How many packets of `bytes` may leave in a row with no answer asked for before the last of
@@ -190,7 +245,7 @@ impl<C: Cargo> Channel<C> {
     pub fn run_room(&self, bytes: usize) -> usize {
         let cost = datagram_cost(bytes);
         let window = self.window.saturating_sub(self.sent.ahead()) / cost;
-        let unasked = ASK_EVERY.saturating_sub(self.unasked).div_ceil(cost);
+        let unasked = self.ask_every.saturating_sub(self.unasked).div_ceil(cost);
         window.saturating_sub(1).min(unasked.max(1)) as usize
     }
 
@@ -209,6 +264,11 @@ impl<C: Cargo> Channel<C> {
                 self.unasked + datagram_cost(sent.bytes) * sent.packets
             };
         }
+        if sent.eliciting
+            && let Some(governor) = &mut self.governor
+        {
+            governor.on_sent(datagram_cost(sent.bytes) * sent.packets);
+        }
         let full = sent.bytes >= self.mtu.current();
         self.sent.push(sent, full, contents, now_ns);
     }
@@ -216,7 +276,8 @@ impl<C: Cargo> Channel<C> {
     /// Takes in an acknowledgement; tells the fate of what it settles.
     pub fn on_ack(&mut self, ack: &Ack, now_ns: u64, fate: &mut impl FnMut(Fate, C)) -> AckEffect {
         let given = ack.window.min(MAX_WINDOW);
-        self.window = self.sent.credit_after(self.window, ack.largest, given);
+        self.credit = self.sent.credit_after(self.credit, ack.largest, given);
+        let in_flight = self.sent.in_flight();
         let Some(settled) = self.sent.on_ack(ack, now_ns, &mut self.rtt, fate) else {
             return AckEffect::Absurd;
         };
@@ -233,9 +294,31 @@ impl<C: Cargo> Channel<C> {
         }
         self.mtu
             .on_full_size(settled.full_acked, settled.full_lost, now_ns);
+        self.govern(&settled, in_flight, now_ns);
+        self.refresh(now_ns);
         AckEffect::Settled {
             lost: settled.lost,
             spurious: settled.spurious,
+        }
+    }
+
+    /// Tells congestion control what was settled, and how much was on its way before.
+    #[inline]
+    fn govern(&mut self, settled: &Settled, in_flight: u32, now_ns: u64) {
+        let Some(governor) = &mut self.governor else {
+            return;
+        };
+        if settled.lost > 0 {
+            governor.on_congestion(settled.lost_sent_ns, now_ns);
+        }
+        if settled.acked_cost > 0 {
+            governor.on_acked(&Acked {
+                now_ns,
+                charge: settled.acked_cost,
+                in_flight,
+                rtt_ns: self.rtt.latest_ns(),
+                smoothed_ns: self.rtt.smoothed_ns(),
+            });
         }
     }
 
@@ -285,7 +368,10 @@ impl<C: Cargo> Channel<C> {
     pub fn on_deadline(&mut self, now_ns: u64, fate: &mut impl FnMut(Fate, C)) -> Due {
         let mut due = Due::default();
         if self.sent.loss_deadline().is_some_and(|at| at <= now_ns) {
-            due.lost = self.sent.detect_losses(now_ns, &self.rtt, fate);
+            let in_flight = self.sent.in_flight();
+            let settled = self.sent.detect_losses(now_ns, &self.rtt, fate);
+            due.lost = settled.lost;
+            self.govern(&settled, in_flight, now_ns);
         }
         if self.poll_deadline().is_some_and(|at| at <= now_ns) {
             due.poll = true;
@@ -297,6 +383,10 @@ impl<C: Cargo> Channel<C> {
             }
             if self.polls_unanswered == 3 {
                 self.mtu.on_black_hole(now_ns);
+            }
+            let silent = self.polls_unanswered >= 3 || self.sent.recovery == Recovery::Timeout;
+            if let Some(governor) = self.governor.as_mut().filter(|_| silent) {
+                governor.on_silence();
             }
         }
         due

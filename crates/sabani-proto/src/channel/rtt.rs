@@ -47,6 +47,11 @@ impl Rtt {
         self.smoothed_ns
     }
 
+    /// The newest sample; zero before the first.
+    pub fn latest_ns(&self) -> u64 {
+        self.latest_ns
+    }
+
     /// Shortest round trip seen; zero before the first sample.
     pub fn min_ns(&self) -> u64 {
         self.min_ns

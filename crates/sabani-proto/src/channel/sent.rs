@@ -91,7 +91,11 @@ struct Place {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Settled {
     pub newly_acked: u32,
+    /// Cost of those.
+    pub acked_cost: u32,
     pub lost: u32,
+    /// When the newest of the lost ones left.
+    pub lost_sent_ns: u64,
     pub spurious: u32,
     pub full_acked: u32,
     pub full_lost: u32,
@@ -336,7 +340,8 @@ impl<C: Cargo> SentLog<C> {
         rtt: &mut Rtt,
         fate: &mut impl FnMut(Fate, C),
     ) -> Settled {
-        let missing = self.first_missing(&AckedRuns::of(ack));
+        let runs = AckedRuns::of(ack);
+        let missing = self.first_missing(&runs);
         let end = missing.min(ack.largest + 1);
         let mut settled = Settled::default();
         if end > self.base {
@@ -348,10 +353,35 @@ impl<C: Cargo> SentLog<C> {
             };
             settled = self.settle_acked(&in_order, now_ns, rtt, fate);
         }
+        self.notice_spurious(&runs, ack.largest, &mut settled);
         if missing <= ack.largest {
-            settled.lost = self.give_up_all(fate);
+            self.go_back(ack.largest, now_ns, rtt, fate, &mut settled);
         }
         settled
+    }
+
+    /// Gives up all that is in flight if the first of it is `reorder` packets behind the largest that
+    /// has come, or a reordering time.
+    fn go_back(
+        &mut self,
+        largest: u64,
+        now_ns: u64,
+        rtt: &Rtt,
+        fate: &mut impl FnMut(Fate, C),
+        settled: &mut Settled,
+    ) {
+        self.loss_deadline = None;
+        let Some(sent_ns) = self.oldest_ns() else {
+            return;
+        };
+        let give_up_at = sent_ns + rtt.reorder_ns(self.reorder_eighths);
+        if now_ns < give_up_at && largest < self.base + self.reorder {
+            self.loss_deadline = Some(give_up_at);
+            return;
+        }
+        settled.lost_sent_ns = sent_ns;
+        self.remember_lost(self.base..self.base + 1);
+        settled.lost += self.give_up_all(fate);
     }
 
     /// The first packet in flight that these do not name; the next to be sent if there is none.
@@ -395,6 +425,7 @@ impl<C: Cargo> SentLog<C> {
             let at = self.isolate(place, start.max(place.number), end.min(next.number));
             let run = self.runs[at.run];
             settled.newly_acked += run.packets;
+            settled.acked_cost += run.cost * run.packets;
             settled.full_acked += if run.full { run.packets } else { 0 };
             place = self.behind(at);
             if place.number > largest {
@@ -421,11 +452,19 @@ impl<C: Cargo> SentLog<C> {
     }
 
     /// Looks again for losses that time alone has settled.
-    pub fn detect_losses(&mut self, now_ns: u64, rtt: &Rtt, fate: &mut impl FnMut(Fate, C)) -> u32 {
+    pub fn detect_losses(
+        &mut self,
+        now_ns: u64,
+        rtt: &Rtt,
+        fate: &mut impl FnMut(Fate, C),
+    ) -> Settled {
         let mut settled = Settled::default();
-        self.find_losses(u64::MAX, now_ns, rtt, fate, &mut settled);
+        match self.recovery {
+            Recovery::GoBackN => self.go_back(self.base, now_ns, rtt, fate, &mut settled),
+            _ => self.find_losses(u64::MAX, now_ns, rtt, fate, &mut settled),
+        }
         self.drop_settled();
-        settled.lost
+        settled
     }
 
     /// Gives up packets that are `reorder` packets or a reordering time behind the largest that
@@ -477,12 +516,16 @@ impl<C: Cargo> SentLog<C> {
     fn give_up(&mut self, at: Place, fate: &mut impl FnMut(Fate, C), settled: &mut Settled) {
         let run = self.runs[at.run];
         settled.lost += run.packets;
+        settled.lost_sent_ns = settled.lost_sent_ns.max(run.sent_ns);
         settled.full_lost += if run.full { run.packets } else { 0 };
-        self.recently_lost
-            .extend(at.number..at.number + u64::from(run.packets));
+        self.remember_lost(at.number..at.number + u64::from(run.packets));
+        self.settle(at, Fate::Lost, fate);
+    }
+
+    fn remember_lost(&mut self, numbers: Range<u64>) {
+        self.recently_lost.extend(numbers);
         let excess = self.recently_lost.len().saturating_sub(LOST_REMEMBERED);
         self.recently_lost.drain(..excess);
-        self.settle(at, Fate::Lost, fate);
     }
 
     /// Hands back what the last packet in flight carries, to go again as a POLL.

@@ -275,6 +275,23 @@ fn go_back_n_sends_all_again_from_the_first_that_is_missing() {
 }
 
 #[test]
+fn go_back_n_learns_of_reordering() {
+    let mut rtt = Rtt::default();
+    let mut log = SentLog::new(Recovery::GoBackN);
+    (0..9).for_each(|number| log.push(packet(number), true, &[number], 0));
+    let mut take = |log: &mut SentLog<u64>, acked: Ack| {
+        let settled = log.on_ack(&acked, MS, &mut rtt, &mut |_, _| ()).unwrap();
+        (settled.newly_acked, settled.lost, settled.spurious)
+    };
+    assert_eq!(take(&mut log, ack([1])), (0, 9, 0));
+    assert_eq!(take(&mut log, ack([0, 1])), (0, 0, 1), "it was only late");
+    (9..12).for_each(|number| log.push(packet(number), true, &[number], 0));
+    assert_eq!(take(&mut log, ack([0, 1, 10])), (0, 0, 0));
+    assert!(log.loss_deadline().is_some(), "but time settles it");
+    assert_eq!(take(&mut log, ack([0, 1, 9, 10])), (2, 0, 0));
+}
+
+#[test]
 fn timeouts_alone_take_their_time_and_nothing_else_is_lost() {
     let mut channel = recovering(Recovery::Timeout, 100_000);
     (0..4).for_each(|number| channel.on_sent(packet(number), &[number], 0));
@@ -443,6 +460,7 @@ fn recovering(recovery: Recovery, window: u32) -> Channel<u64> {
     let config = ChannelConfig {
         ack_policy: AckPolicy::WhenAsked,
         recovery,
+        congestion: Congestion::None,
         ack_delay_ns: 0,
         peer_ack_delay_ns: 2 * MS,
         window,
@@ -526,7 +544,7 @@ fn an_older_acknowledgement_does_not_change_the_window() {
     };
     channel.on_ack(&told(50_000, 0..3), 0, &mut |_, _| ());
     channel.on_ack(&told(70_000, 0..2), 0, &mut |_, _| ());
-    assert_eq!(channel.window, 50_000);
+    assert_eq!(channel.credit, 50_000);
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 
 use super::session::Session;
 use super::{GRANT_TIMER, Node};
-use crate::PeerId;
 use crate::channel::datagram_cost;
 use crate::credit::{Arrival, Owed};
 use crate::error::SendError;
 use crate::wire::{Frame, Prelude};
+use crate::{Congestion, PeerId};
 
 /// A peer does not miss less than this part of its credit.
 const MISSED_PART: u32 = 64;
@@ -42,6 +42,28 @@ impl Node {
         let index = self.known(peer)?;
         self.hub.granter.set_window(index, window, now_ns);
         self.grant(now_ns);
+        Ok(())
+    }
+
+    /// What keeps packets for a peer to what the path carries, beside the peer's credit; `None`: as
+    /// [`crate::Config::congestion`] says. It begins anew, and stays if the connection ends.
+    ///
+    /// # Errors
+    /// [`SendError::UnknownPeer`].
+    pub fn set_congestion(
+        &mut self,
+        now_ns: u64,
+        peer: PeerId,
+        kind: Option<Congestion>,
+    ) -> Result<(), SendError> {
+        let now_ns = self.clock.lived(now_ns);
+        let index = self.known(peer)?;
+        self.peers[index].congestion = kind;
+        let kind = kind.unwrap_or(self.hub.config.congestion);
+        if let Some(session) = self.peers[index].session_mut() {
+            session.channel.set_congestion(kind, now_ns);
+            self.enqueue(index);
+        }
         Ok(())
     }
 

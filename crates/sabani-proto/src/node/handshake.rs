@@ -590,6 +590,9 @@ impl Node {
         if let Some(quality) = &peer.quality {
             session.prefer(quality);
         }
+        if let Some(kind) = peer.congestion {
+            session.channel.set_congestion(kind, now_ns);
+        }
         let link = peer.link.get_or_insert_default();
         link.outgoing.set_log_limit(hello.log_limit);
         link.attempt = None;

@@ -13,7 +13,7 @@ use crate::error::PeerLost;
 use crate::message::{LinkRef, Outgoing, SendWindow};
 use crate::seal::Entropy;
 use crate::wire::{ConnectionId, Entry, Frame, INLINE_MAX, Prelude};
-use crate::{Config, LinkState, PeerId, Quality};
+use crate::{Config, Congestion, LinkState, PeerId, Quality};
 
 /// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
 const ACK_ROOM: usize = 64;
@@ -66,6 +66,8 @@ pub(crate) struct Peer {
     pub changed: bool,
     /// The peer said goodbye: packets on dead connections need no answer.
     pub farewell: bool,
+    /// What the program wants for this peer, whatever holds for others.
+    pub congestion: Option<Congestion>,
     /// The entry in the timer heap that counts.
     pub timer_at_ns: u64,
     /// Changed by [`super::Node::happen`] only.
@@ -175,6 +177,7 @@ impl Peers {
             queued: false,
             changed: false,
             farewell: false,
+            congestion: None,
             timer_at_ns: u64::MAX,
             state: LinkState::Known,
             link: None,

@@ -60,6 +60,8 @@ impl Session {
             Limit::Disconnected
         } else if outgoing.has_sendable() && !self.channel.has_credit(bytes, 1) {
             Limit::Window
+        } else if outgoing.has_sendable() && !self.channel.may_send(bytes, 1) {
+            Limit::Congestion
         } else if !outgoing.has_sendable()
             && !outgoing.is_settled()
             && self.channel.sent.in_flight() == 0
@@ -73,7 +75,11 @@ impl Session {
     /// Fills in what the connection knows of its flow.
     fn describe(&self, outgoing: &Outgoing, stats: &mut PeerStats) {
         stats.limit = self.limit(outgoing);
-        stats.window_bytes = self.channel.window;
+        stats.window_bytes = self.channel.credit;
+        if let Some(governor) = self.channel.governor() {
+            stats.congestion_window_bytes = governor.window();
+            stats.pacing_rate = governor.rate();
+        }
         stats.in_flight_bytes = self.channel.sent.in_flight();
         stats.backlog_bytes = self.incoming.backlog_bytes();
         stats.granted = self.granted();

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use super::{
-    Credit, Fault, Hosts, Medium, Mishap, PathSettings, Plan, ProgramSettings, Recovery, Seal,
-    Settings, Shape, Traffic, What,
+    Congestion, Credit, Fault, Hosts, Medium, Mishap, PathSettings, Plan, ProgramSettings,
+    Recovery, Seal, Settings, Shape, Traffic, What,
 };
 use crate::{Rate, Rng, Size, Time};
 
@@ -171,6 +171,7 @@ fn settings(dice: &mut Dice) -> Settings {
         disconnected_max: None,
         credit: dice.maybe(some, |dice| dice.pick(Credit::ALL)),
         recovery: dice.maybe(some, |dice| dice.pick(Recovery::ALL)),
+        congestion: dice.maybe(some, |dice| dice.pick(Congestion::ALL)),
         peer_memory: dice.maybe(some, sizes(&[0, 256 * KIB, 1 << 20])),
     }
 }

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 pub use outcome::{Outcome, Round, StreamOutcome};
 pub use settings::{
-    Credit, Fault, Hosts, Medium, Mishap, PathSettings, ProgramSettings, Recovery, Seal, Settings,
-    Shape, Traffic, What,
+    Congestion, Credit, Fault, Hosts, Medium, Mishap, PathSettings, ProgramSettings, Recovery,
+    Seal, Settings, Shape, Traffic, What,
 };
 pub use shrink::{Shrunk, shrink};
 pub use text::PlanError;

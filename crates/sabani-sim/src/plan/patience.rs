@@ -1,11 +1,13 @@
 //! How long a plan may take before somebody has to ask why: what its rates, delays, faults and
 //! mishaps cost in the worst case that is not a defect.
 
-use super::{Fault, Plan, ProgramSettings, Traffic, What};
-use crate::{SEC, Time};
+use super::{Fault, Plan, ProgramSettings, Recovery, Traffic, What};
+use crate::{MS, SEC, Time};
 
 /// Bytes of payload that a datagram carries at least, if there are more to come.
 const PIECE: u64 = 1_000;
+/// What a loss costs who has timeouts alone, as a rule.
+const TIMEOUT_NS: u64 = 250 * MS;
 /// Two small packets: less no program can wish for.
 const LEAST_WINDOW: u64 = 4 << 10;
 
@@ -54,7 +56,12 @@ impl Plan {
         let faults = self.faults.iter();
         let late_ns = faults.map(|fault| fault.jitter.0 + fault.late.0).max();
         let program_ns = self.programs.iter().map(ProgramSettings::trip_ns).max();
-        2 * (delays.max().unwrap_or(0) + late_ns.unwrap_or(0)) + program_ns.unwrap_or(0)
+        let timeout_ns = match self.settings.recovery {
+            Some(Recovery::Timeout) => TIMEOUT_NS,
+            _ => 0,
+        };
+        let path_ns = 2 * (delays.max().unwrap_or(0) + late_ns.unwrap_or(0));
+        path_ns + program_ns.unwrap_or(0) + timeout_ns
     }
 
     /// Times that peers may lose sight of each other, one after the other. A burst swallows

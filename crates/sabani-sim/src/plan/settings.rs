@@ -207,6 +207,18 @@ names! {
     }
 }
 
+names! {
+    /// What keeps a sender to what paths carry, beside credit.
+    Congestion: sabani_proto::Congestion {
+        /// Nothing.
+        None => sabani_proto::Congestion::None,
+        /// CUBIC, paced.
+        Cubic => sabani_proto::Congestion::Cubic,
+        /// Copa, paced.
+        Copa => sabani_proto::Congestion::Copa,
+    }
+}
+
 /// One table gives the settings of nodes their fields, and writes them into a configuration.
 macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident: $type:ty => |$config:ident, $value:ident| $set:expr;)*) => {
@@ -271,6 +283,8 @@ settings! {
     credit: Credit => |c, v| c.credit = v.policy();
     /// How a sender finds what was lost.
     recovery: Recovery => |c, v| c.recovery = v.policy();
+    /// What keeps a sender to what paths carry, beside credit.
+    congestion: Congestion => |c, v| c.congestion = v.policy();
     /// A peer that is silent for so long is lost.
     dead_after: Time => |c, v| c.dead_after_ns = v.0;
     /// While one of two programs has disconnected, a peer that is silent for so long is lost.
@@ -309,6 +323,10 @@ impl Settings {
         let share = config.socket_buffer_bytes / 2 / u64::from(hosts);
         let two_packets = 2 * u64::from(datagram_cost(config.max_datagram));
         let window = share.min(config.window_max.into()).max(two_packets);
+        let window = match config.congestion {
+            sabani_proto::Congestion::None => window,
+            _ => two_packets,
+        };
         window.min(config.log_window_max).min(config.memory_bytes)
     }
 

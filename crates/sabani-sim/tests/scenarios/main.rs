@@ -13,6 +13,7 @@ mod machines;
 mod moves;
 mod mtu;
 mod qualities;
+mod rivals;
 mod swarm;
 mod switches;
 mod table;

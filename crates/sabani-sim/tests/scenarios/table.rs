@@ -19,12 +19,14 @@ const PAYLOAD: f64 = 1_472.0 / 1_514.0;
 const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
 const ROUND_TRIPS: [u64; 3] = [100 * US, MS, 20 * MS];
 /// Settings, as `sabani sim --set` takes them.
-const POLICIES: [&str; 5] = [
+const POLICIES: [&str; 7] = [
     "recovery=selective",
     "recovery=go-back-n",
     "recovery=timeout",
     "ack_every=1",
     "credit=shares",
+    "congestion=cubic",
+    "congestion=copa",
 ];
 const HEAD: &str = "\
 Goodput of a long flow as a part of what the link carries (1 Gb/s), and beside it, in round trips,

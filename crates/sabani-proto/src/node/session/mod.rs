@@ -94,6 +94,7 @@ impl Session {
         let channel = ChannelConfig {
             ack_policy: config.ack_policy,
             recovery: config.recovery,
+            congestion: config.congestion,
             ack_delay_ns: config.ack_delay_ns,
             peer_ack_delay_ns: u64::from(made.hello.ack_delay_us).min(1_000_000) * 1_000,
             window: made.hello.window,
@@ -178,9 +179,14 @@ impl Session {
             config.keep_alive_ns
         };
         let heard = self.channel.last_heard_ns + patience;
-        self.channel
-            .deadline(now_ns)
-            .map_or(heard, |at| at.min(heard))
+        let release = self.channel.release_ns();
+        [
+            self.channel.deadline(now_ns),
+            release.filter(|_| outgoing.has_sendable()),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(heard, u64::min)
     }
 
     /// Does what is due.

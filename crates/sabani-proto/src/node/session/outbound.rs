@@ -56,7 +56,7 @@ impl Session {
     /// What of the messages may leave now, as far as the peer's credit for the path goes.
     fn leave(&self, outgoing: &Outgoing, bytes: usize) -> Leave {
         match self.channel.may_request() {
-            _ if self.poll || self.channel.has_credit(bytes, 1) => Leave::All,
+            _ if self.poll || self.channel.may_send(bytes, 1) => Leave::All,
             true if outgoing.has_entries() => Leave::Entries,
             // The peer may have all of it, and know of nothing to give credit for.
             true if self.starved && outgoing.goes_again() => Leave::Again,
@@ -91,6 +91,7 @@ impl Session {
         now_ns: u64,
     ) -> (usize, usize) {
         self.channel.forget_idle_credit(now_ns);
+        self.channel.refresh(now_ns);
         if let Some(bytes) = self
             .channel
             .mtu
@@ -251,12 +252,12 @@ impl Session {
         }
         let poll = std::mem::take(&mut self.poll);
         let waiting = outgoing.has_sendable() || self.has_control(outgoing);
-        let credit = self.channel.has_credit(full, 2);
-        let more = waiting && credit;
-        // Credit comes unasked to those who are known to have more.
-        let known = waiting && !credit && self.channel.sent.ahead() > 0;
+        let more = waiting && self.channel.may_send(full, 2);
+        // Credit comes unasked to those who are known to have more; congestion control has asked.
+        let goes_on =
+            waiting && (self.channel.has_credit(full, 2) || self.channel.sent.ahead() > 0);
         let urgent = poll || waiting || self.is_closing() || outgoing.has_tickets();
-        let flags = match (more || known, urgent) {
+        let flags = match (goes_on, urgent) {
             (true, _) if !poll && !self.channel.wants_ask(full, 1) => 0,
             (_, true) => Prelude::ASK | Prelude::URGENT,
             (_, false) => Prelude::ASK,

@@ -1,0 +1,75 @@
+//! Spreads what may leave over time (U12: slow write).
+
+/// A timer that fires sooner does nothing but fire.
+const TICK_NS: u64 = 5_000;
+/// What leaves at once takes at most this long at the pacer's rate: a train is cheaper than single
+/// packets, but queues like a burst.
+const BURST_NS: u64 = 1_000_000;
+/// Packets that leave at once, at least and at most.
+const BURST_PACKETS: [f64; 2] = [2.0, 64.0];
+/// A round trip sees at least so many bursts.
+const BURSTS: u64 = 8;
+
+/// A bucket of charge that fills at a rate.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    /// Charge that may leave; below zero after control frames, which don't wait.
+    tokens: f64,
+    burst: f64,
+    /// Charge in a nanosecond; zero: no limit.
+    rate: f64,
+    filled_ns: u64,
+}
+
+impl Pacer {
+    pub fn new(now_ns: u64) -> Self {
+        Pacer {
+            tokens: 0.0,
+            burst: 0.0,
+            rate: 0.0,
+            filled_ns: now_ns,
+        }
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Lets in what has come since this was last done, at this rate from now on.
+    pub fn refill(&mut self, rate: f64, full: u32, rtt_ns: u64, now_ns: u64) {
+        let burst_ns = BURST_NS.min(rtt_ns / BURSTS) as f64;
+        let (least, most) = BURST_PACKETS
+            .map(|packets| packets * f64::from(full))
+            .into();
+        self.burst = (rate * burst_ns).clamp(least, most);
+        let passed_ns = now_ns.saturating_sub(self.filled_ns) as f64;
+        self.tokens = (self.tokens + self.rate * passed_ns).min(self.burst);
+        self.filled_ns = now_ns;
+        self.rate = rate;
+    }
+
+    /// Charge that may leave now.
+    pub fn left(&self) -> u32 {
+        match self.rate > 0.0 {
+            true => self.tokens.max(0.0) as u32,
+            false => u32::MAX,
+        }
+    }
+
+    pub fn take(&mut self, charge: u32) {
+        if self.rate > 0.0 {
+            self.tokens -= f64::from(charge);
+        }
+    }
+
+    /// When half a burst may leave; `None` if a packet may leave at once.
+    pub fn release_ns(&self, full: u32) -> Option<u64> {
+        let full = f64::from(full);
+        if self.rate <= 0.0 || self.tokens >= full {
+            return None;
+        }
+        let wanted = (self.burst / 2.0).max(full);
+        let wait_ns = ((wanted - self.tokens) / self.rate).ceil() as u64;
+        Some(self.filled_ns + wait_ns.max(TICK_NS))
+    }
+}

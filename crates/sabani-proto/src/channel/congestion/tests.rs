@@ -1,0 +1,145 @@
+//! Congestion control against a bottleneck of one queue.
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+const FULL: u32 = 2_304;
+
+/// A path that takes `packet_ns` for each packet, after a queue of `queue` packets.
+struct Path {
+    packet_ns: u64,
+    trip_ns: u64,
+    queue: f64,
+}
+
+/// What a flow had over a path.
+struct Course {
+    /// Of what the path carries, in the second half.
+    share: f64,
+    /// Packets that waited, in the second half on the average.
+    queued: f64,
+    losses: u32,
+}
+
+/// A flow alone on the path, round trip by round trip.
+fn follow(kind: Congestion, path: &Path, trips: u32) -> Course {
+    let mut governor = Governor::new(kind, FULL, 0).unwrap();
+    let holds = path.trip_ns as f64 / path.packet_ns as f64;
+    let (mut now_ns, mut losses, mut sums) = (0, 0, (0.0, 0.0));
+    let mut next = 0.0;
+    for trip in 0..trips {
+        // What is acknowledged now was sent a round trip ago.
+        let window = std::mem::replace(&mut next, f64::from(governor.window()) / f64::from(FULL));
+        let queued = (window - holds).max(0.0);
+        let sent_ns = now_ns;
+        let rtt_ns = path.trip_ns + (queued.min(path.queue) * path.packet_ns as f64) as u64;
+        for _ in 0..4 {
+            now_ns += rtt_ns / 4;
+            governor.on_acked(&Acked {
+                now_ns,
+                charge: governor.window() / 4,
+                in_flight: governor.window(),
+                rtt_ns,
+                smoothed_ns: rtt_ns,
+            });
+        }
+        if queued > path.queue {
+            losses += 1;
+            governor.on_congestion(sent_ns, now_ns);
+        }
+        if trip >= trips / 2 {
+            sums.0 += (window / holds).min(1.0);
+            sums.1 += queued.min(path.queue);
+        }
+    }
+    let count = f64::from(trips - trips / 2);
+    Course {
+        share: sums.0 / count,
+        queued: sums.1 / count,
+        losses,
+    }
+}
+
+const LONG: Path = Path {
+    packet_ns: 100_000,
+    trip_ns: 20 * MS,
+    queue: 200.0,
+};
+
+#[test]
+fn cubic_fills_the_path_and_loses_now_and_then() {
+    let course = follow(Congestion::Cubic, &LONG, 2_000);
+    assert!(course.share > 0.95, "{}", course.share);
+    assert!((3..100).contains(&course.losses), "{}", course.losses);
+}
+
+#[test]
+fn copa_fills_the_path_and_hardly_its_queue() {
+    let course = follow(Congestion::Copa, &LONG, 2_000);
+    assert!(course.share > 0.9, "{}", course.share);
+    assert!(course.queued < 25.0, "{} packets wait", course.queued);
+}
+
+#[test]
+fn packets_lost_in_one_round_trip_are_one_event() {
+    let mut governor = Governor::new(Congestion::Cubic, FULL, 0).unwrap();
+    let first = governor.window();
+    governor.on_congestion(5 * MS, 10 * MS);
+    let after = governor.window();
+    assert!(after < first);
+    governor.on_congestion(9 * MS, 12 * MS);
+    assert_eq!(governor.window(), after, "that was known");
+    governor.on_congestion(11 * MS, 30 * MS);
+    assert!(governor.window() < after);
+}
+
+#[test]
+fn who_does_not_use_the_window_does_not_widen_it() {
+    for kind in [Congestion::Cubic, Congestion::Copa] {
+        let mut governor = Governor::new(kind, FULL, 0).unwrap();
+        let first = governor.window();
+        for trip in 1..100 {
+            governor.on_acked(&Acked {
+                now_ns: trip * MS,
+                charge: FULL,
+                in_flight: FULL,
+                rtt_ns: MS,
+                smoothed_ns: MS,
+            });
+        }
+        assert_eq!(governor.window(), first, "{kind:?}");
+    }
+}
+
+#[test]
+fn silence_closes_the_window() {
+    for kind in [Congestion::Cubic, Congestion::Copa] {
+        let mut governor = Governor::new(kind, FULL, 0).unwrap();
+        governor.on_silence();
+        assert_eq!(governor.window(), 2 * FULL, "{kind:?}");
+    }
+}
+
+#[test]
+fn the_pacer_spreads_a_window_over_a_round_trip() {
+    let mut governor = Governor::new(Congestion::Copa, FULL, 0).unwrap();
+    let mut rtt = Rtt::default();
+    rtt.on_sample(10 * MS, 0);
+    let (mut sent, mut now_ns, mut largest) = (0, 0, 0);
+    while now_ns < 100 * MS {
+        let room = governor.room(0, &rtt, now_ns) / FULL * FULL;
+        governor.on_sent(room);
+        sent += room;
+        largest = largest.max(room);
+        let at_ns = governor.release_ns(0).expect("less than a packet is left");
+        assert!(at_ns > now_ns);
+        now_ns = at_ns;
+    }
+    let window = f64::from(governor.window());
+    let windows = f64::from(sent) / window;
+    assert!(
+        (18.0..=21.0).contains(&windows),
+        "{windows} in ten round trips, at twice the pace"
+    );
+    assert!(f64::from(largest) < window / 2.0);
+}
