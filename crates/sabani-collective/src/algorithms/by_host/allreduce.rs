@@ -1,6 +1,6 @@
 //! Allreduce: to the leader of each host, between the leaders, and to all ranks of each host.
 
-use super::fits;
+use super::fits_vector;
 use super::phase::{PHASES, Phase, Phases};
 use crate::{Buffer, Context, Schedule};
 
@@ -13,7 +13,7 @@ pub(in crate::algorithms) struct Allreduce {
 
 impl Phases for Allreduce {
     fn fits(&self, cx: &Context) -> bool {
-        fits(cx, !cx.commutative)
+        fits_vector(cx, !cx.commutative)
     }
 
     fn phases<'p>(&'p self, cx: &'p Context<'p>, rank: usize) -> [Option<Phase<'p>>; PHASES] {

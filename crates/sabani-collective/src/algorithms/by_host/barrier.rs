@@ -2,7 +2,7 @@
 
 use super::fits;
 use super::phase::{PHASES, Phase, Phases};
-use crate::{Context, Schedule};
+use crate::{Context, Counts, Schedule};
 
 /// Its parts.
 pub(in crate::algorithms) struct Barrier {
@@ -17,10 +17,14 @@ impl Phases for Barrier {
     }
 
     fn phases<'p>(&'p self, cx: &'p Context<'p>, rank: usize) -> [Option<Phase<'p>>; PHASES] {
+        let empty = Context {
+            counts: Counts::Vector(0),
+            ..*cx
+        };
         [
-            Some(Phase::within(self.up, cx, rank)),
-            Some(Phase::across(self.across, cx, rank)),
-            Some(Phase::within(self.down, cx, rank)),
+            Some(Phase::within(self.up, &empty, rank)),
+            Some(Phase::across(self.across, &empty, rank)),
+            Some(Phase::within(self.down, &empty, rank)),
         ]
     }
 }

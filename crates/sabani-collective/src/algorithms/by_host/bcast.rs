@@ -1,6 +1,6 @@
 //! Broadcast: from the root to the leader of each host, then to all ranks there.
 
-use super::fits;
+use super::fits_vector;
 use super::phase::{PHASES, Phase, Phases};
 use crate::{Context, Schedule};
 
@@ -12,7 +12,7 @@ pub(in crate::algorithms) struct Bcast {
 
 impl Phases for Bcast {
     fn fits(&self, cx: &Context) -> bool {
-        fits(cx, false)
+        fits_vector(cx, false)
     }
 
     fn phases<'p>(&'p self, cx: &'p Context<'p>, rank: usize) -> [Option<Phase<'p>>; PHASES] {

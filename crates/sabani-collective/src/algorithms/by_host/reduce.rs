@@ -1,6 +1,6 @@
 //! Reduce: to the leader of each host, then to the root. Other leaders collect in scratch memory.
 
-use super::fits;
+use super::fits_vector;
 use super::phase::{PHASES, Phase, Phases};
 use crate::{Buffer, Context, Schedule};
 
@@ -12,7 +12,7 @@ pub(in crate::algorithms) struct Reduce {
 
 impl Phases for Reduce {
     fn fits(&self, cx: &Context) -> bool {
-        fits(cx, !cx.commutative)
+        fits_vector(cx, !cx.commutative)
     }
 
     fn phases<'p>(&'p self, cx: &'p Context<'p>, rank: usize) -> [Option<Phase<'p>>; PHASES] {
