@@ -290,3 +290,30 @@ fn ended_by(signal: &str, status: Option<i32>) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+#[test]
+fn layers_tell_times_for_each_stack_and_schedule() {
+    let lines = measured(
+        "bench layers --depths 1,2 --layers inline,per-layer,[user+ip1+ip2][loopback] --sizes 1k --credits 2 \
+         --batches 8 --pdus 200",
+    );
+    // The hand-over, where there are two cores; 4 stacks of IP; 3 of each variant of TP4.
+    let stacks: Vec<_> = lines
+        .iter()
+        .filter(|line| line["protocol"] != "handover")
+        .collect();
+    assert_eq!(stacks.len(), 4 + 4 * 3);
+    for line in &stacks {
+        assert_eq!(line["bench"], "layers");
+        assert_positive(
+            line,
+            &["layers", "size_bytes", "ns_per_pdu", "batch", "cores"],
+        );
+    }
+    assert_eq!(stacks[2]["threads"], "per-layer");
+    assert_positive(stacks[2], &["ratio_to_inline"]);
+    assert_eq!(stacks[3]["threads"], "[user+ip1+ip2][loopback]");
+    let unfit = output("bench layers --layers [user][loopback]");
+    let said = String::from_utf8_lossy(&unfit.stderr);
+    assert!(said.contains("fits none of the stacks"), "{said}");
+}

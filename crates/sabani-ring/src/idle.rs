@@ -11,7 +11,7 @@ pub struct Idle {
     /// Fruitless looks in a row. Default 2,000, some 50 µs: about as long as waking takes. None
     /// are made where threads share cores: they would only keep the others from working.
     pub spins: u32,
-    /// Looks after that, between which others may run. Default 20.
+    /// Looks after that, between which others may run. Default 100: some 50 µs as well, if there are no others.
     pub yields: u32,
     /// The longest sleep. Default 1 ms. It bounds what no neighbour rings for: buffers that come back to a pool
     /// from further away, and the end of the stack.
@@ -22,7 +22,7 @@ impl Default for Idle {
     fn default() -> Self {
         Self {
             spins: 2_000,
-            yields: 20,
+            yields: 100,
             nap: Duration::from_millis(1),
         }
     }

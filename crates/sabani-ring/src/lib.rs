@@ -49,7 +49,7 @@
 //!     }
 //! }
 //!
-//! for schedule in ["inline", "background", "per-layer", "[user+upper][lower]"] {
+//! for schedule in ["inline", "background", "per-core", "[user+upper][lower]"] {
 //!     let stop = Stop::default();
 //!     let mut stack = Stack::new(64, 16);
 //!     stack.push("user", User { sent: 0, received: 0, stop: stop.clone() });

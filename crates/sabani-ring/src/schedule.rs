@@ -4,7 +4,7 @@ use std::{fmt, ops::Range, str::FromStr};
 
 /// Which layers share a thread. The default is [`Inline`](Self::Inline).
 ///
-/// Written as `inline`, `background`, `per-layer`, or as groups of neighbours, uppermost first, as in
+/// Written as `inline`, `background`, `per-core`, `per-layer`, or as groups of neighbours, uppermost first, as in
 /// `[messages+channel][seal+datagrams]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
@@ -13,21 +13,24 @@ pub enum Schedule {
     Inline,
     /// All on one thread of their own, in turn.
     Background,
-    /// A thread each.
+    /// As many threads as there are cores, or layers if those are fewer; neighbours share one where they must.
+    PerCore,
+    /// A thread each, also where there are fewer cores: then they have to wait for each other.
     PerLayer,
     /// A thread for each group, by the layers' names.
     Groups(Vec<Vec<String>>),
 }
 
 impl Schedule {
-    /// Which of the layers with these names, uppermost first, share a thread.
+    /// Which of the layers with these names, uppermost first, share a thread on so many cores.
     ///
     /// # Errors
     /// If the schedule's groups are not these layers in this order.
-    pub fn groups(&self, names: &[&str]) -> Result<Vec<Range<usize>>, ScheduleError> {
+    pub fn groups(&self, names: &[&str], cores: usize) -> Result<Vec<Range<usize>>, ScheduleError> {
         match self {
-            Self::Inline | Self::Background => Ok(std::iter::once(0..names.len()).collect()),
-            Self::PerLayer => Ok((0..names.len()).map(|layer| layer..layer + 1).collect()),
+            Self::Inline | Self::Background => Ok(equal_parts(names.len(), 1)),
+            Self::PerCore => Ok(equal_parts(names.len(), cores.min(names.len()).max(1))),
+            Self::PerLayer => Ok(equal_parts(names.len(), names.len())),
             Self::Groups(groups) if groups.iter().flatten().eq(names) => {
                 let mut end = 0;
                 let lengths = groups.iter().map(Vec::len);
@@ -43,6 +46,14 @@ impl Schedule {
     }
 }
 
+/// So many things in as many parts, the later ones larger by one if need be.
+fn equal_parts(things: usize, parts: usize) -> Vec<Range<usize>> {
+    let begin = |part| part * things / parts;
+    (0..parts)
+        .map(|part| begin(part)..begin(part + 1))
+        .collect()
+}
+
 impl FromStr for Schedule {
     type Err = ScheduleError;
 
@@ -50,6 +61,7 @@ impl FromStr for Schedule {
         match text {
             "inline" => return Ok(Self::Inline),
             "background" => return Ok(Self::Background),
+            "per-core" => return Ok(Self::PerCore),
             "per-layer" => return Ok(Self::PerLayer),
             _ => {}
         }
@@ -78,6 +90,7 @@ impl fmt::Display for Schedule {
         match self {
             Self::Inline => f.write_str("inline"),
             Self::Background => f.write_str("background"),
+            Self::PerCore => f.write_str("per-core"),
             Self::PerLayer => f.write_str("per-layer"),
             Self::Groups(groups) => groups
                 .iter()
@@ -99,7 +112,7 @@ impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable => f.write_str(
-                "not a schedule; there are inline, background, per-layer, and groups as in [a+b][c]",
+                "not a schedule; there are inline, background, per-core, per-layer, and groups as in [a+b][c]",
             ),
             Self::OtherLayers(names) => {
                 write!(f, "groups must name all layers, in this order: {names}")
@@ -122,7 +135,14 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for text in ["inline", "background", "per-layer", "[a+b][c]", "[a]"] {
+        for text in [
+            "inline",
+            "background",
+            "per-core",
+            "per-layer",
+            "[a+b][c]",
+            "[a]",
+        ] {
             assert_eq!(parsed(text).to_string(), text);
         }
         for text in ["", "a", "[]", "[a", "[a+][b]", "[a][]", "[a]x[b]", "[[a]]"] {
@@ -133,13 +153,16 @@ mod tests {
 
     #[test]
     fn groups_are_the_layers_in_order() {
-        for (text, groups) in [
-            ("inline", vec![3]),
-            ("background", vec![3]),
-            ("per-layer", vec![1, 1, 1]),
-            ("[a][b+c]", vec![1, 2]),
+        for (text, cores, groups) in [
+            ("inline", 2, vec![3]),
+            ("background", 2, vec![3]),
+            ("per-core", 1, vec![3]),
+            ("per-core", 2, vec![1, 2]),
+            ("per-core", 8, vec![1, 1, 1]),
+            ("per-layer", 2, vec![1, 1, 1]),
+            ("[a][b+c]", 2, vec![1, 2]),
         ] {
-            let ranges = parsed(text).groups(&NAMES).unwrap();
+            let ranges = parsed(text).groups(&NAMES, cores).unwrap();
             assert!(ranges.iter().cloned().flatten().eq(0..3), "{text}");
             assert!(
                 ranges.iter().map(ExactSizeIterator::len).eq(groups),
@@ -147,7 +170,7 @@ mod tests {
             );
         }
         for text in ["[a][b]", "[a][c][b]", "[a+b+c+d]"] {
-            let error = parsed(text).groups(&NAMES).unwrap_err();
+            let error = parsed(text).groups(&NAMES, 2).unwrap_err();
             assert_eq!(error, ScheduleError::OtherLayers("a, b, c".into()));
         }
     }

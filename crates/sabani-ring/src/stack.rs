@@ -101,7 +101,8 @@ impl<P: Send + 'static> Stack<P> {
         stop: &Stop,
     ) -> Result<Running<P>, ScheduleError> {
         let names: Vec<&str> = self.layers.iter().map(|(name, _)| &name[..]).collect();
-        let ranges = schedule.groups(&names)?;
+        let cores = place::cores(names.len());
+        let ranges = schedule.groups(&names, cores.len())?;
         let thread_names: Vec<_> = ranges
             .iter()
             .map(|range| names[range.clone()].join("+"))
@@ -116,10 +117,13 @@ impl<P: Send + 'static> Stack<P> {
             running.inline = groups.pop();
             return Ok(running);
         }
-        let cores = place::cores(groups.len());
         let idle = idle.among(groups.len(), cores.len());
         for (index, (group, name)) in groups.into_iter().zip(thread_names).enumerate() {
-            let core = cores[index * cores.len() / ranges.len()];
+            // Each a core of its own, or neighbours the same.
+            let core = match ranges.len() <= cores.len() {
+                true => cores[index],
+                false => cores[index * cores.len() / ranges.len()],
+            };
             let stop = stop.clone();
             let body = move || {
                 place::pin(core);

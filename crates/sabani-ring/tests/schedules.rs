@@ -151,6 +151,7 @@ fn no_schedule_loses_or_reorders() {
     for schedule in [
         "inline",
         "background",
+        "per-core",
         "per-layer",
         "[user][marker0+marker1+marker2+marker3]",
         "[user+marker0+marker1][marker2][marker3]",

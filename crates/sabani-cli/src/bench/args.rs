@@ -11,6 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
     incast::args::{IncastArgs, MixArgs},
+    layers::args::LayersArgs,
     measure::Limit,
     task::{MAX_SIZE_BYTES, MIN_SIZE_BYTES},
     transport::Transport,
@@ -63,6 +64,7 @@ pub enum BenchCommand {
     Incast(IncastArgs),
     /// A short message among long flows to the same receiver (needs root).
     Mix(MixArgs),
+    Layers(LayersArgs),
     /// Be the other half for a `sabani bench … --to ADDR` on another machine or in another namespace.
     ///
     /// Whoever can reach the port can make this machine send packets, to itself alone: let the

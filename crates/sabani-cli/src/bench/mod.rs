@@ -4,6 +4,7 @@ pub mod args;
 mod burst;
 mod control;
 pub mod incast;
+mod layers;
 mod measure;
 mod pair;
 mod ping;
@@ -53,6 +54,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Some(BenchCommand::Transactions(args)) => measure(&args.common, &transactions(&args)),
         Some(BenchCommand::Incast(args)) => incast::run(&args),
         Some(BenchCommand::Mix(args)) => incast::run_mix(&args),
+        Some(BenchCommand::Layers(args)) => layers::run(&args),
         Some(BenchCommand::Serve(args)) => serve::run(&args),
     }
 }

@@ -1,0 +1,123 @@
+//! `sabani bench layers`: what it costs to run layers of protocol on cores of their own.
+
+pub mod args;
+mod ends;
+mod fletcher;
+mod handover;
+mod ip;
+mod pdu;
+mod report;
+mod tp4;
+mod turn;
+
+use anyhow::{Result, ensure};
+
+use super::progress_bar;
+use crate::report::Reports;
+use args::{LayersArgs, ProtocolName};
+use handover::Handover;
+use tp4::Tp4Options;
+use turn::{Protocol, Setup};
+
+/// The user's data under TP4, as in the paper.
+const TP4_SIZE_BYTES: usize = 1024;
+
+/// One setup, and the time for a PDU in each turn, in nanoseconds.
+struct Cell {
+    setup: Setup,
+    ns_per_pdu: Vec<f64>,
+}
+
+impl Cell {
+    fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            ns_per_pdu: Vec::new(),
+        }
+    }
+}
+
+/// All that was measured in one run.
+struct Results {
+    handovers: Vec<Handover>,
+    cells: Vec<Cell>,
+}
+
+/// Measures, and reports as the user wishes.
+///
+/// # Errors
+/// If groups fit no stack, or a file can't be written.
+pub fn run(args: &LayersArgs) -> Result<()> {
+    let mut reports = Reports::open(&args.output)?;
+    let mut results = Results {
+        handovers: Vec::new(),
+        cells: cells(args)?,
+    };
+    let progress = progress_bar(results.cells.len() * args.rounds as usize)?;
+    let batch = args.batches.iter().copied().max().unwrap_or(1);
+    for _ in 0..args.rounds {
+        results.handovers.extend(Handover::measure(batch.into()));
+        for cell in &mut results.cells {
+            progress.set_message(cell.setup.protocol.name());
+            cell.ns_per_pdu.push(cell.setup.run(args.pdus)?);
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    reports.write(&report::render(&results)?)
+}
+
+/// All setups, those that are shown together next to each other.
+///
+/// # Errors
+/// If a schedule's groups fit none of the stacks.
+fn cells(args: &LayersArgs) -> Result<Vec<Cell>> {
+    let variants = args.protocols.iter().flat_map(|&name| variants(name, args));
+    let mut cells = Vec::new();
+    for columns in variants {
+        for &batch in &args.batches {
+            for &layers in &args.depths {
+                for schedule in &args.layers {
+                    let setups = columns.iter().map(|&(protocol, size_bytes)| Setup {
+                        protocol,
+                        layers: layers.into(),
+                        schedule: schedule.clone(),
+                        batch: batch.into(),
+                        size_bytes,
+                    });
+                    cells.extend(setups.filter(Setup::makes_sense).map(Cell::new));
+                }
+            }
+        }
+    }
+    for schedule in &args.layers {
+        let fits = cells.iter().any(|cell| cell.setup.schedule == *schedule);
+        ensure!(fits, "{schedule} fits none of the stacks");
+    }
+    Ok(cells)
+}
+
+/// For each table: the protocol and the user's data of each column.
+fn variants(protocol: ProtocolName, args: &LayersArgs) -> Vec<Vec<(Protocol, usize)>> {
+    match protocol {
+        ProtocolName::Ip => {
+            let sizes = args.sizes.iter();
+            vec![sizes.map(|&size| (Protocol::Ip, size)).collect()]
+        }
+        ProtocolName::Tp4 => [(false, false), (false, true), (true, false), (true, true)]
+            .map(|(checksum, retain)| {
+                let tp4 = |&credit| {
+                    Protocol::Tp4(Tp4Options {
+                        credit,
+                        retain,
+                        checksum,
+                    })
+                };
+                let credits = args.credits.iter();
+                credits
+                    .map(|credit| (tp4(credit), TP4_SIZE_BYTES))
+                    .collect()
+            })
+            .into(),
+    }
+}
