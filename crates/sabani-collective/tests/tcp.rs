@@ -81,10 +81,11 @@ impl Mesh {
     }
 
     fn take_early(&mut self, exchange: &mut Exchange) -> bool {
-        let frames = std::mem::take(&mut self.early);
-        frames
-            .into_iter()
-            .fold(false, |took, frame| self.take(exchange, frame) || took)
+        let mut took = false;
+        for frame in std::mem::take(&mut self.early) {
+            took |= self.take(exchange, frame);
+        }
+        took
     }
 
     fn take(&mut self, exchange: &mut Exchange, (peer, bytes): Frame) -> bool {

@@ -1,6 +1,6 @@
 //! Real data for collectives: what ranks give, and what they should get.
 
-use sabani_collective::execute::{Exchange, Fingerprint, Memory};
+use sabani_collective::execute::{Exchange, Fingerprint, Memory, Operation};
 use sabani_collective::{Algorithm, Collective, Context, Counts, Side};
 
 /// An element: the map x ↦ ax + b over 32-bit numbers, as bytes.
@@ -181,7 +181,7 @@ impl Buffers {
         cx: Context<'a>,
         rank: usize,
         sequence: u32,
-        operation: &'a dyn Fn(&[u8], &mut [u8], Side),
+        operation: &'a Operation<'a>,
     ) -> Exchange<'a> {
         let memory = Memory {
             input: &self.input,
