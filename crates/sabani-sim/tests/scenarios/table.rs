@@ -25,8 +25,8 @@ const POLICIES: [&str; 7] = [
     "recovery=timeout",
     "ack_every=1",
     "credit=shares",
-    "congestion=cubic",
-    "congestion=copa",
+    "congestion=cubic credit=shares",
+    "congestion=copa credit=shares",
 ];
 const HEAD: &str = "\
 Goodput of a long flow as a part of what the link carries (1 Gb/s), and beside it, in round trips,
@@ -81,7 +81,9 @@ fn plan(policy: &str, rtt_ns: u64, loss: f64) -> Plan {
         patience: Some(Time(600 * SEC)),
         ..Plan::default()
     };
-    plan.set(policy).expect("it is a setting");
+    for setting in policy.split(' ') {
+        plan.set(setting).expect("it is a setting");
+    }
     plan
 }
 
@@ -99,13 +101,13 @@ fn cell(policy: &str, rtt_ns: u64, loss: f64) -> Cell {
 
 fn table() -> String {
     let mut text = String::from(HEAD);
-    let _ = write!(text, "{:<20}{:>10}", "policy", "round trip");
+    let _ = write!(text, "{:<32}{:>10}", "policy", "round trip");
     for loss in LOSSES {
         let _ = write!(text, "{:>16}", format!("{} % lost", loss * 100.0));
     }
     for policy in POLICIES {
         for rtt_ns in ROUND_TRIPS {
-            let _ = write!(text, "\n{policy:<20}{:>10}", Time(rtt_ns).to_string());
+            let _ = write!(text, "\n{policy:<32}{:>10}", Time(rtt_ns).to_string());
             for loss in LOSSES {
                 let Cell { goodput, p99 } = cell(policy, rtt_ns, loss);
                 let _ = write!(text, "{goodput:>9.2}{p99:>7.1}");
