@@ -147,7 +147,7 @@ fn run(schedule: &Schedule, slots: usize, batch: usize, total: u64) {
 
 #[test]
 fn no_schedule_loses_or_reorders() {
-    let total = if cfg!(miri) { 20 } else { 2_000 };
+    let total = if cfg!(miri) { 20 } else { 500 };
     for schedule in [
         "inline",
         "background",
