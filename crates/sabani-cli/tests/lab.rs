@@ -268,3 +268,56 @@ fn mistakes_are_told_from_failures() {
         assert_eq!(output(line).status.code(), Some(2), "{line}");
     }
 }
+
+/// One rank on each of three hosts, which meet on the first one.
+fn ranks(lab: &Lab, key: &str, task: &str) -> [Output; 3] {
+    let tests = std::env::current_exe().expect("it has a name");
+    let target = tests.parent().and_then(|deps| deps.parent());
+    let program = target.expect("the target folder").join("examples/ranks");
+    let ranks = [0, 1, 2].map(|rank| {
+        let host = rank + 1;
+        let meeting = "SABANI_SIZE=3 SABANI_RENDEZVOUS=h1";
+        let arguments = format!(
+            "lab exec --name {} h{host} -- env SABANI_RANK={rank} {meeting} SABANI_JOB_KEY_FILE={key}",
+            lab.0
+        );
+        sabani(&arguments)
+            .arg(&program)
+            .arg(task)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts")
+    });
+    ranks.map(|rank| rank.wait_with_output().expect("it ends"))
+}
+
+#[test]
+fn ranks_on_several_hosts_meet_and_name_whom_they_can_not_reach() {
+    let Some(lab) = Lab::may_exist("ranks") else {
+        return;
+    };
+    assert!(lab.up(3).output().expect("it starts").status.success());
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = folder.path().join("job.key");
+    let key = key.to_str().expect("it is Unicode");
+    said(&format!("key {key}"));
+    for (rank, output) in ranks(&lab, key, "ring").iter().enumerate() {
+        let expected = format!("rank {rank} of 3 is 0 on its host\n");
+        assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+    }
+    let deaf = lab.exec(
+        "h3",
+        "nft 'add table inet faults;
+            add chain inet faults arriving { type filter hook prerouting priority -300; };
+            add rule inet faults arriving meta l4proto udp drop'",
+    );
+    assert!(deaf.status.success(), "{}", text(&deaf.stderr));
+    let errors = ranks(&lab, key, "ring").map(|output| text(&output.stderr));
+    for pair in ["rank 0 (h1, 10.78.0.1:", "rank 1 (h2, 10.78.0.2:"] {
+        let named = |error: &String| {
+            error.contains(pair) && error.contains("can't reach rank 2 (h3, 10.78.0.3:")
+        };
+        assert!(errors.iter().any(named), "{errors:?}");
+    }
+}

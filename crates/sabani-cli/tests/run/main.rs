@@ -113,6 +113,61 @@ fn survivors_live_on_and_hear_who_is_lost() {
 }
 
 #[test]
+fn collectives_bring_what_they_should() {
+    for ranks_count in ["1", "2", "5", "8"] {
+        let done = run(&["-n", ranks_count, "--", &ranks(), "collectives"]);
+        let right = done.out.matches("all is right").count();
+        assert_eq!(right.to_string(), ranks_count, "{}{}", done.out, done.err);
+    }
+}
+
+#[test]
+fn many_ranks_work_together() {
+    let done = run(&["-n", "64", "--no-prefix", "--", &ranks(), "many"]);
+    assert_eq!(done.out, "64 ranks agree\n", "{}", done.err);
+}
+
+#[test]
+fn algorithms_can_be_chosen() {
+    let chosen = "SABANI_ALGORITHMS=bcast=chain:segment=1KiB,alltoall=windowed:mode=rendezvous";
+    let done = run(&["-n", "3", "--", "env", chosen, &ranks(), "collectives"]);
+    assert_eq!(done.out.matches("all is right").count(), 3, "{}", done.err);
+    let wrong = "SABANI_ALGORITHMS=bcast=nonsense";
+    let done = run(&["--", "env", wrong, &ranks(), "collectives"]);
+    assert!(
+        done.err.contains("expected one of binomial"),
+        "{}",
+        done.err
+    );
+}
+
+#[test]
+fn ranks_in_different_collectives_are_told_so() {
+    let done = run(&["-n", "3", "--", &ranks(), "mismatch"]);
+    let named = done
+        .out
+        .lines()
+        .filter(|line| line.contains("is in bcast") || line.contains("in bcast "));
+    assert!(named.count() >= 1, "{}{}", done.out, done.err);
+    assert_eq!(done.out.lines().count(), 3, "{}", done.out);
+}
+
+#[test]
+fn nobody_waits_in_a_collective_for_a_rank_that_is_lost() {
+    let done = run(&[
+        "-n",
+        "5",
+        "--on-failure",
+        "continue",
+        "--",
+        &ranks(),
+        "deserted",
+    ]);
+    let told = done.out.matches("rank 1 was killed by SIGABRT").count();
+    assert_eq!(told, 4, "{}{}", done.out, done.err);
+}
+
+#[test]
 fn what_a_rank_sent_before_it_ended_is_still_received() {
     let done = run(&["-n", "3", "--", &ranks(), "left"]);
     assert_eq!(done.status, 0, "{}", done.err);

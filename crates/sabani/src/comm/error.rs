@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use sabani_collective::BadOverride;
+
 /// Why ranks could not start, or go on. Its debug form is the same text: that is what a `main` that
 /// returns it shows.
 #[non_exhaustive]
@@ -29,6 +31,17 @@ pub enum Error {
         /// How many there are.
         size: usize,
     },
+    /// Ranks are in different collectives, or in the same with different arguments: what each is in.
+    Collective(String),
+    /// A vector is not as long as the others ask for.
+    Size {
+        /// Its elements.
+        len: usize,
+        /// Elements that it should have.
+        expected: usize,
+    },
+    /// A choice of algorithms makes no sense.
+    Algorithms(BadOverride),
     /// A message does not fit: it was received, and is dropped.
     Length {
         /// Its sender.
@@ -92,6 +105,11 @@ impl fmt::Display for Error {
             Error::NoSuchRank { rank, size } => {
                 write!(f, "there is no rank {rank}: ranks are 0 to {}", size - 1)
             }
+            Error::Collective(difference) => f.write_str(difference),
+            Error::Size { len, expected } => {
+                write!(f, "a vector has {len} elements where {expected} belong")
+            }
+            Error::Algorithms(bad) => write!(f, "choice of algorithms: {bad}"),
             Error::Length {
                 rank,
                 tag,

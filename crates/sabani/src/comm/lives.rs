@@ -1,6 +1,6 @@
 //! Which ranks are gone, as the launcher tells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ pub struct Lives(Mutex<Heard>);
 #[derive(Default)]
 struct Heard {
     gone: BTreeMap<usize, String>,
+    failed: BTreeSet<usize>,
     /// Failures that no receive from any rank has reported yet.
     untold: Vec<usize>,
 }
@@ -30,6 +31,15 @@ impl Comm {
     pub(super) fn check_alive(&self, rank: usize) -> Result<(), Error> {
         let why = self.hear(|heard| heard.gone.get(&rank).cloned());
         why.map_or(Ok(()), |why| Err(Error::RankLost { rank, why }))
+    }
+
+    /// The loss of a rank that has failed, if there is one.
+    pub(super) fn any_failed(&self) -> Option<Error> {
+        self.hear(|heard| {
+            let rank = *heard.failed.first()?;
+            let why = heard.gone[&rank].clone();
+            Some(Error::RankLost { rank, why })
+        })
     }
 
     /// Fails once for each rank that has failed, and if nobody else is left.
@@ -56,6 +66,7 @@ impl Comm {
             let rank = departure.rank as usize;
             heard.gone.insert(rank, departure.why);
             if departure.failed {
+                heard.failed.insert(rank);
                 heard.untold.push(rank);
             }
         }

@@ -1,4 +1,5 @@
-//! Parallel programs: ranks that were started together, messages of typed elements between them.
+//! Parallel programs: ranks that were started together, messages of typed elements between them, and
+//! collectives.
 //!
 //! ```
 //! # fn main() -> Result<(), sabani::comm::Error> {
@@ -8,7 +9,9 @@
 //! let mut from_left = [0.0; 2];
 //! comm.sendrecv(right, &[rank as f64, 1.5], left, &mut from_left, 7)?;
 //! assert_eq!(from_left, [left as f64, 1.5]);
-//! comm.barrier()?;
+//! let mut sum = [rank as u64];
+//! comm.allreduce_in_place(&mut sum, sabani::comm::Sum)?;
+//! assert_eq!(sum, [(0..size as u64).sum()]);
 //! # Ok(())
 //! # }
 //! ```
@@ -16,7 +19,7 @@
 //! The same program starts under `sabani run`, `mpirun`, `mpiexec`, `srun` or in a Kubernetes Job:
 //! see `docs/launch.md`.
 
-mod barrier;
+mod collective;
 mod error;
 mod lives;
 mod message;
@@ -30,6 +33,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub use bytemuck::Pod;
 use sabani_launch::{Launcher, World};
 
+use collective::Collectives;
+pub use collective::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
 pub use error::{Error, Unreachable};
 pub use message::Received;
 use tag::Context;
@@ -57,6 +62,7 @@ struct Job {
     node: Node,
     world: Mutex<World>,
     lives: Lives,
+    collectives: Collectives,
     rank: usize,
     size: usize,
     launcher: Launcher,
@@ -81,6 +87,7 @@ impl Comm {
     /// # Errors
     /// As [`Comm::init`].
     pub fn init_with(tune: impl Fn(Builder) -> Builder) -> Result<Self, Error> {
+        let overrides = collective::overrides_of_environment()?;
         let (node, world) = start::join(tune)?;
         Ok(Comm {
             job: Arc::new(Job {
@@ -88,6 +95,7 @@ impl Comm {
                 rank: world.rank() as usize,
                 size: world.size() as usize,
                 launcher: world.launcher(),
+                collectives: Collectives::new(overrides, world.members()),
                 world: Mutex::new(world),
                 lives: Lives::default(),
             }),

@@ -12,7 +12,8 @@ pub struct Context(u16);
 pub enum Kind {
     /// The program's own.
     Message = 0,
-    Barrier = 1,
+    /// All that collectives send: what each is for stands in its header.
+    Collective = 1,
 }
 
 impl Context {

@@ -1,5 +1,7 @@
 //! A program for the tests of `sabani run`: does what its first argument says.
 
+mod collectives;
+
 use std::io::Read;
 use std::process::{self, Command};
 use std::thread;
@@ -20,6 +22,10 @@ fn main() -> Result<(), Error> {
         "left" => left(&comm),
         "abort" | "fail" | "hang" => hang(),
         "orphans" => orphans(&comm),
+        "collectives" => collectives::all(&comm),
+        "mismatch" => collectives::mismatch(&comm),
+        "deserted" => collectives::deserted(&comm),
+        "many" => collectives::many(&comm),
         other => panic!("there is no task `{other}`"),
     }
 }

@@ -1,0 +1,153 @@
+//! Every collective, checked against what it should bring.
+
+use sabani::Comm;
+use sabani::comm::{Commutative, Error, InOrder, Max, Min, Sum};
+
+/// Lengths that lead to different algorithms, and some that can't be divided.
+const LENGTHS: [usize; 5] = [0, 1, 7, 3_000, 100_001];
+
+/// Runs them all, for several lengths and roots.
+pub fn all(comm: &Comm) -> Result<(), Error> {
+    for len in LENGTHS {
+        for root in [0, comm.size() - 1] {
+            rooted(comm, root, len)?;
+        }
+        reductions(comm, len)?;
+        in_order(comm, len)?;
+        blocks(comm, len / comm.size())?;
+        comm.barrier()?;
+    }
+    println!("all is right");
+    Ok(())
+}
+
+/// Element `at` of a rank's vector.
+fn element(rank: usize, at: usize) -> u64 {
+    (rank * 1_000_003 + at) as u64
+}
+
+fn vector(rank: usize, len: usize) -> Vec<u64> {
+    (0..len).map(|at| element(rank, at)).collect()
+}
+
+/// All ranks' vectors, one after the other.
+fn together(size: usize, len: usize) -> Vec<u64> {
+    (0..size).flat_map(|rank| vector(rank, len)).collect()
+}
+
+/// The sum of the vectors of some ranks.
+fn sum(ranks: std::ops::Range<usize>, len: usize) -> Vec<u64> {
+    let at = |at| ranks.clone().map(|rank| element(rank, at)).sum();
+    (0..len).map(at).collect()
+}
+
+fn rooted(comm: &Comm, root: usize, len: usize) -> Result<(), Error> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let is_root = rank == root;
+    let own = vector(rank, len);
+
+    let mut data = own.clone();
+    comm.bcast(root, &mut data)?;
+    assert_eq!(data, vector(root, len));
+
+    let mut total = vec![0; if is_root { len } else { 0 }];
+    comm.reduce(root, &own, &mut total, Sum)?;
+    assert!(!is_root || total == sum(0..size, len));
+
+    let mut all = vec![0; if is_root { len * size } else { 0 }];
+    comm.gather(root, &own, &mut all)?;
+    assert!(!is_root || all == together(size, len));
+
+    let mut part = vec![0; len];
+    comm.scatter(root, &all, &mut part)?;
+    assert_eq!(part, own);
+    Ok(())
+}
+
+fn reductions(comm: &Comm, len: usize) -> Result<(), Error> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let mut own = vector(rank, len);
+    let mut result = vec![0; len];
+
+    comm.allreduce(&own, &mut result, Sum)?;
+    assert_eq!(result, sum(0..size, len));
+    comm.allreduce(&own, &mut result, Max)?;
+    assert_eq!(result, vector(size - 1, len));
+    comm.allreduce(&own, &mut result, Commutative(|a: u64, b: u64| a.min(b)))?;
+    assert_eq!(result, vector(0, len));
+
+    comm.scan(&own, &mut result, Sum)?;
+    assert_eq!(result, sum(0..rank + 1, len));
+    comm.exscan(&own, &mut result, Sum)?;
+    assert!(rank == 0 || result == sum(0..rank, len));
+
+    comm.allreduce_in_place(&mut own, Min)?;
+    assert_eq!(own, vector(0, len));
+    Ok(())
+}
+
+/// Affine maps `x -> a x + b`, composed: what is neither commutative nor of a numeric type.
+fn in_order(comm: &Comm, len: usize) -> Result<(), Error> {
+    let compose = |f: [u32; 2], g: [u32; 2]| {
+        let slope = f[0].wrapping_mul(g[0]);
+        [slope, g[0].wrapping_mul(f[1]).wrapping_add(g[1])]
+    };
+    let map = |rank: usize| [rank as u32 + 2, rank as u32 * 7 + 1];
+    let own = vec![map(comm.rank()); len];
+    let mut result = vec![[0; 2]; len];
+    comm.allreduce(&own, &mut result, InOrder(compose))?;
+    let expected = (1..comm.size()).map(map).fold(map(0), compose);
+    assert!(result.iter().all(|&found| found == expected));
+    Ok(())
+}
+
+fn blocks(comm: &Comm, each: usize) -> Result<(), Error> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let own = vector(rank, each);
+    let mut all = vec![0; each * size];
+    comm.allgather(&own, &mut all)?;
+    assert_eq!(all, together(size, each));
+
+    let wide = vector(rank, each * size);
+    comm.alltoall(&wide, &mut all)?;
+    let from = |other: usize| vector(other, each * size)[rank * each..][..each].to_vec();
+    assert_eq!(all, (0..size).flat_map(from).collect::<Vec<_>>());
+
+    let mut part = vec![0; each];
+    comm.reduce_scatter(&wide, &mut part, Sum)?;
+    assert_eq!(part, sum(0..size, each * size)[rank * each..][..each]);
+    Ok(())
+}
+
+/// One rank is in another collective than the others.
+pub fn mismatch(comm: &Comm) -> Result<(), Error> {
+    let mut value = [1.0_f64; 3];
+    let outcome = if comm.rank() == 0 {
+        comm.bcast(0, &mut value).and_then(|()| comm.barrier())
+    } else {
+        comm.allreduce_in_place(&mut value, Sum)
+    };
+    println!("{}", outcome.expect_err("they differ"));
+    Ok(())
+}
+
+/// One rank ends while the others wait for all.
+pub fn deserted(comm: &Comm) -> Result<(), Error> {
+    if comm.rank() == 1 {
+        std::process::abort();
+    }
+    println!("{}", comm.barrier().expect_err("one is missing"));
+    Ok(())
+}
+
+/// A little of everything, for many ranks.
+pub fn many(comm: &Comm) -> Result<(), Error> {
+    let mut ones = [1_u32; 256];
+    comm.allreduce_in_place(&mut ones, Sum)?;
+    assert_eq!(ones, [comm.size() as u32; 256]);
+    blocks(comm, 128)?;
+    if comm.rank() == 0 {
+        println!("{} ranks agree", comm.size());
+    }
+    Ok(())
+}
