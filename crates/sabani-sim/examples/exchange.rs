@@ -80,7 +80,7 @@ fn main() -> Result<(), Failure> {
     let began = Instant::now();
     let net = exchange(&options)?;
     let seconds = began.elapsed().as_secs_f64();
-    let (events, arrivals) = (net.events() as f64, net.arrivals() as f64);
+    let (events, packets) = (net.events() as f64, net.packet_events() as f64);
     println!(
         "{} hosts, {} × {} bytes each to each: {:.3} s of virtual time in {seconds:.2} s",
         options.hosts,
@@ -89,10 +89,10 @@ fn main() -> Result<(), Failure> {
         net.now_ns() as f64 / SEC as f64,
     );
     println!(
-        "{:.2} M events/s, {:.2} M of them arrivals of packets ({:.1} M)",
+        "{:.2} M events/s, {:.2} M of them arrivals and departures of packets ({:.1} M)",
         events / seconds / 1e6,
-        arrivals / seconds / 1e6,
-        arrivals / 1e6,
+        packets / seconds / 1e6,
+        packets / 1e6,
     );
     if let Some(kib) = peak_kib() {
         println!("peak memory {:.2} GiB", kib as f64 / (1 << 20) as f64);

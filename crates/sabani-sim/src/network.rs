@@ -84,7 +84,7 @@ pub struct Network {
     largest: usize,
     trace: u64,
     events: u64,
-    arrivals: u64,
+    packet_events: u64,
     train: Vec<u8>,
     batch: Vec<u8>,
     /// A planted bug.
@@ -110,7 +110,7 @@ impl Network {
             largest: 0,
             trace: 0xcbf2_9ce4_8422_2325,
             events: 0,
-            arrivals: 0,
+            packet_events: 0,
             train: vec![0; 65_536],
             batch: Vec::new(),
             canary: None,
@@ -181,9 +181,10 @@ impl Network {
         self.events
     }
 
-    /// Those of them that were a datagram's arrival at a switch, a port or a host.
-    pub fn arrivals(&self) -> u64 {
-        self.arrivals
+    /// Those of them that were a datagram's arrival at a switch, a port or a host, or its departure
+    /// from a queue.
+    pub fn packet_events(&self) -> u64 {
+        self.packet_events
     }
 
     /// A digest of everything that crossed the network, and when.
@@ -504,6 +505,7 @@ impl Network {
         match action {
             Action::Arrive(id) => self.arrive(id),
             Action::Free(port) => {
+                self.packet_events += 1;
                 if let Some(host) = self.fabric.free(port, engine) {
                     self.unblock(host, port);
                 }
@@ -522,7 +524,7 @@ impl Network {
 
     /// A datagram comes to its next stop.
     fn arrive(&mut self, id: DatagramId) {
-        self.arrivals += 1;
+        self.packet_events += 1;
         let next = self.engine.datagrams[id].next;
         if matches!(next, Stop::Host(_)) && self.takes_segment(id) {
             return;
@@ -720,8 +722,7 @@ impl Network {
 
     fn has_in_flight(&self, (id, peer): (HostId, PeerId)) -> bool {
         let node = self.hosts[id.index()].node.as_ref();
-        let stats = node.and_then(|node| node.peer_stats(peer));
-        stats.is_some_and(|stats| stats.in_flight_bytes > 0)
+        node.is_some_and(|node| node.in_flight_bytes(peer) > 0)
     }
 
     /// The same, but that something may be in flight: signs of life, for instance.

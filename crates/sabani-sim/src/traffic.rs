@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use sabani_proto::{Event, Match, Message, Node, PeerId, RecvTicket, SendError, SendTicket};
+use sabani_proto::{
+    Event, LinkState, Match, Message, Node, PeerId, RecvTicket, SendError, SendTicket,
+};
 
 use crate::HostId;
 use crate::canary::Canary;
-use crate::checker::{self, Checker, Delivery, Wish};
+use crate::checker::{self, Checker, Content, Delivery, Wish};
 
 /// Who looks on while a program runs, and when and where that is.
 pub(crate) struct Scene<'a> {
@@ -70,7 +72,7 @@ impl Sorting {
 struct Planned {
     wish: Wish,
     /// Made when it is first tried.
-    body: Option<Arc<Vec<u8>>>,
+    body: Option<Arc<Content>>,
 }
 
 /// One host's program.
@@ -325,10 +327,10 @@ impl Program {
                 let tag = checker::tag(wish.class, sequence);
                 let body = next
                     .body
-                    .get_or_insert_with(|| Arc::new(checker::body(*host, to, tag, wish.len)));
+                    .get_or_insert_with(|| Arc::new(Content::of(*host, to, tag, wish.len)));
                 let open = node
-                    .peer_stats(PeerId(to.0))
-                    .is_some_and(|stats| stats.state.is_connected());
+                    .peer_state(PeerId(to.0))
+                    .is_some_and(LinkState::is_connected);
                 match node.send(
                     *clock_ns,
                     PeerId(to.0),

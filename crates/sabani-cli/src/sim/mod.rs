@@ -70,19 +70,30 @@ struct CommonArgs {
     output: OutputArgs,
 }
 
+impl Scenario {
+    /// What it is called, what it runs, and how; `None` for a campaign.
+    fn plan(&self) -> Option<(&'static str, Plan, &CommonArgs)> {
+        Some(match self {
+            Scenario::Campaign(_) => return None,
+            Scenario::Incast(args) => ("incast", args.plan(), &args.common),
+            Scenario::Loss(args) => ("loss", args.plan(), &args.common),
+            Scenario::LongPath(args) => ("long-path", args.plan(), &args.common),
+            Scenario::Mix(args) => ("mix", args.plan(), &args.common),
+            Scenario::Exchange(args) => ("exchange", args.plan(), &args.common),
+        })
+    }
+}
+
 /// Runs `sabani sim`.
 ///
 /// # Errors
 /// If a plan can't be read, an output can't be written, or a rule was broken.
 pub fn run(args: &SimArgs) -> Result<()> {
-    let (name, mut plan, common) = match &args.scenario {
-        Some(Scenario::Campaign(args)) => return campaign::run(args),
-        Some(Scenario::Incast(args)) => ("incast", args.plan(), &args.common),
-        Some(Scenario::Loss(args)) => ("loss", args.plan(), &args.common),
-        Some(Scenario::LongPath(args)) => ("long-path", args.plan(), &args.common),
-        Some(Scenario::Mix(args)) => ("mix", args.plan(), &args.common),
-        Some(Scenario::Exchange(args)) => ("exchange", args.plan(), &args.common),
-        None => return run_file(args),
+    if let Some(Scenario::Campaign(args)) = &args.scenario {
+        return campaign::run(args);
+    }
+    let Some((name, mut plan, common)) = args.scenario.as_ref().and_then(Scenario::plan) else {
+        return run_file(args);
     };
     for assignment in &common.set {
         plan.set(assignment).context("--set")?;
@@ -121,4 +132,20 @@ fn run_plan(name: &str, plan: Plan, output: &OutputArgs) -> Result<()> {
         None => Ok(()),
         Some(failure) => bail!("a rule was broken; {failure}"),
     }
+}
+
+/// The plan that these arguments ask for.
+#[cfg(test)]
+fn named_plan(arguments: &[&str]) -> Plan {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        sim: SimArgs,
+    }
+    let command = Command::try_parse_from(arguments).expect("the arguments are right");
+    let scenario = command.sim.scenario.expect("a scenario has a name");
+    let (_, plan, _) = scenario.plan().expect("it is no campaign");
+    plan
 }

@@ -77,7 +77,13 @@ pub struct HostArgs {
 
 impl HostArgs {
     fn programs(&self) -> Vec<ProgramSettings> {
-        let program = ProgramSettings {
+        let program = self.program();
+        let differs = program != ProgramSettings::default();
+        differs.then_some(program).into_iter().collect()
+    }
+
+    fn program(&self) -> ProgramSettings {
+        ProgramSettings {
             wake: self.host_delay.clone(),
             stalls: self.host_stalls.clone(),
             batch: self.batch,
@@ -85,9 +91,7 @@ impl HostArgs {
             packet_cost: self.packet_cost,
             byte_rate: self.byte_rate,
             ..ProgramSettings::default()
-        };
-        let differs = program != ProgramSettings::default();
-        differs.then_some(program).into_iter().collect()
+        }
     }
 }
 
@@ -247,7 +251,8 @@ pub struct Mix {
     /// Bytes of the short messages.
     #[arg(long, value_name = "SIZE", default_value = "1KiB")]
     short: Size,
-    /// Short messages, one every 2 ms; the long flows go on for as long.
+    /// Short messages, one every 2 ms: as many before the long flows begin, and from 100 ms after
+    /// that on.
     #[arg(long, default_value_t = 200)]
     count: u32,
     #[command(flatten)]
@@ -257,33 +262,53 @@ pub struct Mix {
 }
 
 impl Mix {
+    /// The short messages, while nobody else sends.
+    pub const UNLOADED: &str = "unloaded";
+    /// The long flows.
+    pub const LONG: &str = "long";
+    /// The short messages among them.
+    pub const SHORT: &str = "short";
+    /// The long flows have found their shares when the short messages begin.
+    const SETTLE_NS: u64 = 100_000_000;
+    const EVERY_NS: u64 = 2_000_000;
+
     pub fn plan(&self) -> Plan {
-        const EVERY_NS: u64 = 2_000_000;
-        let lasts_ns = u64::from(self.count) * EVERY_NS;
-        let bits = u128::from(self.link.link.0) * u128::from(lasts_ns) / 1_000_000_000;
+        let lasts_ns = u64::from(self.count) * Self::EVERY_NS;
+        let busy_ns = Self::SETTLE_NS + lasts_ns;
+        let bits = u128::from(self.link.link.0) * u128::from(busy_ns) / 1_000_000_000;
         let bytes = (bits / 8) as u64;
         let long = Traffic {
-            name: "long".into(),
+            name: Self::LONG.into(),
             from: Hosts::Range(2..=self.flows + 1),
             to: Hosts::one(0),
             bytes: self.bytes,
-            rounds: (bytes / (self.bytes.0 * u64::from(self.flows)).max(1)).max(1) as u32,
+            messages: bytes.div_ceil((self.bytes.0 * u64::from(self.flows)).max(1)) as u32,
+            at: Time(lasts_ns),
             ..Traffic::default()
         };
-        let short = Traffic {
-            name: "short".into(),
+        let short = |name: &str, at_ns| Traffic {
+            name: name.into(),
             from: Hosts::one(1),
             to: Hosts::one(0),
             bytes: self.short,
             rounds: self.count,
-            at: Time(EVERY_NS),
-            every: Some(Time(EVERY_NS)),
+            at: Time(at_ns),
+            every: Some(Time(Self::EVERY_NS)),
             ..Traffic::default()
         };
-        let mut plan = self
-            .common
-            .star(self.flows + 2, &self.link, vec![long, short]);
+        let streams = vec![
+            short(Self::UNLOADED, 0),
+            long,
+            short(Self::SHORT, lasts_ns + Self::SETTLE_NS),
+        ];
+        let mut plan = self.common.star(self.flows + 2, &self.link, streams);
         plan.network.queue.get_or_insert(Size(64 << 10));
+        // What is short must not wait for its turn behind what is long in the program that receives.
+        plan.programs.push(ProgramSettings {
+            host: Hosts::one(0),
+            by_sender: true,
+            ..self.common.host.program()
+        });
         plan
     }
 }

@@ -9,7 +9,7 @@ use sabani_sim::plan::{Shape, Traffic};
 use sabani_sim::{Plan, Recording, Time};
 use serde::Serialize;
 
-use super::named::WARM_UP;
+use super::named::{Mix, WARM_UP};
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{Rendered, page, text};
 use crate::units::{format_figure, format_time};
@@ -28,12 +28,12 @@ pub struct Run {
     pub outcome: Outcome,
 }
 
-/// One line of JSON for each stream; `incast` has names of its own, which `sabani bench incast`
-/// uses too.
+/// One line of JSON for each stream; `incast` and `mix` have one in all, with the names that
+/// `sabani bench` uses too.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum JsonLine<'a> {
-    Incast {
+    FanIn {
         bench: &'a str,
         r#where: &'a str,
         transport: &'a str,
@@ -46,6 +46,9 @@ enum JsonLine<'a> {
         p99_ms: f64,
         max_ms: f64,
         ideal_ms: f64,
+        /// The median while the long flows are silent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unloaded_ms: Option<f64>,
         sealed: bool,
     },
     Stream {
@@ -53,7 +56,7 @@ enum JsonLine<'a> {
         r#where: &'a str,
         transport: &'a str,
         sealed: bool,
-        stream: &'a str,
+        stream: String,
         size_bytes: u64,
         messages: usize,
         goodput_mbit_per_s: f64,
@@ -201,12 +204,19 @@ impl Run {
     }
 
     fn json(&self) -> Result<String> {
+        let lines: Vec<_> = match self.name.as_str() {
+            "incast" => self
+                .streams()
+                .map(|(_, stream, outcome)| self.incast_line(stream, outcome))
+                .collect(),
+            "mix" => self.mix_line().into_iter().collect(),
+            _ => self
+                .streams()
+                .map(|(name, stream, outcome)| self.stream_line(name, stream, outcome))
+                .collect(),
+        };
         let mut text = String::new();
-        for (name, stream, outcome) in self.streams() {
-            let line = match self.name.as_str() {
-                "incast" => self.incast_line(stream, outcome),
-                _ => self.stream_line(&name, stream, outcome),
-            };
+        for line in lines {
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
         }
@@ -215,38 +225,70 @@ impl Run {
 
     fn incast_line(&self, stream: &Traffic, outcome: &StreamOutcome) -> JsonLine<'_> {
         let rounds = outcome.sorted_rounds_ns();
+        let ratio = self.goodput_ratio(stream, outcome);
         let senders = stream.pairs(self.plan.hosts).count() as u32;
-        let bits = 8.0 * f64::from(senders) * stream.bytes.0 as f64;
-        JsonLine::Incast {
-            bench: "incast",
+        self.fan_in_line(stream, senders, ratio, &rounds, None)
+    }
+
+    /// Short messages among long flows, and alone.
+    fn mix_line(&self) -> Option<JsonLine<'_>> {
+        let find = |wanted: &str| self.streams().find(|(name, ..)| name == wanted);
+        let (_, long, flows) = find(Mix::LONG)?;
+        let (_, stream, short) = find(Mix::SHORT)?;
+        let (.., alone) = find(Mix::UNLOADED)?;
+        let ratio = self.goodput_ratio(long, flows);
+        let senders = 1 + long.pairs(self.plan.hosts).count() as u32;
+        let unloaded_ms = ms(quantile(&alone.sorted_ns(), 0.5));
+        Some(self.fan_in_line(
+            stream,
+            senders,
+            ratio,
+            &short.sorted_ns(),
+            Some(unloaded_ms),
+        ))
+    }
+
+    fn fan_in_line(
+        &self,
+        stream: &Traffic,
+        senders: u32,
+        goodput_ratio: f64,
+        sorted_ns: &[u64],
+        unloaded_ms: Option<f64>,
+    ) -> JsonLine<'_> {
+        let at_once = stream.pairs(self.plan.hosts).count() as u64 * stream.bytes.0;
+        let ideal_ms = 8e3 * at_once as f64 / self.payload_rate();
+        JsonLine::FanIn {
+            bench: &self.name,
             r#where: "sim",
             transport: "sabani",
             sealed: self.plan.seal == sabani_sim::plan::Seal::Sealed,
             senders,
             size_bytes: stream.bytes.0,
-            rounds: rounds.len(),
-            goodput_ratio: self.goodput_ratio(stream, outcome),
+            rounds: sorted_ns.len(),
+            goodput_ratio,
             extra_packets_ratio: self.outcome.extra_packets_ratio(),
-            p50_ms: ms(quantile(&rounds, 0.5)),
-            p99_ms: ms(quantile(&rounds, 0.99)),
-            max_ms: ms(quantile(&rounds, 1.0)),
-            ideal_ms: 1e3 * bits / self.payload_rate() + ms(2 * self.plan.network.delay.0),
+            p50_ms: ms(quantile(sorted_ns, 0.5)),
+            p99_ms: ms(quantile(sorted_ns, 0.99)),
+            max_ms: ms(quantile(sorted_ns, 1.0)),
+            ideal_ms: ideal_ms + ms(2 * self.plan.network.delay.0),
+            unloaded_ms,
         }
     }
 
-    fn stream_line<'a>(
-        &'a self,
-        name: &'a str,
+    fn stream_line(
+        &self,
+        stream_name: String,
         stream: &Traffic,
         outcome: &StreamOutcome,
-    ) -> JsonLine<'a> {
+    ) -> JsonLine<'_> {
         let times = outcome.sorted_ns();
         JsonLine::Stream {
             bench: &self.name,
             r#where: "sim",
             transport: "sabani",
             sealed: self.plan.seal == sabani_sim::plan::Seal::Sealed,
-            stream: name,
+            stream: stream_name,
             size_bytes: stream.bytes.0,
             messages: times.len(),
             goodput_mbit_per_s: outcome.goodput() / 1e6,
@@ -405,6 +447,18 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(&rendered.json).unwrap();
         let [p50, max] = ["p50_ms", "max_ms"].map(|key| line[key].as_f64().unwrap());
         assert!(1.0 < p50 && p50 <= max && max < 10.0, "{line}");
+    }
+
+    #[test]
+    fn a_short_message_among_long_flows_is_hardly_slower_than_alone() {
+        let arguments = ["sim", "mix", "--count", "100", "--seed", "3"];
+        let plan = crate::sim::named_plan(&arguments);
+        let rendered = Run::new("mix", plan, false).render().unwrap();
+        let start = r#"{"bench":"mix","where":"sim","transport":"sabani","senders":8,"size_bytes":1024,"rounds":100,"goodput_ratio":0.9"#;
+        assert!(rendered.json.starts_with(start), "{}", rendered.json);
+        let line: serde_json::Value = serde_json::from_str(&rendered.json).unwrap();
+        let [p99, unloaded] = ["p99_ms", "unloaded_ms"].map(|key| line[key].as_f64().unwrap());
+        assert!(p99 <= 5.0 * unloaded, "{line}");
     }
 
     #[test]

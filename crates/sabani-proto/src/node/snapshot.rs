@@ -4,6 +4,7 @@ use super::Node;
 use super::session::Session;
 use crate::PeerId;
 use crate::message::Outgoing;
+use crate::state::LinkState;
 use crate::stats::{Limit, NodeStats, PeerStats};
 
 impl Node {
@@ -27,6 +28,18 @@ impl Node {
             session.describe(&link.outgoing, &mut stats);
         }
         Some(stats)
+    }
+
+    /// The state of the connection to a peer; `None` if the peer is not known.
+    pub fn peer_state(&self, peer: PeerId) -> Option<LinkState> {
+        Some(self.peers[self.peers.index(peer)?].state)
+    }
+
+    /// What is on its way to a peer, in bytes as its kernel charges them.
+    pub fn in_flight_bytes(&self, peer: PeerId) -> u32 {
+        let peer = self.peers.index(peer).map(|index| &self.peers[index]);
+        let session = peer.and_then(|peer| peer.session());
+        session.map_or(0, |session| session.channel.sent.in_flight())
     }
 
     /// A snapshot of the whole node.

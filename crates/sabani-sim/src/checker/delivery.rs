@@ -3,7 +3,7 @@
 
 use sabani_proto::PeerLost;
 
-use super::{Checker, Delivery, Fate, Rule, Wish, body};
+use super::{Checker, Content, Delivery, Fate, Rule, Wish};
 use crate::HostId;
 
 /// The rule that a delivery breaks, and how.
@@ -11,14 +11,12 @@ type Judgement = Result<(), (Rule, String)>;
 
 /// Where a message first differs from what was sent.
 fn first_difference(from: HostId, to: HostId, tag: u64, bytes: &[u8]) -> Option<usize> {
-    let sent = body(from, to, tag, bytes.len());
+    let sent = Content::of(from, to, tag, bytes.len());
+    let sent = sent.as_ref();
     if bytes == sent {
         return None;
     }
-    bytes
-        .iter()
-        .zip(&sent)
-        .position(|(byte, sent)| byte != sent)
+    bytes.iter().zip(sent).position(|(byte, sent)| byte != sent)
 }
 
 impl Checker {

@@ -4,23 +4,26 @@
 //! | module | rules |
 //! |---|---|
 //! | [`ledger`] | none: the life of every message, which the others judge and scenarios measure |
+//! | `content` | none: what is in messages |
 //! | `delivery` | [`Rule::Once`], [`Rule::Order`], [`Rule::Bytes`], [`Rule::Blame`] |
 //! | `resources` | [`Rule::Bounds`], [`Rule::Credit`] |
 //!
 //! [`Rule::Progress`], [`Rule::Work`] and [`Rule::Closed`] are about time and turns: the
 //! [`Network`](crate::Network) notices; [`Rule::Panic`], who runs a [`Plan`](crate::Plan).
 
+mod content;
 mod delivery;
 pub mod ledger;
 mod resources;
 
 use std::fmt;
 
+pub use content::Content;
 pub use ledger::{Fate, Ledger, Sent, StreamCount, Wish};
 
 use sabani_proto::{Message, Node};
 
-use crate::{HostId, Rng, SEC};
+use crate::{HostId, SEC};
 
 /// What must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,27 +111,6 @@ pub fn tag(class: u8, sequence: u64) -> u64 {
 /// The mask under which tags of one class are equal.
 pub const CLASS_MASK: u64 = 0xff << CLASS_SHIFT;
 
-/// The bytes of a message: a function of its name.
-pub fn body(from: HostId, to: HostId, tag: u64, len: usize) -> Vec<u8> {
-    let mut bytes = vec![0; len];
-    let mut words = pattern(from, to, tag);
-    let (whole, rest) = bytes.as_chunks_mut::<8>();
-    for (chunk, word) in whole.iter_mut().zip(&mut words) {
-        *chunk = word.to_le_bytes();
-    }
-    let last = words.next().unwrap_or_default().to_le_bytes();
-    rest.copy_from_slice(&last[..rest.len()]);
-    bytes
-}
-
-/// The words of a message: cheap, and no two places have the same.
-fn pattern(from: HostId, to: HostId, tag: u64) -> impl Iterator<Item = u64> {
-    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-    let name = tag ^ u64::from(from.0) << 20 ^ u64::from(to.0) << 40;
-    let first = Rng::new(name).next_u64();
-    (0..).map(move |place: u64| first.wrapping_add(place.wrapping_mul(STEP)))
-}
-
 /// A message as a program was given it.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
@@ -213,8 +195,9 @@ mod tests {
     /// What the checker says when these messages arrive, with the bytes of `like`.
     fn verdict(checker: &mut Checker, node: &mut Node, arrivals: &[Arrival]) -> String {
         for &(sequence, like, len) in arrivals {
-            let bytes = body(FROM, TO, tag(0, like), len);
-            let sent = node.send_copy(0, PeerId(0), tag(0, sequence), &bytes, false);
+            let content = Content::of(FROM, TO, tag(0, like), len);
+            let bytes = content.as_ref();
+            let sent = node.send_copy(0, PeerId(0), tag(0, sequence), bytes, false);
             sent.expect("a node takes messages to itself");
             let message = node.try_take(&Match::any()).expect("it is here");
             checker.on_delivered(7, Delivery::new(TO, node, &message));
