@@ -30,6 +30,8 @@ pub enum Bug {
     Resurrect,
     /// Memory is charged for something that no program will ever take.
     KeepCredit,
+    /// A peer is said to have more to send, which it never does.
+    ClaimCredit,
     /// A node takes more for sending than its configuration allows.
     IgnoreLimit,
     /// A node that has closed sends the last datagram of the network once more.
@@ -40,11 +42,13 @@ pub enum Bug {
     Spin,
     /// A packet breaks the protocol, so that an innocent peer is accused.
     BreakFrame,
+    /// A host panics.
+    Panic,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 13] = [
+    pub const ALL: [Bug; 15] = [
         Bug::DeliverTwice,
         Bug::Swap,
         Bug::FlipBit,
@@ -53,11 +57,13 @@ impl Bug {
         Bug::AckUnread,
         Bug::Resurrect,
         Bug::KeepCredit,
+        Bug::ClaimCredit,
         Bug::IgnoreLimit,
         Bug::SendAfterClose,
         Bug::ForgetWake,
         Bug::Spin,
         Bug::BreakFrame,
+        Bug::Panic,
     ];
 
     /// Its name in plans and on the command line.
@@ -71,11 +77,13 @@ impl Bug {
             Bug::AckUnread => "ack-unread",
             Bug::Resurrect => "resurrect",
             Bug::KeepCredit => "keep-credit",
+            Bug::ClaimCredit => "claim-credit",
             Bug::IgnoreLimit => "ignore-limit",
             Bug::SendAfterClose => "send-after-close",
             Bug::ForgetWake => "forget-wake",
             Bug::Spin => "spin",
             Bug::BreakFrame => "break-frame",
+            Bug::Panic => "panic",
         }
     }
 }
@@ -102,8 +110,12 @@ impl FromStr for Bug {
 const VICTIM: HostId = HostId(0);
 /// Frame type of `Ping`: calls for an acknowledgement, and carries nothing.
 const PING: [u8; 4] = [7, 0, 0, 0];
+/// `Request`, of more than there ever is.
+const REQUEST: [u8; 12] = [11, 0, 8, 0, 255, 255, 255, 255, 255, 255, 255, 127];
 /// Frame types of `Entries` and `Fragment`.
 const MESSAGE_FRAMES: [u8; 2] = [1, 2];
+/// Frame type of `Ack`: first in packets with nothing but acknowledgements.
+const ACK_FRAME: [u8; 1] = [3];
 
 impl Network {
     /// Plants a bug, to see whether it is found: once the hosts know each other, and before they
@@ -111,7 +123,15 @@ impl Network {
     pub fn plant(&mut self, bug: Bug) {
         match bug {
             Bug::KeepCredit => self.send_unwanted(),
-            Bug::IgnoreLimit => self.lift_limit(),
+            Bug::IgnoreLimit => self.renew(VICTIM, |config| {
+                config.send_queue_bytes = usize::MAX / 2;
+            }),
+            // More than is ever sent, or what was claimed would come.
+            Bug::ClaimCredit => {
+                for id in self.host_ids() {
+                    self.renew(id, |config| config.log_window = config.log_window_max);
+                }
+            }
             _ => {}
         }
         self.canary = Some(Canary::new(bug));
@@ -137,16 +157,14 @@ impl Network {
         self.kick(VICTIM);
     }
 
-    /// Gives the victim a node whose queues are longer than its configuration says.
-    fn lift_limit(&mut self) {
+    /// Gives a host a node that is configured otherwise than it should be.
+    fn renew(&mut self, id: HostId, adjust: impl Fn(&mut Config)) {
         let seed = self.rng().seed();
-        let host = self.host(VICTIM);
-        let config = Config {
-            send_queue_bytes: usize::MAX / 2,
-            ..host.config.clone()
-        };
+        let host = self.host(id);
+        let mut config = host.config.clone();
+        adjust(&mut config);
         host.node = Some(Node::new(config, seed));
-        self.introduce_to(VICTIM);
+        self.introduce_to(id);
     }
 }
 
@@ -256,29 +274,34 @@ impl Canary {
             Bug::SendAfterClose => {
                 self.last = train.chunks(segment).last().map(|last| (to, last.to_vec()));
             }
-            Bug::AckUnread | Bug::BreakFrame if !self.spent => self.change_frame(train, segment),
+            Bug::AckUnread | Bug::BreakFrame if !self.spent => {
+                self.change_frame(train, segment, &MESSAGE_FRAMES);
+            }
+            Bug::ClaimCredit if !self.spent => self.change_frame(train, segment, &ACK_FRAME),
             _ => {}
         }
     }
 
-    fn change_frame(&mut self, train: &mut [u8], segment: usize) {
-        let carries_messages = |packet: &&mut [u8]| {
+    /// Changes the first packet that begins with one of these frames.
+    fn change_frame(&mut self, train: &mut [u8], segment: usize, frames: &[u8]) {
+        let is_it = |packet: &&mut [u8]| {
             let kind = Prelude::parse(packet).map(|(prelude, _)| prelude.kind);
             let frame = packet.get(Prelude::LEN);
-            kind == Ok(Kind::Data) && frame.is_some_and(|kind| MESSAGE_FRAMES.contains(kind))
+            kind == Ok(Kind::Data) && frame.is_some_and(|kind| frames.contains(kind))
         };
-        let Some(packet) = train.chunks_mut(segment).find(carries_messages) else {
+        let Some(packet) = train.chunks_mut(segment).find(is_it) else {
             return;
         };
         self.spent = true;
         let payload = &mut packet[Prelude::LEN..];
-        if self.bug == Bug::AckUnread {
-            payload.fill(0);
-            payload[..PING.len()].copy_from_slice(&PING);
-        } else {
+        let instead: &[u8] = match self.bug {
+            Bug::AckUnread => &PING,
+            Bug::ClaimCredit => &REQUEST,
             // The length in the frame's header points far beyond the packet.
-            payload[2..4].fill(0xff);
-        }
+            _ => return payload[2..4].fill(0xff),
+        };
+        payload.fill(0);
+        payload[..instead.len()].copy_from_slice(instead);
     }
 
     /// Whether a host's wake-up gets lost.
@@ -291,6 +314,14 @@ impl Canary {
     /// Whether a host wakes once more although it has nothing to do.
     pub(crate) fn spins(&self, host: HostId) -> bool {
         self.bug == Bug::Spin && host == VICTIM
+    }
+
+    /// A host has run.
+    ///
+    /// # Panics
+    /// If that is the bug.
+    pub(crate) fn on_turn(&mut self, host: HostId) {
+        assert!(self.bug != Bug::Panic || host != VICTIM, "a planted bug");
     }
 
     /// What is sent once more by a host that `closes_now`.

@@ -621,6 +621,7 @@ impl Network {
         let Some(canary) = &mut self.canary else {
             return;
         };
+        canary.on_turn(id);
         let last = canary.last_words(closes_now);
         if canary.spins(id) {
             self.wake(id, self.now_ns() + US);

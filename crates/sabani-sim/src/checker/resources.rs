@@ -1,12 +1,23 @@
 //! What nodes hold: never more than they may, and at rest nothing but what they began with.
 
-use sabani_proto::{Config, LinkState, Node, PeerStats};
+use sabani_proto::{Config, CreditStats, LinkState, Node, PeerStats};
 
 use super::{Checker, Rule};
 use crate::HostId;
 
 /// Bytes that every peer may send even when a node's memory is used up.
 const LEAST_CREDIT: u64 = 16 << 10;
+
+/// Credit held for peers that are said to have more to send.
+fn claimed_credit(node: &Node) -> Option<String> {
+    let CreditStats {
+        waiting,
+        outstanding,
+        ..
+    } = node.stats().credit;
+    let claimed = waiting > 0 || outstanding > 0;
+    claimed.then(|| format!("{outstanding} bytes of credit for {waiting} peers that want it"))
+}
 
 impl Checker {
     /// A node's queues must stay within what `config` allows. `largest` is the length of the
@@ -55,7 +66,12 @@ impl Checker {
         };
         let mut broken = Vec::new();
         let peers = node.peer_ids().filter_map(|peer| node.peer_stats(peer));
-        for stats in peers.filter(is_shared) {
+        let peers: Vec<_> = peers.collect();
+        let mut connected = peers.iter().filter(|stats| stats.state.is_connected());
+        if connected.all(is_shared) {
+            broken.extend(claimed_credit(node));
+        }
+        for stats in peers.iter().filter(|stats| is_shared(stats)) {
             let peer = stats.peer;
             let held = [
                 (stats.queued_bytes as u64, "bytes queued to"),
@@ -79,9 +95,12 @@ impl Checker {
             (stats.unmatched_bytes, "bytes promised to peers"),
             (stats.posted_bytes, "bytes for receives"),
             (stats.unmatched_messages as u64, "messages"),
+            (stats.credit.promised, "bytes of standing credit"),
         ];
-        for (count, what) in held.into_iter().filter(|&(count, _)| count > 0) {
-            let what = format!("{host} has closed, yet holds {count} {what}");
+        let held = held.into_iter().filter(|&(count, _)| count > 0);
+        let held = held.map(|(count, what)| format!("{count} {what}"));
+        for what in held.chain(claimed_credit(node)) {
+            let what = format!("{host} has closed, yet holds {what}");
             self.violated(now_ns, Rule::Credit, what);
         }
     }

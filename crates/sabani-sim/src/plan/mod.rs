@@ -88,7 +88,8 @@ impl Plan {
 
     /// When the last thing happens that the plan gives a time for.
     pub fn last_ns(&self) -> u64 {
-        let faults = self.faults.iter().filter_map(|fault| fault.until);
+        let spells = self.faults.iter().flat_map(Fault::spells);
+        let faults = spells.filter_map(|(_, until)| until);
         let mishaps = self.mishaps.iter().map(|mishap| mishap.ends());
         let traffic = self.traffic.iter().map(Traffic::last_start);
         let times = faults.chain(mishaps).chain(traffic);

@@ -151,9 +151,11 @@ impl Plan {
     /// Whenever a fault begins or ends, all paths that faults touch are looked at anew.
     fn schedule_faults(&self, net: &mut Network) {
         let began_ns = net.now_ns();
-        let ends = self.faults.iter().filter_map(|fault| fault.until);
-        let mut times: Vec<_> = self.faults.iter().map(|fault| fault.at).collect();
-        times.extend(ends);
+        let spells = self.faults.iter().flat_map(Fault::spells);
+        let mut times: Vec<_> = spells
+            .flat_map(|(at, until)| [Some(at), until])
+            .flatten()
+            .collect();
         times.sort_unstable();
         times.dedup();
         let plan = Rc::new(self.clone());
@@ -166,7 +168,7 @@ impl Plan {
     fn set_faults(&self, net: &mut Network, now: Time) {
         for fault in &self.faults {
             for (from, to) in pairs(&fault.from, &fault.to, self.hosts) {
-                let active = self.faults.iter().filter(|fault| is_active(fault, now));
+                let active = self.faults.iter().filter(|fault| fault.is_active(now));
                 let (mut faults, mut mtu) = (Faults::default(), self.path_mtu(from, to));
                 for fault in active.filter(|fault| touches(fault, from, to, self.hosts)) {
                     fault.worsen(&mut faults);
@@ -314,10 +316,6 @@ fn pairs(from: &Hosts, to: &Hosts, hosts: u32) -> Vec<(HostId, HostId)> {
     };
     let pairs = stream.pairs(hosts);
     pairs.map(|(from, to)| (HostId(from), HostId(to))).collect()
-}
-
-fn is_active(fault: &Fault, now: Time) -> bool {
-    fault.at <= now && fault.until.is_none_or(|until| now < until)
 }
 
 fn touches(fault: &Fault, from: HostId, to: HostId, hosts: u32) -> bool {

@@ -436,6 +436,12 @@ pub struct Fault {
     /// Until when. Default: it lasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
+    /// It comes again so many times more, as links do that flap,
+    #[serde(skip_serializing_if = "is_default")]
+    pub again: u32,
+    /// beginning so long after the time before.
+    #[serde(skip_serializing_if = "is_default")]
+    pub every: Time,
     /// From each of these hosts,
     #[serde(skip_serializing_if = "is_default")]
     pub from: Hosts,
@@ -481,6 +487,21 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// From when and until when it lasts, each time.
+    pub(super) fn spells(&self) -> impl Iterator<Item = (Time, Option<Time>)> {
+        let later = |time: Time, turn| Time(time.0 + turn * self.every.0);
+        (0..=u64::from(self.again)).map(move |turn| {
+            let until = self.until.map(|until| later(until, turn));
+            (later(self.at, turn), until)
+        })
+    }
+
+    /// Whether it does harm at this time.
+    pub(super) fn is_active(&self, now: Time) -> bool {
+        let mut spells = self.spells();
+        spells.any(|(at, until)| at <= now && until.is_none_or(|until| now < until))
+    }
+
     /// Adds it to what else goes wrong on a link: of each kind, the worse of the two.
     pub(super) fn worsen(&self, faults: &mut Faults) {
         for (field, mine) in [
@@ -554,6 +575,11 @@ impl Fault {
             },
             Fault {
                 mtu: None,
+                ..self.clone()
+            },
+            Fault {
+                again: 0,
+                every: Time(0),
                 ..self.clone()
             },
         ] {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Hosts, Plan};
+use crate::Time;
 
 /// What is wrong with a plan, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +103,11 @@ impl Plan {
                 let what = format!("{chance} is no probability: write 0.0 to 1.0");
                 return Err(("fault", index, what));
             }
+            if fault.again > 0 && (fault.until.is_none() || fault.every == Time(0)) {
+                let what = "what comes again has an end: write `until =`, and `every =` from one \
+                            beginning to the next";
+                return Err(("fault", index, what.into()));
+            }
         }
         Ok(())
     }
@@ -199,6 +205,11 @@ mod tests {
                 "numbered 0 to 1",
             ),
             (fault, Some(6), "0.0 to 1.0"),
+            (
+                "hosts = 2\n[[fault]]\ncut = true\nagain = 2\n",
+                Some(2),
+                "write `until =`",
+            ),
             (
                 "hosts = 2\n[[traffic]]\nfrom = \"3-1\"\n",
                 Some(3),

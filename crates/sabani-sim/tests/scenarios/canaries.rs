@@ -1,6 +1,7 @@
 //! Known bugs are planted, and the checkers find each of them, by the rule that it breaks.
 
 use sabani_proto::seal::Mode;
+use sabani_sim::plan::{Plan, Traffic};
 use sabani_sim::{Bug, MS, Network, Rule, SEC, sealed};
 
 use crate::{A, B, plain, sound};
@@ -8,7 +9,10 @@ use crate::{A, B, plain, sound};
 /// A little of all that a bug may hide in: both directions, small and large messages, a restart,
 /// the end.
 fn life(bug: Option<Bug>) -> Result<(), sabani_sim::Failure> {
-    let in_packets = matches!(bug, Some(Bug::AckUnread | Bug::BreakFrame));
+    let in_packets = matches!(
+        bug,
+        Some(Bug::AckUnread | Bug::BreakFrame | Bug::ClaimCredit)
+    );
     let mode: Mode = if in_packets { plain() } else { sealed() };
     let mut net = Network::mesh(1, 3, &mode, |config| config.send_queue_bytes = 100_000);
     if let Some(bug) = bug {
@@ -32,6 +36,15 @@ fn life(bug: Option<Bug>) -> Result<(), sabani_sim::Failure> {
     net.close_all(2 * SEC, 100 * MS)
 }
 
+fn panicking_plan() -> Plan {
+    Plan {
+        hosts: 2,
+        traffic: vec![Traffic::default()],
+        canary: Some(Bug::Panic),
+        ..Plan::default()
+    }
+}
+
 #[test]
 fn without_a_bug_nothing_is_found() {
     sound(life(None));
@@ -44,14 +57,20 @@ fn each_bug_is_found_by_the_rule_that_it_breaks() {
         Bug::Swap => Rule::Order,
         Bug::FlipBit | Bug::CutShort => Rule::Bytes,
         Bug::Swallow | Bug::AckUnread | Bug::ForgetWake => Rule::Progress,
-        Bug::KeepCredit => Rule::Credit,
+        Bug::KeepCredit | Bug::ClaimCredit => Rule::Credit,
         Bug::IgnoreLimit => Rule::Bounds,
         Bug::SendAfterClose => Rule::Closed,
         Bug::Spin => Rule::Work,
         Bug::BreakFrame => Rule::Blame,
+        Bug::Panic => Rule::Panic,
     };
     for bug in Bug::ALL {
-        let failure = life(Some(bug)).expect_err(bug.name());
+        let outcome = match bug {
+            // Plans catch it.
+            Bug::Panic => panicking_plan().run().failure.map_or(Ok(()), Err),
+            _ => life(Some(bug)),
+        };
+        let failure = outcome.expect_err(bug.name());
         let first = &failure.violations[0];
         assert_eq!(first.rule, broken_by(bug), "{bug}: {failure}");
     }
