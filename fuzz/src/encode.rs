@@ -105,6 +105,7 @@ pub fn again(parsed: &Frame<'_>, out: &mut Vec<u8>) {
         Frame::Disconnect(changes) => (12, Fields::default().u64(*changes)),
         Frame::PathChallenge(token) => (13, Fields::default().u64(*token)),
         Frame::PathResponse(token) => (14, Fields::default().u64(*token)),
+        Frame::Expire(id) => (17, Fields::default().u32(*id)),
         Frame::Wish { number, terms } => (15, self::terms(*number, terms)),
         Frame::Terms { number, terms } => (16, self::terms(*number, terms)),
     };

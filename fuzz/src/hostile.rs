@@ -2,9 +2,11 @@
 //! The node must not panic, spin or take more memory than its budgets allow, and a friend that
 //! talks to it meanwhile must not notice.
 
+use std::time::Duration;
+
 use sabani_proto::seal::{Checksum, Entropy, Initiator, Mode};
 use sabani_proto::wire::{EntryMode, Frame, Frames, Hello, Kind, Prelude};
-use sabani_proto::{Match, Node, PeerId, RecvTicket};
+use sabani_proto::{Match, Node, PeerId, RecvTicket, Value};
 
 use crate::HEAP;
 use crate::encode::{self, Fields};
@@ -175,9 +177,15 @@ impl Scene {
         match what {
             221..=224 => {
                 let len = [0, 40, 1_024, 5_000, 20_000, 100_000][script.below(6)];
+                let values = [
+                    Value::Reliable,
+                    Value::BestEffort,
+                    Value::Within(Duration::from_millis(20)),
+                ];
+                let (value, body) = (values[script.below(3)], vec![7; len].into());
                 let sent = self
                     .victim
-                    .send(self.now_ns, to, 1, vec![7; len].into(), true);
+                    .send_valued(self.now_ns, to, 1, body, value, true);
                 self.sent.extend(sent.ok().flatten());
             }
             225..=228 => {
@@ -287,7 +295,7 @@ impl Foe {
         let mut hello = encode::hello(FOE, VICTIM, self.connections);
         if !script.is_over() {
             hello.sender = PeerId(FOE + 3 * (script.below(8) / 7) as u32 * script.below(20) as u32);
-            hello.features = script.number(1);
+            hello.features = script.number(3);
             hello.window = script.number(1 << 20) as u32;
             hello.ack_delay_us = script.number(1_000) as u32;
             hello.log_limit = script.number(1 << 18);
@@ -367,7 +375,7 @@ impl Foe {
         }
         let fields = Fields::default();
         let id = script.number(self.next_id) as u32;
-        let (kind, body) = match script.below(14) {
+        let (kind, body) = match script.below(15) {
             0..=2 => (1, self.entries(script)),
             3 | 4 => {
                 let total = script.number(4_096);
@@ -389,6 +397,7 @@ impl Foe {
                 let body = (0..6).fold(fields, |body, _| body.u32(number()));
                 (15 + script.below(2) as u8, body)
             }
+            13 => (17, fields.u32(id)),
             _ => (
                 script.byte(),
                 fields.bytes(&vec![script.byte(); script.below(40)]),

@@ -90,6 +90,16 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
+/// Why a message that was accepted is not known to have arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undelivered {
+    /// The connection ended.
+    PeerLost(PeerLost),
+    /// It was worth something for some time only, or sent once ([`crate::Value`]), and was dropped.
+    /// All of it may have arrived, if only the acknowledgements were late.
+    Expired,
+}
+
 /// Why a connection ended, and with it what was queued on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerLost {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::error::PeerLost;
-use crate::{LinkState, PeerId};
+use crate::{Envelope, LinkState, PeerId};
 
 /// Something happened to a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,12 @@ pub enum Event {
         from: SocketAddr,
         /// Where it is.
         to: SocketAddr,
+    },
+    /// A message that no receive had matched yet was dropped by its sender before all of it had come:
+    /// it was worth something for some time only ([`crate::Value`]).
+    Expired {
+        /// What does not come.
+        envelope: Envelope,
     },
     /// Traffic secrets of a new connection, in hexadecimal, if the key log is on.
     Secrets {

@@ -49,10 +49,11 @@ pub use channel::{
 };
 pub use config::Config;
 pub use credit::{CreditPolicy, CreditStats, Order as GrantOrder};
-pub use error::{ConnectError, PeerLost, SendError};
+pub use error::{ConnectError, PeerLost, SendError, Undelivered};
 pub use event::Event;
 pub use message::{
     Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
+    Value,
 };
 pub use node::{Node, Transmit, Waiting};
 pub use quality::Quality;

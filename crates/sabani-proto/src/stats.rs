@@ -59,6 +59,8 @@ pub struct PeerStats {
     pub queued_bytes: usize,
     /// Messages accepted for sending and not acknowledged (U8: `datagram_queue_length`).
     pub queued_messages: u64,
+    /// Pieces that were lost and wait for [`crate::Node::retransmit_now`] (U6, U11).
+    pub held_resends: usize,
     /// Charge of messages that arrived and that the program has not taken, in bytes.
     pub backlog_bytes: u64,
     /// What the program wants of what it sends there (U10).
@@ -76,6 +78,11 @@ pub struct PeerStats {
     pub rtt_min_ns: u64,
     /// Datagram size in use towards the peer.
     pub datagram_bytes: usize,
+    /// Messages sent on this connection that expired before they were acknowledged
+    /// ([`crate::Value`]).
+    pub expired_sent: u64,
+    /// Messages that expired on their way here.
+    pub expired_received: u64,
     /// Counters since the connection was made.
     pub counters: Counters,
 }

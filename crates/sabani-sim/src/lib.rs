@@ -59,6 +59,7 @@ pub mod ranks;
 pub mod recording;
 mod rng;
 mod script;
+mod steering;
 pub mod tcp;
 pub mod topology;
 pub mod traffic;

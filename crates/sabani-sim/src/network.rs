@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use sabani_proto::seal::{JobKey, JobKeys, Mode};
-use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, Quality, SendError};
+use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, SendError};
 
 use crate::canary::Canary;
 use crate::checker::{Checker, Rule, Violation, Wish};
@@ -375,18 +375,6 @@ impl Network {
                 false => node.disconnect(clock_ns, peer),
             };
             assert!(matches!(done, Ok(()) | Err(SendError::Closed)), "{done:?}");
-        }
-        self.kick(id);
-    }
-
-    /// The program at `id`, if it runs, wishes this of all that it sends from now on.
-    pub fn prefer(&mut self, id: HostId, quality: Quality) {
-        let host = &mut self.hosts[id.index()];
-        let Some(node) = &mut host.node else {
-            return;
-        };
-        for peer in node.peer_ids().collect::<Vec<_>>() {
-            node.set_quality(peer, quality).expect("a peer is known");
         }
         self.kick(id);
     }

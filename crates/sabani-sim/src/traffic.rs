@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sabani_proto::{
-    Event, LinkState, Match, Message, Node, PeerId, RecvTicket, SendError, SendTicket,
+    Event, LinkState, Match, Message, Node, PeerId, RecvError, RecvTicket, SendError, SendTicket,
+    Undelivered, Value,
 };
 
 use crate::HostId;
@@ -187,6 +188,9 @@ impl Program {
                         .checker
                         .on_lost(now_ns, host, to, why, *unsent_messages);
                 }
+                Event::Expired { envelope } => {
+                    scene.checker.on_missed(scene.now_ns, host, envelope);
+                }
                 Event::Secrets { .. } | Event::Changed { .. } | Event::Moved { .. } => {}
             }
             self.events.push(event);
@@ -252,8 +256,12 @@ impl Program {
                 return;
             };
             posted.pop_front();
-            if let Ok(message) = result {
-                self.note(node, scene, &message);
+            match result {
+                Ok(message) => self.note(node, scene, &message),
+                Err(RecvError::Expired { envelope, .. }) => {
+                    scene.checker.on_missed(scene.now_ns, scene.host, &envelope);
+                }
+                Err(_) => {}
             }
         }
     }
@@ -308,7 +316,12 @@ impl Program {
                     scene.checker.on_confirmed(scene.host, to, sequence);
                     false
                 }
-                Some(Err(_)) => false,
+                Some(Err(Undelivered::Expired)) => {
+                    let Scene { now_ns, host, .. } = *scene;
+                    scene.checker.on_expired(now_ns, host, to, sequence);
+                    false
+                }
+                Some(Err(Undelivered::PeerLost(_))) => false,
             });
     }
 
@@ -331,12 +344,15 @@ impl Program {
                 let open = node
                     .peer_state(PeerId(to.0))
                     .is_some_and(LinkState::is_connected);
-                match node.send(
+                // What may expire is always tracked: somebody must tell of it.
+                let tracked = wish.tracked || wish.value != Value::Reliable;
+                match node.send_valued(
                     *clock_ns,
                     PeerId(to.0),
                     tag,
                     body.clone().into(),
-                    wish.tracked,
+                    wish.value,
+                    tracked,
                 ) {
                     Ok(ticket) => {
                         planned.pop_front();

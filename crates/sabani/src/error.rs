@@ -52,6 +52,13 @@ pub enum Error {
         /// Bytes that the node allocates at most.
         limit: u64,
     },
+    /// The message was worth something for some time only, or sent once ([`crate::Value`]), and its
+    /// sender has dropped it. To the sender: it is not known to have arrived. To a receive that it
+    /// had matched: it does not come, the next one may.
+    Expired {
+        /// The other one.
+        peer: PeerId,
+    },
     /// Untaken messages from a peer use up its credit, so what this receive waits for can't come.
     Backlog {
         /// The peer.
@@ -110,7 +117,10 @@ impl Error {
     /// On whose side the error lies.
     pub fn fault(&self) -> Fault {
         match self {
-            Error::PeerLost { .. } | Error::Unacknowledged(_) | Error::Timeout(_) => Fault::Peer,
+            Error::PeerLost { .. }
+            | Error::Expired { .. }
+            | Error::Unacknowledged(_)
+            | Error::Timeout(_) => Fault::Peer,
             Error::Io { .. } | Error::AddressBook { .. } | Error::JobKey { .. } => {
                 Fault::Environment
             }
@@ -168,6 +178,9 @@ impl From<RecvError> for Error {
                 room: room as usize,
             },
             RecvError::TooLarge { envelope, limit } => Error::TooLarge { envelope, limit },
+            RecvError::Expired { envelope, .. } => Error::Expired {
+                peer: envelope.source,
+            },
             RecvError::PeerLost { peer, .. } => Error::PeerLost { peer, why: None },
         }
     }
@@ -209,6 +222,11 @@ impl fmt::Display for Error {
                 envelope.source, envelope.tag, envelope.len
             ),
             &Error::TooLarge { envelope, limit } => RecvError::TooLarge { envelope, limit }.fmt(f),
+            Error::Expired { peer } => write!(
+                f,
+                "the message from or for peer {peer} was not worth sending any more: go on with the \
+                 next one"
+            ),
             Error::Backlog { peer, bytes } => write!(
                 f,
                 "untaken messages from peer {peer} hold {bytes} bytes, all the credit it has, so \

@@ -58,7 +58,7 @@ pub use sabani_proto::wire::RejectReason;
 pub use sabani_proto::{
     AckPolicy, Congestion, ConnectError, Counters, CreditPolicy, CreditStats, Dropped, Envelope,
     Event, GrantOrder, Limit, LinkState, Match, Message, NodeStats, Outbound, PeerId, PeerLost,
-    PeerStats, Quality, Recovery, Shortage, Terms,
+    PeerStats, Quality, Recovery, Shortage, Terms, Value,
 };
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
 

@@ -17,7 +17,7 @@ use crate::poll_fd::PollFd;
 use crate::shared::{Shared, State};
 use crate::{
     Builder, Congestion, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId,
-    PeerStats, Posted, Quality, Sent,
+    PeerStats, Posted, Quality, Sent, Value,
 };
 
 /// A send reads the clock once in this many calls.
@@ -203,7 +203,28 @@ impl Node {
     /// # Errors
     /// As [`Node::send`].
     pub fn send_owned(&self, to: PeerId, tag: u64, body: impl Into<Outbound>) -> Result<(), Error> {
-        self.post_send(to, tag, body.into(), false).map(|_| ())
+        self.post_send(to, tag, body.into(), Value::Reliable, false)
+            .map(|_| ())
+    }
+
+    /// Sends a body that need not arrive (U17): `value` says how far to go for it. Order is kept, and
+    /// later messages never wait for a body that does not come. What has been dropped is told to the
+    /// receive that it had matched ([`Error::Expired`]), or to the receiving program as
+    /// [`Event::Expired`]; here, by the result. Waits while the queue towards the peer is full.
+    ///
+    /// Small messages take 24 bytes more on the wire than with [`Node::send`].
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_valued(
+        &self,
+        to: PeerId,
+        tag: u64,
+        body: impl Into<Outbound>,
+        value: Value,
+    ) -> Result<Sent, Error> {
+        let ticket = self.post_send(to, tag, body.into(), value, true)?;
+        Ok(self.sent(to, ticket))
     }
 
     /// Sends the pieces as one message.
@@ -224,12 +245,16 @@ impl Node {
         tag: u64,
         body: impl Into<Outbound>,
     ) -> Result<Sent, Error> {
-        let ticket = self.post_send(to, tag, body.into(), true)?;
-        Ok(Sent {
+        let ticket = self.post_send(to, tag, body.into(), Value::Reliable, true)?;
+        Ok(self.sent(to, ticket))
+    }
+
+    fn sent(&self, to: PeerId, ticket: Option<sabani_proto::SendTicket>) -> Sent {
+        Sent {
             handle: self.0.clone(),
             ticket,
             to,
-        })
+        }
     }
 
     fn post_send(
@@ -237,12 +262,16 @@ impl Node {
         to: PeerId,
         tag: u64,
         body: Outbound,
+        value: Value,
         tracked: bool,
     ) -> Result<Option<sabani_proto::SendTicket>, Error> {
         let len = body.bytes().len();
         loop {
             let mut state = self.0.shared.lock()?;
-            let now_ns = state.engine.now_ns;
+            let now_ns = match value {
+                Value::Within(_) => state.engine.clock(),
+                Value::Reliable | Value::BestEffort => state.engine.now_ns,
+            };
             match state.engine.node.has_room(to, len) {
                 Err(SendError::Full { .. }) => {
                     drop(state);
@@ -251,7 +280,8 @@ impl Node {
                 }
                 room => room?,
             }
-            let ticket = state.engine.node.send(now_ns, to, tag, body, tracked)?;
+            let node = &mut state.engine.node;
+            let ticket = node.send_valued(now_ns, to, tag, body, value, tracked)?;
             self.after_send(&mut state, to);
             return Ok(ticket);
         }
@@ -307,7 +337,8 @@ impl Node {
     /// hold up others.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::PeerLost`], [`Error::Backlog`], [`Error::Closed`].
+    /// [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`], [`Error::Backlog`],
+    /// [`Error::Closed`].
     // Never inlined: see [`take_ready`].
     #[inline(never)]
     pub fn recv(&self, wanted: Match) -> Result<Message, Error> {
@@ -584,6 +615,32 @@ impl Node {
     /// [`Error::UnknownPeer`].
     pub fn set_congestion(&self, peer: PeerId, kind: Option<Congestion>) -> Result<(), Error> {
         self.steer(|node, now_ns| node.set_congestion(now_ns, peer, kind))
+    }
+
+    /// Whether what is lost on the way to a peer waits for [`Node::retransmit_now`], or goes again by
+    /// itself, which is the default and nearly always best. Losses are found as ever; how many wait is
+    /// [`PeerStats::held_resends`]. Stays in force when the connection ends; ends when the node is
+    /// closed.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn hold_resends(&self, peer: PeerId, hold: bool) -> Result<(), Error> {
+        self.steer(|node, _| node.hold_resends(peer, hold))
+    }
+
+    /// Sends again what was lost on the way to a peer (U6: `datagram_retransmission`), as far as the
+    /// peer gives credit, and returns how many pieces that are. Only what is known to be lost goes
+    /// again, once: calling this often costs no more packets than calling it seldom.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn retransmit_now(&self, peer: PeerId) -> Result<usize, Error> {
+        let mut pieces = 0;
+        self.steer(|node, _| {
+            pieces = node.retransmit_now(peer)?;
+            Ok(())
+        })?;
+        Ok(pieces)
     }
 
     /// A descriptor for other event loops (poll, epoll): readable when a datagram or a message waits.

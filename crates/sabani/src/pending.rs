@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sabani_proto::{RecvTicket, SendTicket};
+use sabani_proto::{RecvTicket, SendTicket, Undelivered};
 
 use crate::node::Handle;
 use crate::{Envelope, Error, Message, PeerId};
@@ -20,7 +20,8 @@ impl Posted {
     /// Waits for the message; `None` when the time is over, and the receive stays posted.
     ///
     /// # Errors
-    /// [`Error::TooSmall`], [`Error::TooLarge`], [`Error::PeerLost`], [`Error::Closed`].
+    /// [`Error::TooSmall`], [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`],
+    /// [`Error::Closed`].
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Message>, Error> {
         let Some(ticket) = self.ticket else {
             return Err(Error::Closed);
@@ -137,7 +138,7 @@ impl Sent {
     /// Waits until the peer's library has the message; `false` when the time is over.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], [`Error::Closed`].
+    /// [`Error::PeerLost`], [`Error::Expired`] (see [`Value`](crate::Value)), [`Error::Closed`].
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
         let Some(ticket) = self.ticket else {
             return Ok(true);
@@ -157,14 +158,18 @@ impl Sent {
         self.wait(Some(Duration::ZERO))
     }
 
-    fn finish(&mut self, result: Option<Result<(), crate::PeerLost>>) -> Result<bool, Error> {
+    fn finish(&mut self, result: Option<Result<(), Undelivered>>) -> Result<bool, Error> {
         let Some(result) = result else {
             return Ok(false);
         };
         self.ticket = None;
-        result.map(|()| true).map_err(|why| Error::PeerLost {
-            peer: self.to,
-            why: Some(why),
+        let peer = self.to;
+        result.map(|()| true).map_err(|why| match why {
+            Undelivered::PeerLost(why) => Error::PeerLost {
+                peer,
+                why: Some(why),
+            },
+            Undelivered::Expired => Error::Expired { peer },
         })
     }
 }

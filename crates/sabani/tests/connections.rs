@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use sabani::{Error, Event, Fault, JobKey, LinkState, Match, Node, PeerId, Quality};
+use sabani::{Error, Event, Fault, JobKey, LinkState, Match, Node, PeerId, Quality, Value};
 
 const SOON: Duration = Duration::from_secs(20);
 const LEFT: PeerId = PeerId(0);
@@ -177,4 +177,30 @@ fn a_quality_is_asked_for_and_granted() {
     assert_eq!(granted().unwrap().ack_every, Some(8));
     let unknown = left.set_quality(PeerId(7), Quality::Even).unwrap_err();
     assert!(matches!(unknown, Error::UnknownPeer(PeerId(7))));
+}
+
+#[test]
+fn what_is_worth_nothing_any_more_is_told_to_both() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    let value = Value::Within(SOON);
+    let mut sent = left.send_valued(RIGHT, 1, vec![7; 10], value).unwrap();
+    assert_eq!(right.recv(Match::any()).unwrap().body(), [7; 10]);
+    assert!(sent.wait(Some(SOON)).unwrap());
+
+    // More than the other one takes unless somebody asks for it.
+    let value = Value::Within(Duration::from_millis(20));
+    let mut sent = left.send_valued(RIGHT, 1, vec![7; 6 << 20], value).unwrap();
+    let error = sent.wait(Some(SOON)).unwrap_err();
+    assert!(matches!(error, Error::Expired { peer: RIGHT }), "{error}");
+    assert_eq!(error.fault(), Fault::Peer);
+    let expired = || {
+        let events = std::iter::from_fn(|| right.next_event());
+        let mut expired = events.filter(|event| matches!(event, Event::Expired { .. }));
+        expired.next().is_some()
+    };
+    until([&left, &right], expired);
+    left.send(RIGHT, 2, b"the next").unwrap();
+    assert_eq!(right.recv(Match::any()).unwrap().body(), b"the next");
 }

@@ -1,6 +1,8 @@
 //! The receiver's side of one peer's messages: entries put in order and matched, room taken for
 //! bodies, fragments put where they belong (H2), credit given back.
 
+mod expiry;
+
 use std::collections::BTreeMap;
 
 use super::mailbox::{Charge, Pending};
@@ -694,9 +696,7 @@ impl Incoming {
         }
         let body = self.bodies.remove(at).expect("body is there");
         let charge = body.charge;
-        if charge.posted > 0 {
-            self.aside.asked -= charge.posted;
-        }
+        self.aside_settle(charge.posted);
         let mailbox = &mut *inbox.mailbox;
         match body.owner {
             Owner::Unmatched(key) => mailbox.complete_arrived(key, body.buffer, charge),
@@ -710,6 +710,14 @@ impl Incoming {
         }
         if self.aside.squeezed && charge.posted > 0 {
             self.retry_starved(inbox);
+        }
+    }
+
+    /// A body that a receive waited for takes no memory on its way any more.
+    #[inline]
+    fn aside_settle(&mut self, posted: u64) {
+        if posted > 0 {
+            self.aside.asked -= posted;
         }
     }
 

@@ -68,6 +68,14 @@ pub enum RecvError {
         /// Bytes that the node may allocate.
         limit: u64,
     },
+    /// The message was worth something for some time only, or sent once ([`crate::Value`]), and its
+    /// sender has dropped it before all of it was here. The next one can be received.
+    Expired {
+        /// What does not come.
+        envelope: Envelope,
+        /// The buffer, given back, if one was handed over.
+        buffer: Option<Vec<u8>>,
+    },
     /// The connection ended before the message was complete.
     PeerLost {
         /// Who was to send it.
@@ -91,6 +99,12 @@ impl fmt::Display for RecvError {
                 "the message from peer {} with tag {} has {} bytes, but this node allocates at \
                  most {limit} bytes for messages: receive it into a buffer of your own, or raise \
                  `memory_bytes`",
+                envelope.source, envelope.tag, envelope.len
+            ),
+            RecvError::Expired { envelope, .. } => write!(
+                f,
+                "the message from peer {} with tag {} ({} bytes) was not worth sending any more: \
+                 receive the next one",
                 envelope.source, envelope.tag, envelope.len
             ),
             RecvError::PeerLost { peer, .. } => {
@@ -519,11 +533,27 @@ impl Mailbox {
         self.park_at(stamp, message.source, message.tag, arrived);
     }
 
+    /// A message that nobody has asked for will never be complete; returns whether it was there.
+    pub fn drop_arrived(&mut self, key: ArrivedKey) -> bool {
+        self.matcher.remove(key).is_some()
+    }
+
+    /// A parked message will never be complete; returns whether it was there.
+    pub fn drop_parked(&mut self, link: LinkRef, id: u64) -> bool {
+        let at = self.parked_pending(link, id);
+        at.map(|at| self.parked.remove(at)).is_some()
+    }
+
+    /// The parked message that waits for this body.
+    fn parked_pending(&self, link: LinkRef, id: u64) -> Option<usize> {
+        let pending = |parked: &Parked| matches!(parked.arrived, Arrived::Pending(pending) if pending.link == link && pending.id == id);
+        self.parked.iter().position(pending)
+    }
+
     /// A parked message's body is complete.
     pub fn complete_parked(&mut self, link: LinkRef, id: u64, filled: Buffer, charge: Charge) {
-        let pending = |parked: &&mut Parked| matches!(parked.arrived, Arrived::Pending(pending) if pending.link == link && pending.id == id);
-        if let Some(parked) = self.parked.iter_mut().find(pending) {
-            parked.arrived = Arrived::Whole {
+        if let Some(at) = self.parked_pending(link, id) {
+            self.parked[at].arrived = Arrived::Whole {
                 body: filled.into(),
                 link,
                 charge,
@@ -665,6 +695,17 @@ impl Mailbox {
         self.matcher.retain_arrived(source, &mut keep);
         self.parked.retain_mut(|parked| keep(&mut parked.arrived));
         self.unmatched.charge_kept(kept);
+    }
+
+    /// The body that a receive waited for has expired at its sender. `buffer` is the one that it had
+    /// brought, if that was being filled.
+    pub fn expire(&mut self, ticket: RecvTicket, envelope: Envelope, buffer: Option<Vec<u8>>) {
+        if let Some(receive) = self.receives.get_mut(ticket) {
+            self.ended += 1;
+            let buffer = buffer.or(receive.buffer.take());
+            let error = RecvError::Expired { envelope, buffer };
+            receive.progress = Progress::Done(Err(error));
+        }
     }
 
     /// The body that a receive waited for will never be complete.

@@ -260,6 +260,12 @@ impl<A, R> Matcher<A, R> {
         Some(&mut self.arrived.get_mut(slot).payload)
     }
 
+    /// Takes away a waiting message; `None` if it waits no more.
+    pub fn remove(&mut self, key: ArrivedKey) -> Option<A> {
+        let slot = self.arrived.locate(key.0)?;
+        Some(self.remove_arrived(slot).payload)
+    }
+
     /// Shows `keep` each waiting message from `source`, oldest first, and drops those for which it
     /// returns false. Visits every waiting message of every peer.
     pub fn retain_arrived(&mut self, source: PeerId, mut keep: impl FnMut(&mut A) -> bool) {

@@ -13,6 +13,7 @@ mod spans;
 mod tests;
 mod tickets;
 mod unread;
+mod value;
 
 use crate::wire::{Entry, EntryMode};
 pub use body::{Body, Outbound};
@@ -28,6 +29,8 @@ pub(crate) use spans::Spans;
 pub use tickets::Ticket;
 pub(crate) use tickets::Tickets;
 pub(crate) use unread::{Unread, charge_if_inline};
+pub use value::Value;
+pub(crate) use value::Worth;
 /// Names a send whose arrival was asked for.
 pub type SendTicket = Ticket;
 

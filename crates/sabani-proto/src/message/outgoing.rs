@@ -5,13 +5,16 @@
 //! each byte of a body is in exactly one place: unsent, in one packet in flight, waiting to go
 //! again, or acknowledged; so counting bytes is enough to know when a body has arrived.
 
+mod expiry;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{ENTRY_CHARGE, Outbound, Ticket, entry_charge, expand_id};
+use super::{ENTRY_CHARGE, Outbound, Ticket, Worth, entry_charge, expand_id};
 use crate::channel::Cargo;
-use crate::rare::RareQueue;
+use crate::rare::{Rare, RareQueue};
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, INLINE_MAX, Reader};
+use expiry::Aside;
 
 /// What a packet carries, by name: enough to send it again, cut differently if need be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub(crate) enum Content {
     Body { id: u64, offset: u64, len: u32 },
     /// Leave to send a body.
     Grant { id: u64 },
+    /// That a body does not come.
+    Expire { id: u64 },
     /// The log's limit, whatever it is by then.
     LogLimit,
     /// That the log's limit holds entries back.
@@ -95,6 +100,9 @@ struct OutBody {
     acked: u64,
     entry_acked: bool,
     ticket: Option<Ticket>,
+    worth: Worth,
+    /// Its bytes are dropped; the peer is told, or will be.
+    expired: bool,
 }
 
 impl OutBody {
@@ -135,6 +143,8 @@ pub(crate) struct Outgoing {
     /// Where in `bodies` the one that was last sent from was.
     sending: usize,
     resend: RareQueue<Content>,
+    keeps_lost: bool,
+    aside: Rare<Aside>,
     queued_bytes: usize,
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     unsent_bytes: usize,
@@ -144,9 +154,6 @@ pub(crate) struct Outgoing {
     held: bool,
     /// Sends that somebody waits to hear of.
     tickets: usize,
-    /// Those of bodies that have arrived, behind entries that have not: should the connection end,
-    /// the receiver can't pass them on.
-    behind: Vec<(u64, Ticket)>,
 }
 
 /// Logs kept for reuse while the connection is busy: as many as a window has packets.
@@ -278,6 +285,8 @@ impl Outgoing {
             acked: 0,
             entry_acked: false,
             ticket,
+            worth: Worth::default(),
+            expired: false,
         });
         if eager {
             self.unsent_bytes += total as usize;
@@ -362,8 +371,42 @@ impl Outgoing {
         ready && !self.held
     }
 
-    /// Queues something to go again: entries before bodies, for all later messages wait for them.
+    /// Whether what is lost waits for [`Outgoing::release`]; if not, nothing does any more.
+    pub fn keep_lost(&mut self, keeps: bool) {
+        self.keeps_lost = keeps;
+        if !keeps {
+            self.release();
+        }
+    }
+
+    /// Lets go again what was kept; returns how many pieces that are.
+    pub fn release(&mut self) -> usize {
+        if self.aside.kept.is_empty() {
+            return 0;
+        }
+        let kept = std::mem::take(&mut self.aside.kept);
+        for &content in kept.iter() {
+            self.queue_again(content, false);
+        }
+        kept.len()
+    }
+
+    /// Pieces that were lost and wait for [`Outgoing::release`].
+    pub fn kept(&self) -> usize {
+        self.aside.kept.len()
+    }
+
+    /// Something is to go again: now, or when the program says so.
     pub fn send_again(&mut self, content: Content, urgent: bool) {
+        if self.keeps_lost {
+            self.aside.kept.push_back(content);
+        } else {
+            self.queue_again(content, urgent);
+        }
+    }
+
+    /// Queues something to go again: entries before bodies, for all later messages wait for them.
+    fn queue_again(&mut self, content: Content, urgent: bool) {
         self.resent = true;
         if urgent {
             self.resend.push_front(content);
@@ -398,7 +441,7 @@ impl Outgoing {
     pub fn still_wants(&self, content: Content) -> bool {
         match content {
             Content::Entries { first_id } => self.chunk_at(first_id).is_some(),
-            Content::Body { id, .. } => self.body_at(id).is_some(),
+            Content::Body { id, .. } => self.body_at(id).is_some_and(|at| !self.bodies[at].expired),
             _ => true,
         }
     }
@@ -667,10 +710,11 @@ impl Outgoing {
                 self.spare_logs.push_back(log);
             }
         }
-        if !self.behind.is_empty() {
+        self.tell_expired();
+        if !self.aside.behind.is_empty() {
             let safe_before = self.safe_before();
             let safe = |(id, _): &mut (u64, Ticket)| *id < safe_before;
-            for (_, ticket) in self.behind.extract_if(.., safe) {
+            for (_, ticket) in self.aside.behind.extract_if(.., safe) {
                 self.tickets -= 1;
                 done(ticket);
             }
@@ -697,15 +741,13 @@ impl Outgoing {
         if !self.bodies[at].arrived() {
             return false;
         }
-        let body = self.bodies.remove(at).expect("body is there");
-        self.sending -= usize::from(at < self.sending);
-        self.queued_bytes -= body.data.bytes().len();
+        let body = self.remove_body(at);
         match body.ticket {
             Some(ticket) if body.id < self.safe_before() => {
                 self.tickets -= 1;
                 done(ticket);
             }
-            Some(ticket) => self.behind.push((body.id, ticket)),
+            Some(ticket) => self.aside.behind.push((body.id, ticket)),
             None => {}
         }
         true
@@ -715,7 +757,7 @@ impl Outgoing {
     /// bodies may go unasked is settled anew, by the log's limit there.
     pub fn rewind(&mut self, log_limit: u64, window: &SendWindow) {
         let mut old = std::mem::take(self);
-        self.held = old.held;
+        (self.held, self.keeps_lost) = (old.held, old.keeps_lost);
         self.set_log_limit(log_limit);
         let mut bodies = old.bodies.drain(..);
         for chunk in &old.chunks {
@@ -726,8 +768,8 @@ impl Outgoing {
                         .next_if(|(of, _)| *of == id)
                         .map(|(_, ticket)| *ticket);
                     self.push_inline(entry.tag, entry.body, ticket, window);
-                } else if let Some(body) = bodies.next() {
-                    self.push_body(entry.tag, body.data, body.ticket, window);
+                } else if let Some(body) = bodies.next().filter(|body| !body.expired) {
+                    self.push_worth(entry.tag, body.data, body.worth, body.ticket, window);
                 }
             }
         }
@@ -742,7 +784,7 @@ impl Outgoing {
         let mut tickets: Vec<_> = inline.map(|(_, ticket)| ticket).collect();
         self.tickets = 0;
         tickets.extend(self.bodies.iter_mut().filter_map(|body| body.ticket.take()));
-        tickets.extend(self.behind.drain(..).map(|(_, ticket)| ticket));
+        tickets.extend(self.aside.behind.drain(..).map(|(_, ticket)| ticket));
         tickets
     }
 
@@ -770,6 +812,7 @@ impl Outgoing {
         self.eager.shrink();
         self.granted.shrink();
         self.resend.shrink();
+        self.shrink_aside();
     }
 }
 

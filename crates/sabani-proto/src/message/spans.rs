@@ -48,6 +48,12 @@ impl Spans {
         end - start - known
     }
 
+    /// How many bytes have come.
+    pub fn bytes(&self) -> u64 {
+        let beyond = self.beyond.iter().map(|(start, end)| end - start);
+        self.prefix + beyond.sum::<u64>()
+    }
+
     /// Whether there are more gaps in a body of `total` bytes than any loss explains: the work and
     /// memory that each costs is only worth it for pieces of a packet's size.
     #[inline]
@@ -77,6 +83,7 @@ mod tests {
                 let new = bitmap[range.clone()].iter().filter(|&&seen| !seen).count() as u64;
                 bitmap[range].fill(true);
                 prop_assert_eq!(set.insert(start, start + len), new);
+                prop_assert_eq!(set.bytes(), bitmap.iter().filter(|&&seen| seen).count() as u64);
                 let prefix = bitmap.iter().position(|&seen| !seen).unwrap_or(256) as u64;
                 prop_assert!(set.covers(prefix));
                 prop_assert!(!set.covers(prefix + 1));

@@ -595,6 +595,9 @@ impl Node {
         }
         let link = peer.link.get_or_insert_default();
         link.outgoing.set_log_limit(hello.log_limit);
+        if session.features & Hello::EXPIRE == 0 {
+            link.outgoing.make_reliable();
+        }
         link.attempt = None;
         link.session = Some(session);
         peer.farewell = false;

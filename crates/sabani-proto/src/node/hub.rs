@@ -7,7 +7,7 @@ use crate::channel::{Fate, datagram_cost};
 use crate::credit::{CreditConfig, Granter};
 use crate::error::PeerLost;
 use crate::event::Event;
-use crate::message::{Content, Mailbox, Tickets};
+use crate::message::{Content, Mailbox, SendTicket, Tickets};
 use crate::rare;
 use crate::stats::Counters;
 
@@ -19,6 +19,7 @@ const MAX_EVENTS: usize = 4_096;
 pub(crate) enum SendState {
     Pending,
     Arrived,
+    Expired,
     Lost(PeerLost),
 }
 
@@ -64,6 +65,15 @@ impl Hub {
             self.events.pop_front();
         }
         self.events.push_back(event);
+    }
+
+    /// These sends have expired.
+    pub fn expire_sends(&mut self, tickets: Vec<SendTicket>) {
+        for ticket in tickets {
+            if let Some(state) = self.sends.get_mut(ticket) {
+                *state = SendState::Expired;
+            }
+        }
     }
 
     pub fn pop_event(&mut self) -> Option<Event> {

@@ -8,18 +8,20 @@ mod hub;
 mod path;
 mod peers;
 mod receive;
+mod resend;
 mod session;
 mod snapshot;
 mod spans;
 mod terms;
 mod transmit;
+mod value;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::credit::Owed;
-use crate::error::{PeerLost, SendError};
+use crate::error::{PeerLost, SendError, Undelivered};
 use crate::event::Event;
 use crate::message::{
     Arrived, Cancelled, Envelope, Inbox, LinkRef, Match, Message, Outbound, Pool, RecvError,
@@ -381,11 +383,12 @@ impl Node {
 
     /// What became of a send with a ticket: `None` while it is under way. The ticket is stale
     /// once this has returned something.
-    pub fn take_sent(&mut self, ticket: SendTicket) -> Option<Result<(), PeerLost>> {
+    pub fn take_sent(&mut self, ticket: SendTicket) -> Option<Result<(), Undelivered>> {
         match self.hub.sends.get_mut(ticket) {
             Some(SendState::Pending) => None,
             _ => match self.hub.sends.remove(ticket) {
-                Some(SendState::Lost(why)) => Some(Err(why)),
+                Some(SendState::Lost(why)) => Some(Err(Undelivered::PeerLost(why))),
+                Some(SendState::Expired) => Some(Err(Undelivered::Expired)),
                 _ => Some(Ok(())),
             },
         }
@@ -706,6 +709,7 @@ impl Node {
     /// Takes no more messages for sending.
     pub fn stop_sending(&mut self) {
         self.closing = true;
+        self.release_all();
     }
 
     /// Ends all connections. Peers are told, and asked to confirm: drive the node until

@@ -68,6 +68,8 @@ pub(crate) struct Peer {
     pub farewell: bool,
     /// What the program wants for this peer, whatever holds for others.
     pub congestion: Option<Congestion>,
+    /// What is lost on the way there waits for the program.
+    pub keeps_lost: bool,
     /// The entry in the timer heap that counts.
     pub timer_at_ns: u64,
     /// Changed by [`super::Node::happen`] only.
@@ -178,6 +180,7 @@ impl Peers {
             changed: false,
             farewell: false,
             congestion: None,
+            keeps_lost: false,
             timer_at_ns: u64::MAX,
             state: LinkState::Known,
             link: None,

@@ -23,6 +23,7 @@ impl Node {
         };
         stats.limit = Limit::Handshake;
         stats.queued_bytes = link.outgoing.queued_bytes();
+        stats.held_resends = link.outgoing.kept();
         stats.queued_messages = link.outgoing.pending_messages();
         if let Some(session) = &link.session {
             session.describe(&link.outgoing, &mut stats);
@@ -96,6 +97,10 @@ impl Session {
         stats.in_flight_bytes = self.channel.sent.in_flight();
         stats.backlog_bytes = self.incoming.backlog_bytes();
         stats.granted = self.granted();
+        if let Some(seldom) = &self.seldom {
+            stats.expired_sent = seldom.expired_sent;
+            stats.expired_received = seldom.expired_received;
+        }
         stats.shortage = self.incoming.shortage();
         stats.rtt_ns = self.channel.rtt.smoothed_ns();
         stats.rtt_variation_ns = self.channel.rtt.variation_ns();

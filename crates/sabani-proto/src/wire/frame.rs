@@ -23,6 +23,7 @@ const PATH_CHALLENGE: u8 = 13;
 const PATH_RESPONSE: u8 = 14;
 const WISH: u8 = 15;
 const TERMS: u8 = 16;
+const EXPIRE: u8 = 17;
 
 /// A piece of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,6 +198,8 @@ pub enum Frame<'a> {
         /// The wish.
         terms: Terms,
     },
+    /// The body of the message with these low 32 bits of its id does not come: it has expired (U17).
+    Expire(u32),
     /// What the sender grants to the peer's wish with this number.
     Terms {
         /// The wish's number.
@@ -237,7 +240,7 @@ impl Frame<'_> {
                 Frame::Disconnect(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) => 8,
                 Frame::Wish { .. } | Frame::Terms { .. } => 4 + Terms::LEN,
                 Frame::Ping | Frame::Credit | Frame::Unknown(_) => 0,
-                Frame::Close(_) => 4,
+                Frame::Close(_) | Frame::Expire(_) => 4,
             }
     }
 
@@ -300,6 +303,10 @@ impl Frame<'_> {
             Frame::PathResponse(token) => {
                 head(PATH_RESPONSE);
                 out.u64(*token);
+            }
+            Frame::Expire(id) => {
+                head(EXPIRE);
+                out.u32(*id);
             }
             Frame::Wish { number, terms } => {
                 head(WISH);
@@ -402,6 +409,7 @@ impl<'a> Frames<'a> {
             DISCONNECT => Frame::Disconnect(body.u64()?),
             PATH_CHALLENGE => Frame::PathChallenge(body.u64()?),
             PATH_RESPONSE => Frame::PathResponse(body.u64()?),
+            EXPIRE => Frame::Expire(body.u32()?),
             WISH => Frame::Wish {
                 number: body.u32()?,
                 terms: Terms::read(&mut body)?,

@@ -29,8 +29,10 @@ pub struct Hello {
 impl Hello {
     /// Feature: reads WISH and TERMS frames.
     pub const TERMS: u8 = 1;
+    /// Feature: reads EXPIRE frames.
+    pub const EXPIRE: u8 = 2;
     /// Features of this version.
-    pub const FEATURES: u64 = Self::TERMS as u64;
+    pub const FEATURES: u64 = (Self::TERMS | Self::EXPIRE) as u64;
     /// Bytes of an encoded hello.
     pub const LEN: usize = 64;
 

@@ -1,9 +1,9 @@
 //! What programs are given: each message once, with its own bytes, in the order of matching; and
 //! what was meant for a dead process, to nobody.
 
-use sabani_proto::PeerLost;
+use sabani_proto::{Envelope, PeerLost, Value};
 
-use super::{Checker, Content, Delivery, Fate, Rule, Wish};
+use super::{CLASS_MASK, Checker, Content, Delivery, Fate, Rule, Wish};
 use crate::HostId;
 
 /// The rule that a delivery breaks, and how.
@@ -31,6 +31,30 @@ impl Checker {
         if let Some(pair) = self.ledger.pairs.get_mut(&(from, to)) {
             pair.sent[sequence as usize].confirmed = true;
         }
+    }
+
+    /// The sender was told that the message has expired. All of it may have arrived.
+    pub fn on_expired(&mut self, now_ns: u64, from: HostId, to: HostId, sequence: u64) {
+        let sent = self.ledger.sent(from, to, sequence);
+        if sent.is_none_or(|sent| sent.wish.value == Value::Reliable) {
+            let what =
+                format!("message {sequence} from {from} to {to} has expired, yet is reliable");
+            return self.violated(now_ns, Rule::Once, what);
+        }
+        self.ledger.expire(from, to, sequence);
+    }
+
+    /// The receiver was told that the message has expired: it must not have it, nor ever get it.
+    pub fn on_missed(&mut self, now_ns: u64, to: HostId, envelope: &Envelope) {
+        let (from, sequence) = (HostId(envelope.source.0), envelope.tag & !CLASS_MASK);
+        let sent = self.ledger.sent(from, to, sequence);
+        if sent.is_some_and(|sent| sent.missed || matches!(sent.fate, Fate::Delivered { .. })) {
+            let what =
+                format!("message {sequence} from {from} to {to} has expired, and was told of");
+            self.violated(now_ns, Rule::Once, what);
+        }
+        self.on_expired(now_ns, from, to, sequence);
+        self.ledger.miss(from, to, sequence);
     }
 
     /// A sender made a connection to this incarnation.
@@ -101,6 +125,9 @@ impl Checker {
         };
         if matches!(sent.fate, Fate::Delivered { .. }) {
             return once("delivered twice");
+        }
+        if sent.missed {
+            return once("said to have expired before");
         }
         if sent
             .meant_for

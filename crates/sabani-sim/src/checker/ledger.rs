@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sabani_proto::Value;
+
 use crate::HostId;
 
 /// What becomes of an accepted message.
@@ -16,6 +18,8 @@ pub enum Fate {
     },
     /// Its sender was told that it may be lost, or died: it may still arrive.
     Excused,
+    /// It was worth something for some time only, and was dropped.
+    Expired,
 }
 
 /// What a program wishes to send.
@@ -27,6 +31,8 @@ pub struct Wish {
     pub len: usize,
     /// Whether the program asks to be told of the arrival.
     pub tracked: bool,
+    /// How far the node is to go for it.
+    pub value: Value,
     /// Number of the stream of traffic that it belongs to; scenarios count by it.
     pub stream: u32,
     /// Since when it has been wished, in nanoseconds.
@@ -46,6 +52,8 @@ pub struct Sent {
     pub(super) deaths: u32,
     /// The sender was told that the receiver's library has it.
     pub(super) confirmed: bool,
+    /// The receiver was told that it does not come.
+    pub(super) missed: bool,
 }
 
 impl Sent {
@@ -149,6 +157,7 @@ impl Ledger {
             meant_for: pair.peer.filter(|_| open),
             deaths: pair.deaths,
             confirmed: false,
+            missed: false,
         });
         self.waiting += 1;
     }
@@ -160,6 +169,31 @@ impl Ledger {
         let before = std::mem::replace(&mut sent.fate, Fate::Delivered { at_ns });
         let stream = sent.wish.stream;
         if before == Fate::Waiting {
+            self.waiting -= 1;
+            self.settle(stream);
+        }
+    }
+
+    /// A message that a node accepted.
+    pub(super) fn sent(&self, from: HostId, to: HostId, sequence: u64) -> Option<&Sent> {
+        self.pairs.get(&(from, to))?.sent.get(sequence as usize)
+    }
+
+    /// The receiver was told that a message does not come.
+    pub(super) fn miss(&mut self, from: HostId, to: HostId, sequence: u64) {
+        let pair = self.pairs.entry((from, to)).or_default();
+        if let Some(sent) = pair.sent.get_mut(sequence as usize) {
+            sent.missed = true;
+        }
+    }
+
+    /// A message was dropped by its sender.
+    pub(super) fn expire(&mut self, from: HostId, to: HostId, sequence: u64) {
+        let pair = self.pairs.entry((from, to)).or_default();
+        let sent = &mut pair.sent[sequence as usize];
+        if sent.fate == Fate::Waiting {
+            sent.fate = Fate::Expired;
+            let stream = sent.wish.stream;
             self.waiting -= 1;
             self.settle(stream);
         }

@@ -119,10 +119,15 @@ impl Plan {
         if plan.disconnects() {
             plan.settings.disconnected_max = Some(DISCONNECTED_MAX);
         }
+        if dice.0.chance(0.4) {
+            for stream in &mut plan.traffic {
+                give_value(dice, stream);
+            }
+        }
         let count = dice.pick(&[0, 0, 1, 3]);
-        let wishes = (0..count).map(|_| wish(dice, &plan));
-        let wishes: Vec<_> = wishes.collect();
-        plan.mishaps.extend(wishes);
+        let steered = (0..count).map(|_| steering(dice, &plan));
+        let steered: Vec<_> = steered.collect();
+        plan.mishaps.extend(steered);
         plan
     }
 }
@@ -309,14 +314,29 @@ fn mishap(dice: &mut Dice, plan: &Plan) -> Mishap {
     }
 }
 
-/// A program switches the quality of what it sends.
-fn wish(dice: &mut Dice, plan: &Plan) -> Mishap {
-    use What::{Even, Least, Response, Throughput};
+/// Some messages are worth something for some time only, or are sent once.
+fn give_value(dice: &mut Dice, stream: &mut Traffic) {
+    match dice.0.below(4) {
+        0 => stream.once = true,
+        1 => stream.within = Some(Time(dice.pick(&[0, 50 * US, 2 * MS, 30 * MS, 300 * MS]))),
+        _ => {}
+    }
+}
+
+/// A program steers its flows: switches the quality of what it sends, or keeps what is lost.
+fn steering(dice: &mut Dice, plan: &Plan) -> Mishap {
+    use What::{Even, Hold, Least, Response, Throughput};
+    let what = dice.pick(&[
+        Throughput, Throughput, Response, Response, Least, Even, Hold,
+    ]);
     Mishap {
         at: dice.moment(plan),
         host: dice.host(plan.hosts),
-        what: dice.pick(&[Throughput, Throughput, Response, Response, Least, Even]),
-        lasts: Time(0),
+        what,
+        lasts: match what {
+            Hold => dice.time_below(200 * MS),
+            _ => Time(0),
+        },
     }
 }
 

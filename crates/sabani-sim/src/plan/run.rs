@@ -120,17 +120,22 @@ impl Plan {
                     What::Stall => net.stall(host, mishap.lasts.0),
                     What::Disconnect => net.set_connected(host, false),
                     What::Move => net.relocate(host, false),
+                    What::Hold => net.hold_resends(host, true),
                     What::Even | What::Throughput | What::Response | What::Least => {
                         let quality = mishap.what.quality();
                         net.prefer(host, quality.expect("it is one"));
                     }
                 }
             });
-            if mishap.what == What::Disconnect {
-                let host = HostId(mishap.host);
-                net.at(began_ns + mishap.ends().0, move |net| {
-                    net.set_connected(host, true)
-                });
+            let (host, ends_ns) = (HostId(mishap.host), began_ns + mishap.ends().0);
+            match mishap.what {
+                What::Disconnect => net.at(ends_ns, move |net| net.set_connected(host, true)),
+                What::Hold => {
+                    let half_ns = ends_ns - mishap.lasts.0 / 2;
+                    net.at(half_ns, move |net| net.retransmit_now(host));
+                    net.at(ends_ns, move |net| net.hold_resends(host, false));
+                }
+                _ => {}
             }
         }
         self.schedule_faults(net);
@@ -270,6 +275,7 @@ fn send_round(net: &mut Network, index: u32, stream: &Traffic, hosts: u32) {
             let wish = Wish {
                 len: stream.bytes.0 as usize,
                 tracked: stream.tracked,
+                value: stream.value(),
                 class: stream.class,
                 stream: index,
                 ..Wish::default()

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
 
 use sabani_proto::seal::{Checksum, Mode};
-use sabani_proto::{Config, CreditPolicy, GrantOrder, Quality, Terms, datagram_cost};
+use sabani_proto::{Config, CreditPolicy, GrantOrder, Quality, Terms, Value, datagram_cost};
 use serde::{Deserialize, Serialize};
 
 use crate::units::as_text;
@@ -607,6 +608,8 @@ pub enum What {
     Disconnect,
     /// It is reached at another address from now on.
     Move,
+    /// Its program keeps what is lost for some time, and lets it go again once meanwhile.
+    Hold,
     /// Its program wishes nothing more of what it sends to all its peers.
     Even,
     /// Its program wishes throughput.
@@ -649,7 +652,7 @@ pub struct Mishap {
     pub host: u32,
     /// What.
     pub what: What,
-    /// For how long, if it is a stall, or the program disconnects.
+    /// For how long, if it is a stall, or the program disconnects or keeps what is lost.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lasts: Time,
 }
@@ -689,6 +692,12 @@ pub struct Traffic {
     /// Rest between a round's delivery and the next one's beginning, if `every` is not given.
     #[serde(skip_serializing_if = "is_default")]
     pub pause: Time,
+    /// Each message is worth something for so long. Default: it must arrive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<Time>,
+    /// What is lost of a message is not sent again, and the message dropped.
+    #[serde(skip_serializing_if = "is_default")]
+    pub once: bool,
     /// Senders ask to be told of the arrival.
     #[serde(skip_serializing_if = "is_default")]
     pub tracked: bool,
@@ -713,6 +722,8 @@ impl Default for Traffic {
             at: Time(0),
             every: None,
             pause: Time(0),
+            within: None,
+            once: false,
             tracked: false,
             class: 0,
         }
@@ -720,6 +731,15 @@ impl Default for Traffic {
 }
 
 impl Traffic {
+    /// How far nodes are to go for its messages.
+    pub(super) fn value(&self) -> Value {
+        match self.within {
+            Some(Time(within_ns)) => Value::Within(Duration::from_nanos(within_ns)),
+            None if self.once => Value::BestEffort,
+            None => Value::Reliable,
+        }
+    }
+
     /// Senders and receivers, two by two.
     pub fn pairs(&self, hosts: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
         let receivers = self.to.numbers(hosts);

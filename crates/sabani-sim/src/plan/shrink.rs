@@ -143,6 +143,11 @@ fn smaller_streams(stream: &Traffic) -> Vec<Traffic> {
             ..stream.clone()
         },
         Traffic {
+            within: None,
+            once: false,
+            ..stream.clone()
+        },
+        Traffic {
             class: 0,
             ..stream.clone()
         },

@@ -13,11 +13,13 @@ mod machines;
 mod moves;
 mod mtu;
 mod qualities;
+mod resends;
 mod rivals;
 mod swarm;
 mod switches;
 mod table;
 mod tail;
+mod value;
 
 use sabani_proto::seal::{Checksum, Mode};
 use sabani_proto::{Counters, PeerId, PeerStats};

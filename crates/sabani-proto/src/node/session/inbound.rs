@@ -4,6 +4,7 @@ use super::{Closing, Session};
 use crate::PeerId;
 use crate::channel::{AckEffect, Fate, Owed};
 use crate::error::PeerLost;
+use crate::event::Event;
 use crate::message::{Content, Inbox, Outgoing, Ticket, Tickets, Violation};
 use crate::node::arrivals::Origin;
 use crate::node::hub::{Hub, SendState};
@@ -30,6 +31,13 @@ impl Session {
                 Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
                 Frame::Fragment(fragment) => self.incoming.on_fragment(&fragment, &mut inbox)?,
                 Frame::Ack(ack) => self.on_ack(outgoing, &ack, peer, hub, now_ns)?,
+                Frame::Expire(id) => {
+                    let unheard = self.incoming.on_expire(id, &mut inbox);
+                    self.seldom.get_or_insert_default().expired_received += 1;
+                    if let Some(envelope) = unheard {
+                        hub.push_event(Event::Expired { envelope });
+                    }
+                }
                 Frame::Wish { number, terms } => {
                     self.hear_wish(number, terms, origin.link.peer, hub, now_ns);
                 }
@@ -104,6 +112,7 @@ impl Session {
     /// Passes on what became of things that packets carried.
     pub(super) fn settle_fates(&mut self, outgoing: &mut Outgoing, hub: &mut Hub, now_ns: u64) {
         let mut fates = std::mem::take(&mut hub.fates);
+        let mut expired = Vec::new();
         let mut done = hub_sends(&mut hub.sends);
         for (fate, content) in fates.drain(..) {
             match (fate, content) {
@@ -117,19 +126,28 @@ impl Session {
                     self.channel.mtu.on_probe_arrived(bytes as usize, now_ns);
                 }
                 (Fate::Arrived, Content::Close) => self.close = Closing::Done,
+                (Fate::Arrived, Content::Expire { id }) => outgoing.on_expired_told(id),
                 (Fate::Arrived, _) => {}
+                (Fate::Lost, Content::Body { id, .. }) if outgoing.goes_once(content) => {
+                    self.seldom.get_or_insert_default().expired_sent += 1;
+                    outgoing.give_up(id, &mut |ticket| expired.push(ticket));
+                }
                 (fate, content) => self.send_again(fate, content, outgoing, now_ns),
             }
         }
         drop(done);
+        hub.expire_sends(expired);
         hub.fates = fates;
     }
 
     fn send_again(&mut self, fate: Fate, content: Content, outgoing: &mut Outgoing, now_ns: u64) {
         match content {
             Content::Entries { .. } | Content::Body { .. } => {
-                outgoing.send_again(content, fate == Fate::Again);
+                if outgoing.still_wants(content) {
+                    outgoing.send_again(content, fate == Fate::Again);
+                }
             }
+            Content::Expire { id } => outgoing.expired_again(id),
             Content::Grant { id } => self.incoming.grant_again(id),
             Content::LogLimit => self.log_limit_due = true,
             Content::Blocked => self.blocked_told = u64::MAX,

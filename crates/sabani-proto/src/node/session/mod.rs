@@ -66,6 +66,9 @@ pub(crate) struct Seldom {
     pub apart: Apart,
     pub paths: Paths,
     pub agreement: Agreement,
+    /// Messages that have expired, in either direction.
+    pub expired_sent: u64,
+    pub expired_received: u64,
 }
 
 /// How far a connection's end has come.
@@ -183,10 +186,26 @@ impl Session {
         [
             self.channel.deadline(now_ns),
             release.filter(|_| outgoing.has_sendable()),
+            outgoing.next_expiry(),
         ]
         .into_iter()
         .flatten()
         .fold(heard, u64::min)
+    }
+
+    /// Drops what is worth nothing any more.
+    fn expire(&mut self, outgoing: &mut Outgoing, hub: &mut Hub, now_ns: u64) {
+        if outgoing.next_expiry().is_some_and(|at| at <= now_ns) {
+            let (channel, mut told) = (&self.channel, Vec::new());
+            let count = outgoing.expire(
+                now_ns,
+                channel.rtt.smoothed_ns(),
+                self.counters.bytes_sent,
+                &mut |ticket| told.push(ticket),
+            );
+            self.seldom.get_or_insert_default().expired_sent += count;
+            hub.expire_sends(told);
+        }
     }
 
     /// Does what is due.
@@ -197,6 +216,7 @@ impl Session {
         hub: &mut Hub,
         now_ns: u64,
     ) -> Result<(), PeerLost> {
+        self.expire(outgoing, hub, now_ns);
         let silent = now_ns.saturating_sub(self.channel.last_heard_ns);
         if self.channel.sent.in_flight_packets() > 0 {
             if self.channel.sent.next_number() > WORN_OUT {

@@ -38,6 +38,7 @@ impl Session {
             || self.is_seldom_due()
             || self.incoming.log.is_pressing()
             || self.incoming.has_grants()
+            || outgoing.has_expired()
             || matches!(self.close, Closing::Due(_))
             || self.must_tell_blocked(outgoing)
     }
@@ -330,6 +331,11 @@ impl Session {
                 };
                 put(Frame::Grant(grant), Content::Grant { id }, body, hub);
             }
+        }
+        while body.room() >= 64
+            && let Some(id) = outgoing.pop_expired()
+        {
+            put(Frame::Expire(id as u32), Content::Expire { id }, body, hub);
         }
         if self.ping || (self.poll && !outgoing.has_sendable()) {
             self.ping = false;
