@@ -103,6 +103,15 @@ pub(crate) struct Settled {
     pub sample_from: Option<u64>,
 }
 
+impl Settled {
+    #[inline]
+    fn count_acked(&mut self, run: &Run) {
+        self.newly_acked += run.packets;
+        self.acked_cost += run.cost * run.packets;
+        self.full_acked += if run.full { run.packets } else { 0 };
+    }
+}
+
 impl<C: Cargo> SentLog<C> {
     pub fn new(recovery: Recovery) -> Self {
         SentLog {
@@ -313,7 +322,11 @@ impl<C: Cargo> SentLog<C> {
     ) -> Settled {
         let mut settled = Settled::default();
         let runs = AckedRuns::of(ack);
-        self.mark_acked(&runs, ack.largest, fate, &mut settled);
+        if ack.largest.saturating_sub(self.base) < u64::from(ack.first_len) {
+            self.take_acked(ack.largest + 1, fate, &mut settled);
+        } else {
+            self.mark_acked(&runs, ack.largest, fate, &mut settled);
+        }
         // Before losses are looked for: how long the newest took is how long the others may take.
         if let Some(sent_ns) = settled.sample_from {
             let elapsed_ns = now_ns.saturating_sub(sent_ns);
@@ -402,6 +415,28 @@ impl<C: Cargo> SentLog<C> {
         self.next
     }
 
+    /// Settles all that was sent before `end`: nothing of it is missing, as nearly always.
+    #[inline]
+    fn take_acked(&mut self, end: u64, fate: &mut impl FnMut(Fate, C), settled: &mut Settled) {
+        while self.base < end
+            && let Some(front) = self.runs.front()
+        {
+            if self.base + u64::from(front.packets) > end {
+                self.cut(self.front(), end);
+            }
+            let run = self.runs.front().copied();
+            let run = run.filter(|run| run.state == State::InFlight);
+            if let Some(run) = run {
+                settled.count_acked(&run);
+                self.settle(self.front(), Fate::Arrived, fate);
+            }
+            self.drop_front();
+            if self.base == end {
+                settled.sample_from = run.map(|run| run.sent_ns);
+            }
+        }
+    }
+
     fn mark_acked(
         &mut self,
         acked: &AckedRuns<'_>,
@@ -424,9 +459,7 @@ impl<C: Cargo> SentLog<C> {
             }
             let at = self.isolate(place, start.max(place.number), end.min(next.number));
             let run = self.runs[at.run];
-            settled.newly_acked += run.packets;
-            settled.acked_cost += run.cost * run.packets;
-            settled.full_acked += if run.full { run.packets } else { 0 };
+            settled.count_acked(&run);
             place = self.behind(at);
             if place.number > largest {
                 settled.sample_from = Some(run.sent_ns);
@@ -437,6 +470,9 @@ impl<C: Cargo> SentLog<C> {
 
     /// A packet given up for lost has arrived: allow for more reordering from now on.
     fn notice_spurious(&mut self, runs: &AckedRuns<'_>, largest: u64, settled: &mut Settled) {
+        if self.recently_lost.is_empty() {
+            return;
+        }
         let (reorder, eighths) = (&mut self.reorder, &mut self.reorder_eighths);
         self.recently_lost.retain(|&number| {
             let arrived = runs
@@ -571,16 +607,19 @@ impl<C: Cargo> SentLog<C> {
 
     #[inline]
     fn drop_settled(&mut self) {
-        let mut contents = 0;
-        while let Some(run) = self.runs.front() {
-            if run.state == State::InFlight {
-                break;
-            }
-            contents += usize::from(run.contents);
-            self.base += u64::from(run.packets);
-            self.runs.pop_front();
+        while let Some(run) = self.runs.front()
+            && run.state == State::Settled
+        {
+            self.drop_front();
         }
-        self.contents.drain(..contents);
+    }
+
+    #[inline]
+    fn drop_front(&mut self) {
+        if let Some(run) = self.runs.pop_front() {
+            self.base += u64::from(run.packets);
+            self.contents.drain(..usize::from(run.contents));
+        }
     }
 
     /// Gives memory back while the connection is idle.

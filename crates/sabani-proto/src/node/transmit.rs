@@ -44,20 +44,18 @@ impl Node {
             let Some(session) = link.session.as_mut() else {
                 continue;
             };
-            let (bytes, segment) =
-                session.build_train(&mut link.outgoing, out, &mut self.hub, now_ns);
-            let more = session.wants_to_send(&link.outgoing, now_ns);
+            let train = session.build_train(&mut link.outgoing, out, &mut self.hub, now_ns);
             let transmit = Transmit {
                 to: peer.addr,
                 from: peer.local,
-                bytes,
-                segment,
+                bytes: train.bytes,
+                segment: train.segment,
             };
             self.arm_later(index);
-            if more && bytes > 0 {
-                self.enqueue(index);
-            }
-            if bytes > 0 {
+            if train.bytes > 0 {
+                if train.more {
+                    self.enqueue(index);
+                }
                 return Some(transmit);
             }
         }

@@ -18,6 +18,17 @@ const PIECES: usize = 12;
 /// Smaller pieces of a body than this are not worth a frame at the end of a packet.
 const MIN_FRAGMENT: usize = 128;
 
+/// A train of packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Train {
+    /// Bytes in all; 0 if there is nothing to send, or no leave to.
+    pub bytes: usize,
+    /// Bytes of each packet but the last, which may be shorter.
+    pub segment: usize,
+    /// Another may follow at once.
+    pub more: bool,
+}
+
 /// What of the messages may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leave {
@@ -82,15 +93,14 @@ impl Session {
         ack_due || self.poll || self.has_eliciting(outgoing)
     }
 
-    /// Fills `out` with a train of packets, all of `segment` bytes but the last. `(0, _)` if there
-    /// is nothing to send, or no leave to.
+    /// Fills `out` with a train of packets.
     pub fn build_train(
         &mut self,
         outgoing: &mut Outgoing,
         out: &mut [u8],
         hub: &mut Hub,
         now_ns: u64,
-    ) -> (usize, usize) {
+    ) -> Train {
         self.channel.forget_idle_credit(now_ns);
         self.channel.refresh(now_ns);
         if let Some(bytes) = self
@@ -100,7 +110,11 @@ impl Session {
             .filter(|&bytes| bytes <= out.len())
         {
             self.build_probe(&mut out[..bytes], hub, now_ns);
-            return (bytes, bytes);
+            return Train {
+                bytes,
+                segment: bytes,
+                more: self.wants_to_send(outgoing, now_ns),
+            };
         }
         let segment = self.channel.mtu.current();
         let whole = out.len() / segment * segment;
@@ -110,22 +124,28 @@ impl Session {
             hub.train_packets
         };
         let out = &mut out[..whole.min(packets * segment)];
-        let mut len = 0;
-        while len < out.len() {
+        let mut train = Train {
+            bytes: 0,
+            segment,
+            more: true,
+        };
+        while train.more && train.bytes < out.len() {
             // The first packet takes care of everything else that there may be to say.
-            if len > 0 {
-                len += self.build_bulk(outgoing, &mut out[len..], segment, now_ns);
+            if train.bytes > 0 {
+                train.bytes += self.build_bulk(outgoing, &mut out[train.bytes..], segment, now_ns);
             }
-            let Some(packet) = out.get_mut(len..len + segment) else {
+            let rest = &mut out[train.bytes..];
+            let Some(packet) = rest.get_mut(..segment) else {
                 break;
             };
-            let bytes = self.build_packet(outgoing, packet, hub, now_ns);
-            len += bytes;
+            let (bytes, more) = self.build_packet(outgoing, packet, hub, now_ns);
+            train.bytes += bytes;
+            train.more = more;
             if bytes < segment {
                 break;
             }
         }
-        (len, segment)
+        train
     }
 
     /// Fills `out` with full packets from the middle of a long body, if that is what comes next;
@@ -201,14 +221,15 @@ impl Session {
         packet
     }
 
-    /// Builds one packet into `packet`, which is as long as the path allows; returns its length.
+    /// Builds one packet into `packet`, which is as long as the path allows; returns its length, and
+    /// whether another may follow at once.
     fn build_packet(
         &mut self,
         outgoing: &mut Outgoing,
         packet: &mut [u8],
         hub: &mut Hub,
         now_ns: u64,
-    ) -> usize {
+    ) -> (usize, bool) {
         let leave = self.leave(outgoing, packet.len());
         let eliciting =
             self.has_control(outgoing) || (outgoing.has_sendable() && leave != Leave::Nothing);
@@ -218,7 +239,7 @@ impl Session {
             .deadline()
             .is_some_and(|at| at <= now_ns);
         if !eliciting && !ack_due {
-            return 0;
+            return (0, false);
         }
         hub.contents.clear();
         let end = packet.len() - self.tx.overhead();
@@ -232,10 +253,11 @@ impl Session {
             self.fill_messages(outgoing, leave, &mut body, hub);
         }
         if body.at == 0 {
-            return 0;
+            return (0, false);
         }
         let full = Prelude::LEN + body.bytes.len() + self.tx.overhead();
-        let (more, flags) = self.ask_flags(outgoing, full, hub);
+        let (waiting, flags) = self.ask_flags(outgoing, full, hub);
+        let more = waiting && self.channel.may_send(full, 2);
         // A train's packets have one size: a little padding is cheaper than another system call.
         if more && body.room() < body.bytes.len() / 4 {
             body.pad();
@@ -243,17 +265,17 @@ impl Session {
         let bytes = Prelude::LEN + body.at + self.tx.overhead();
         self.counters.acks_alone += u64::from(hub.contents.is_empty());
         self.finish_packet(&mut packet[..bytes], flags, hub, now_ns);
-        bytes
+        // Some of it may need no credit.
+        (bytes, more || (waiting && self.has_eliciting(outgoing)))
     }
 
-    /// Whether more packets follow at once, and whether this one asks for an answer.
+    /// Whether more waits behind this packet, and whether it asks for an answer.
     fn ask_flags(&mut self, outgoing: &Outgoing, full: usize, hub: &Hub) -> (bool, u8) {
         if hub.contents.is_empty() {
             return (false, 0);
         }
         let poll = std::mem::take(&mut self.poll);
         let waiting = outgoing.has_sendable() || self.has_control(outgoing);
-        let more = waiting && self.channel.may_send(full, 2);
         // Credit comes unasked to those who are known to have more; congestion control has asked.
         let goes_on =
             waiting && (self.channel.has_credit(full, 2) || self.channel.sent.ahead() > 0);
@@ -263,7 +285,7 @@ impl Session {
             (_, true) => Prelude::ASK | Prelude::URGENT,
             (_, false) => Prelude::ASK,
         };
-        (more, flags)
+        (waiting, flags)
     }
 
     /// Seals a packet whose body is written, and records it as sent.
