@@ -31,6 +31,8 @@ pub(crate) use sent::{Cargo, Fate, SentLog};
 const MAX_WINDOW: u32 = 1 << 30;
 /// The same where no congestion control wants to know more often.
 const ASK_EVERY: u32 = 384 << 10;
+/// What is sent of a burst before it counts as one, in bytes of cost.
+const BURST: u32 = 32 << 10;
 /// What waits in the path's queues leaves it within this time and two round trips.
 const QUEUED_MAX_NS: u64 = 2_000_000;
 /// However often nobody has answered, a tail is asked for again after this long.
@@ -214,6 +216,14 @@ impl<C: Cargo> Channel<C> {
     #[inline]
     pub fn may_send(&self, bytes: usize, packets: u32) -> bool {
         self.sent.ahead() + packets * datagram_cost(bytes) <= self.window
+    }
+
+    /// Whether what has been sent, with a packet of `bytes` behind it, has used up half of a burst's
+    /// credit: an answer that comes soon lets the sender go on.
+    #[inline]
+    pub fn is_credit_low(&self, bytes: usize) -> bool {
+        let ahead = self.sent.ahead() + datagram_cost(bytes);
+        ahead > (self.window / 2).max(BURST)
     }
 
     /// Whether a packet of entries may go without credit: one at a time, for nothing else would

@@ -27,6 +27,17 @@ impl Pair {
         }
     }
 
+    /// Carries one train from the first node to the second.
+    fn pass_train(&mut self) -> Transmit {
+        let mut buffer = vec![0; 65_536];
+        let train = self.nodes[0].poll_transmit(self.now_ns, &mut buffer);
+        let train = train.expect("there is something to send");
+        let bytes = &mut buffer[..train.bytes];
+        let from = ADDRS[0].parse().unwrap();
+        self.nodes[1].handle_datagrams(self.now_ns, from, None, train.segment, bytes);
+        train
+    }
+
     /// Carries datagrams until nobody has had any for longer than an acknowledgement waits; 10 µs
     /// a turn.
     fn carry(&mut self) {
@@ -179,14 +190,27 @@ fn credit_for_a_lone_packet_is_given_after_the_answer_which_tells_what_is_left()
     let left = |pair: &Pair| pair.nodes[1].peers[index].session().unwrap().credit_left();
     let before = left(&pair);
     hello(&mut pair);
-    let mut buffer = vec![0; 65_536];
-    let train = pair.nodes[0]
-        .poll_transmit(pair.now_ns, &mut buffer)
-        .unwrap();
-    let bytes = &mut buffer[..train.bytes];
-    let from = ADDRS[0].parse().unwrap();
-    pair.nodes[1].handle_datagrams(pair.now_ns, from, None, train.segment, bytes);
+    let train = pair.pass_train();
     assert_eq!(left(&pair), before - crate::datagram_cost(train.bytes));
     pair.nodes[1].next_deadline();
     assert_eq!(left(&pair), before);
+}
+
+#[test]
+fn a_burst_that_uses_up_half_of_its_credit_is_answered_at_once() {
+    for (messages, at_once) in [(60, false), (185, true)] {
+        let mut pair = Pair::new(modes()[1].clone());
+        let send = |pair: &mut Pair| {
+            let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 1, &[1; 200], false);
+            sent.unwrap();
+        };
+        send(&mut pair);
+        pair.carry();
+        (0..messages).for_each(|_| send(&mut pair));
+        let buffer = &mut [0; 65_536];
+        pair.pass_train();
+        assert_eq!(pair.nodes[0].poll_transmit(pair.now_ns, buffer), None);
+        let answer = pair.nodes[1].poll_transmit(pair.now_ns, buffer);
+        assert_eq!(answer.is_some(), at_once, "{messages} messages");
+    }
 }

@@ -279,7 +279,11 @@ impl Session {
         // Credit comes unasked to those who are known to have more; congestion control has asked.
         let goes_on =
             waiting && (self.channel.has_credit(full, 2) || self.channel.sent.ahead() > 0);
-        let urgent = poll || waiting || self.is_closing() || outgoing.has_tickets();
+        let urgent = poll
+            || waiting
+            || self.is_closing()
+            || outgoing.has_tickets()
+            || (is_stream(&hub.contents) && self.channel.is_credit_low(full));
         let flags = match (goes_on, urgent) {
             (true, _) if !poll && !self.channel.wants_ask(full, 1) => 0,
             (_, true) => Prelude::ASK | Prelude::URGENT,
@@ -415,6 +419,13 @@ impl Session {
             put(Frame::Fragment(fragment), content, body, hub);
         }
     }
+}
+
+/// Whether a packet ends with small messages, behind which there may soon be others. What follows the
+/// end of a long one is most likely an answer, which carries the acknowledgement.
+#[inline]
+fn is_stream(contents: &[Content]) -> bool {
+    matches!(contents.last(), Some(Content::Entries { .. }))
 }
 
 /// Puts the prelude before a packet's body, and seals it.
