@@ -12,8 +12,9 @@ const UNSAFE: [&str; 3] = [
     "crates/sabani-udp/src/sys",
 ];
 /// Roots of crates in which the compiler itself must refuse it.
-const FORBIDS: [&str; 3] = [
+const FORBIDS: [&str; 4] = [
     "crates/sabani-collective/src/lib.rs",
+    "crates/sabani-model/src/lib.rs",
     "crates/sabani-proto/src/lib.rs",
     "crates/sabani-sim/src/lib.rs",
 ];

@@ -1,0 +1,164 @@
+//! Where what hosts send to each other has to pass: the hosts' own links, and trunks between groups of
+//! hosts. Groups form trees, as switches do in most networks; a network that is nearly a tree is
+//! described by the tree that explains the measurements best.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Estimate, is_positive};
+
+/// How much passes a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// What passes at most; `None` if no measurement was limited by this place.
+    pub bytes_per_s: Option<Estimate>,
+    /// The most that a measurement has sent through it. What loads it harder is not known.
+    pub probed_bytes_per_s: f64,
+    /// Bytes that wait before it when it is full, further ones are lost; `None` where that is not
+    /// known, or where flow control of links keeps anything from being lost.
+    pub queue_bytes: Option<Estimate>,
+}
+
+impl Capacity {
+    /// Known exactly, with an endless queue.
+    pub fn exact(bytes_per_s: f64) -> Self {
+        Capacity {
+            bytes_per_s: Some(Estimate::exact(bytes_per_s)),
+            probed_bytes_per_s: bytes_per_s,
+            queue_bytes: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        if self
+            .bytes_per_s
+            .is_some_and(|speed| !is_positive(speed.low) || !is_positive(speed.value))
+        {
+            return Err("a capacity is not positive");
+        }
+        if self
+            .queue_bytes
+            .is_some_and(|queue| !is_positive(queue.value))
+        {
+            return Err("a queue is not positive");
+        }
+        Ok(())
+    }
+}
+
+/// A host's link to the network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// What it sends at most. Its queue is the host's own and loses nothing.
+    pub out: Capacity,
+    /// What it receives at most; the queue is that of the switch's port towards it.
+    pub into: Capacity,
+    /// What it sends and receives at most, together, where that is less than the sum of both.
+    pub both: Capacity,
+}
+
+/// Hosts that reach the others over a trunk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its hosts, as indices, without those of groups inside.
+    pub hosts: Vec<usize>,
+    /// The group that it lies in, as an index less than its own, if any.
+    pub parent: Option<usize>,
+    /// What its hosts send to others outside at most.
+    pub out: Capacity,
+    /// What its hosts receive from others outside at most.
+    pub into: Capacity,
+}
+
+impl Group {
+    /// A group on its own, whose trunks are not known.
+    pub fn new(name: impl Into<String>, hosts: Vec<usize>) -> Self {
+        Group {
+            name: name.into(),
+            hosts,
+            parent: None,
+            out: Capacity::default(),
+            into: Capacity::default(),
+        }
+    }
+}
+
+/// Hosts and trunks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Graph {
+    /// The hosts, in the order of the ranks that have measured them.
+    pub hosts: Vec<Host>,
+    /// Groups behind trunks. Hosts in none of them are at the root of the tree.
+    pub groups: Vec<Group>,
+    /// What two processes of one host move between each other at most.
+    pub local: Capacity,
+}
+
+impl Graph {
+    /// For each host, the groups that it lies in, from the innermost.
+    pub fn groups_of_hosts(&self) -> Vec<Vec<usize>> {
+        let mut of_hosts = vec![Vec::new(); self.hosts.len()];
+        for (index, group) in self.groups.iter().enumerate() {
+            let chain = std::iter::successors(Some(index), |&at| self.groups[at].parent);
+            let chain: Vec<_> = chain.collect();
+            for &host in &group.hosts {
+                of_hosts[host].clone_from(&chain);
+            }
+        }
+        of_hosts
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.hosts.is_empty() {
+            return Err("there are no hosts".to_owned());
+        }
+        for host in &self.hosts {
+            for capacity in [&host.out, &host.into, &host.both] {
+                let named = |what| format!("host {}: {what}", host.name);
+                capacity.check().map_err(named)?;
+            }
+            if host.out.bytes_per_s.is_none() || host.into.bytes_per_s.is_none() {
+                return Err(format!("host {}: its own link is not known", host.name));
+            }
+        }
+        let mut grouped = vec![false; self.hosts.len()];
+        for (index, group) in self.groups.iter().enumerate() {
+            let bad = |what: &str| Err(format!("group {}: {what}", group.name));
+            if group.parent.is_some_and(|parent| parent >= index) {
+                return bad("its parent does not come before it");
+            }
+            for &host in &group.hosts {
+                match grouped.get_mut(host) {
+                    None => return bad("there is no such host"),
+                    Some(true) => return bad("a host is in two groups"),
+                    Some(grouped) => *grouped = true,
+                }
+            }
+            if let Err(what) = group.out.check().and(group.into.check()) {
+                return bad(what);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_from_inside_to_outside() {
+        let mut network = crate::testing::switched(4);
+        let outer = Group::new("outer", vec![1]);
+        let inner = Group {
+            parent: Some(0),
+            ..Group::new("inner", vec![2, 3])
+        };
+        network.graph.groups = vec![outer, inner];
+        let expected = [vec![], vec![0], vec![1, 0], vec![1, 0]];
+        assert_eq!(network.graph.groups_of_hosts(), expected);
+    }
+}

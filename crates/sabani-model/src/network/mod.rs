@@ -1,0 +1,163 @@
+//! What was measured of a network, as kept in a file.
+//!
+//! The file is JSON. Names end in their units: `ns` nanoseconds, `bytes`, `bytes_per_s`. Every quantity
+//! that was measured has an interval.
+
+mod graph;
+mod transport;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use graph::{Capacity, Graph, Group, Host};
+pub use transport::{Point, Recovery, Transport};
+
+/// The version of the file's format.
+pub const VERSION: u32 = 1;
+
+/// A quantity that was measured: its median, and between what it lies with 90 % confidence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The median.
+    pub value: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// The interval's upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Known exactly.
+    pub const fn exact(value: f64) -> Self {
+        Estimate {
+            value,
+            low: value,
+            high: value,
+        }
+    }
+}
+
+/// A network, as processes on its hosts see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// Version of the format: [`VERSION`].
+    pub version: u32,
+    /// Where what hosts send to each other has to pass.
+    pub graph: Graph,
+    /// What a message costs, for each transport by its name: `sabani`, `tcp`.
+    pub transports: BTreeMap<String, Transport>,
+    /// How fast a process copies memory.
+    pub copy_bytes_per_s: Estimate,
+    /// How fast a process combines what has come in with what it has.
+    pub reduce_bytes_per_s: Estimate,
+}
+
+/// Why a file can't be used.
+#[derive(Debug)]
+pub enum BadNetwork {
+    /// It is not JSON, or something is missing.
+    Format(serde_json::Error),
+    /// It was written by another version.
+    Version(u32),
+    /// What it says can't be: what, and why.
+    Content(String),
+}
+
+impl fmt::Display for BadNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadNetwork::Format(why) => write!(f, "not a description of a network: {why}"),
+            BadNetwork::Version(version) => write!(
+                f,
+                "its format has version {version}, this is version {VERSION}: measure again"
+            ),
+            BadNetwork::Content(what) => write!(f, "{what}: measure again"),
+        }
+    }
+}
+
+impl std::error::Error for BadNetwork {}
+
+impl Network {
+    /// Reads what [`to_json`](Network::to_json) has written.
+    ///
+    /// # Errors
+    /// If it can't be used.
+    pub fn from_json(text: &str) -> Result<Self, BadNetwork> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let Versioned { version } = serde_json::from_str(text).map_err(BadNetwork::Format)?;
+        if version != VERSION {
+            return Err(BadNetwork::Version(version));
+        }
+        let network: Network = serde_json::from_str(text).map_err(BadNetwork::Format)?;
+        network.check().map_err(BadNetwork::Content)?;
+        Ok(network)
+    }
+
+    /// As JSON, for people to read, too.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self);
+        text.expect("all keys are strings") + "\n"
+    }
+
+    /// Whether it can be calculated with.
+    fn check(&self) -> Result<(), String> {
+        self.graph.check()?;
+        for (name, transport) in &self.transports {
+            let named = |what| format!("transport {name}: {what}");
+            transport.check().map_err(named)?;
+        }
+        let speeds = [self.copy_bytes_per_s, self.reduce_bytes_per_s];
+        if speeds.iter().any(|speed| !is_positive(speed.low)) {
+            return Err("a speed of memory is not positive".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn is_positive(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let network = crate::testing::switched(4);
+        let text = network.to_json();
+        assert_eq!(Network::from_json(&text).unwrap(), network);
+    }
+
+    #[test]
+    fn what_can_not_be_used_is_refused_with_the_reason() {
+        let with = |change: fn(&mut Network)| {
+            let mut network = crate::testing::switched(4);
+            change(&mut network);
+            let why = Network::from_json(&network.to_json()).unwrap_err();
+            why.to_string()
+        };
+        assert!(with(|network| network.version = 9).contains("version 9"));
+        assert!(with(|network| network.graph.hosts.clear()).contains("no hosts"));
+        assert!(with(|network| network.copy_bytes_per_s.low = 0.0).contains("memory"));
+        let no_points = with(|network| {
+            let tcp = network.transports.get_mut("tcp").unwrap();
+            tcp.points.clear();
+        });
+        assert!(no_points.contains("tcp"), "{no_points}");
+        let circle = with(|network| {
+            let hosts = vec![0];
+            let mut group = Group::new("a", hosts);
+            group.parent = Some(0);
+            network.graph.groups = vec![group];
+        });
+        assert!(circle.contains("group a"), "{circle}");
+        assert!(Network::from_json("{}").is_err());
+    }
+}

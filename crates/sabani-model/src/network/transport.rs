@@ -1,0 +1,184 @@
+//! What messages cost over a transport: PlogP's parameters as functions of a message's length, how much
+//! they vary, and what repairs a loss.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Estimate, is_positive};
+
+/// PlogP's parameters for messages of one length, measured with traffic in both directions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Length of the message.
+    pub bytes: f64,
+    /// os(m): how long the sender's processor is busy with it.
+    pub send_ns: Estimate,
+    /// or(m): how long the receiver's processor is busy with it.
+    pub receive_ns: Estimate,
+    /// g(m): the least time between it and the next one. Not less than the two above.
+    pub gap_ns: Estimate,
+}
+
+/// What becomes of packets that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// What a sender has on its way to one receiver at most before it has heard how busy that one is.
+    /// Sabani's unscheduled allowance; a window of TCP.
+    pub window_bytes: Estimate,
+    /// Payload of a full packet.
+    pub packet_bytes: f64,
+    /// So many packets behind a lost one show that it is lost.
+    pub later_packets: u32,
+    /// Time to repair a loss that later packets show.
+    pub later_ns: Estimate,
+    /// Time to repair a loss that a probe of the sender's finds (POLL, tail loss probe); `None` if
+    /// there are no probes.
+    pub probe_ns: Option<Estimate>,
+    /// Time to repair a loss that only a timeout finds.
+    pub timeout_ns: Estimate,
+}
+
+/// A transport's costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transport {
+    /// L: the time from one end to the other, besides g(m).
+    pub latency_ns: Estimate,
+    /// By length, ascending.
+    pub points: Vec<Point>,
+    /// Times of single messages as shares of the median for their length: quantiles from the least to
+    /// the largest, evenly spaced. Empty if nothing varies.
+    pub noise: Vec<f64>,
+    /// What becomes of packets that are lost.
+    pub recovery: Recovery,
+}
+
+impl Transport {
+    /// os(m), or(m) and g(m) for a length: linear between the lengths that were measured, and beyond the
+    /// last one on the line through the last two.
+    ///
+    /// # Panics
+    /// If nothing was measured, which [`Network::from_json`](super::Network::from_json) refuses.
+    pub fn at(&self, bytes: f64) -> Point {
+        let behind = self.points.partition_point(|point| point.bytes < bytes);
+        let last = self.points.len() - 1;
+        let (left, right) = match behind {
+            0 => {
+                return Point {
+                    bytes,
+                    ..self.points[0]
+                };
+            }
+            _ if last == 0 => return self.points[0].stretched(bytes),
+            _ => (
+                self.points[behind.min(last) - 1],
+                self.points[behind.min(last)],
+            ),
+        };
+        let share = (bytes - left.bytes) / (right.bytes - left.bytes);
+        let between = |quantity: fn(&Point) -> Estimate| {
+            let (left, right) = (quantity(&left), quantity(&right));
+            // Never shorter than a shorter message's, where noise lets a curve fall at its end.
+            let mix = |left: f64, right: f64| (left + (right - left) * share).max(0.0);
+            Estimate {
+                value: mix(left.value, right.value),
+                low: mix(left.low, right.low),
+                high: mix(left.high, right.high),
+            }
+        };
+        Point {
+            bytes,
+            send_ns: between(|point| point.send_ns),
+            receive_ns: between(|point| point.receive_ns),
+            gap_ns: between(|point| point.gap_ns),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if self.points.is_empty() {
+            return Err("there are no measurements");
+        }
+        let ascends = self
+            .points
+            .windows(2)
+            .all(|pair| pair[0].bytes < pair[1].bytes);
+        if !ascends || self.points[0].bytes < 0.0 {
+            return Err("lengths do not ascend");
+        }
+        let times = self
+            .points
+            .iter()
+            .flat_map(|point| [point.send_ns, point.receive_ns]);
+        let mut times = times.chain([self.latency_ns]);
+        if times.any(|time| !time.value.is_finite() || time.value < 0.0) {
+            return Err("a time is not a number from 0 on");
+        }
+        if self
+            .points
+            .iter()
+            .any(|point| !is_positive(point.gap_ns.value))
+        {
+            return Err("g(m) is not positive");
+        }
+        if self.noise.iter().any(|ratio| !is_positive(*ratio)) {
+            return Err("noise is not positive");
+        }
+        if !is_positive(self.recovery.packet_bytes) {
+            return Err("a packet has no bytes");
+        }
+        Ok(())
+    }
+}
+
+impl Point {
+    /// For a longer message, where only one length was measured: in proportion.
+    fn stretched(&self, bytes: f64) -> Point {
+        let factor = if self.bytes > 0.0 {
+            bytes / self.bytes
+        } else {
+            1.0
+        };
+        let times = |estimate: Estimate| Estimate {
+            value: estimate.value * factor,
+            low: estimate.low * factor,
+            high: estimate.high * factor,
+        };
+        Point {
+            bytes,
+            send_ns: times(self.send_ns),
+            receive_ns: times(self.receive_ns),
+            gap_ns: times(self.gap_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(bytes: f64, ns: f64) -> Point {
+        Point {
+            bytes,
+            send_ns: Estimate::exact(ns / 2.0),
+            receive_ns: Estimate::exact(ns / 4.0),
+            gap_ns: Estimate::exact(ns),
+        }
+    }
+
+    #[test]
+    fn curves_are_linear_between_points_and_go_on_behind_the_last() {
+        let mut network = crate::testing::switched(2);
+        let tcp = network.transports.get_mut("tcp").unwrap();
+        tcp.points = vec![gap(0.0, 10.0), gap(100.0, 20.0), gap(1000.0, 200.0)];
+        let at = |bytes| tcp.at(bytes).gap_ns.value;
+        let expected = [
+            (0.0, 10.0),
+            (50.0, 15.0),
+            (100.0, 20.0),
+            (550.0, 110.0),
+            (2000.0, 400.0),
+        ];
+        for (bytes, ns) in expected {
+            assert!((at(bytes) - ns).abs() < 1e-9, "{bytes}: {}", at(bytes));
+        }
+        assert_eq!(tcp.at(50.0).send_ns.value, 7.5);
+    }
+}
