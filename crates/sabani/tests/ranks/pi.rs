@@ -1,24 +1,26 @@
-//! The example `pi`, alone and under real launchers.
-
-#[path = "../../sabani-launch/tests/found/mod.rs"]
-mod found;
+//! The example `pi`.
 
 use std::process::Command;
 
-use found::{clean, example, hydra, open_mpi};
+use crate::found::{example, hydra, open_mpi};
+use crate::{ranks, said};
 
 fn says_pi(command: &mut Command, ranks: u32) {
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
     let expected = format!("pi is 3.141592654, say {ranks} ranks\n");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(said, expected, "{complaint}");
-    assert!(output.status.success());
+    assert_eq!(said(command), expected);
 }
 
 #[test]
 fn a_program_started_alone_is_a_world_of_one() {
-    says_pi(&mut clean(example("pi")), 1);
+    says_pi(&mut ranks(1, "pi").unwrap(), 1);
+}
+
+#[test]
+fn ranks_work_together_under_sabani_run() {
+    let Some(mut run) = ranks(4, "pi") else {
+        return;
+    };
+    says_pi(&mut run, 4);
 }
 
 #[test]
