@@ -87,7 +87,13 @@ pub(crate) struct HalfOpen {
     /// When the reply was sent, unless it had to be sent again: then nobody can tell which of them
     /// was answered.
     replied_ns: Option<u64>,
-    expires_ns: u64,
+    began_ns: u64,
+}
+
+impl HalfOpen {
+    fn expires_ns(&self) -> u64 {
+        self.began_ns + HALF_OPEN_NS
+    }
 }
 
 impl Node {
@@ -371,11 +377,11 @@ impl Node {
             log_credit,
             reply,
             replied_ns: Some(now_ns),
-            expires_ns: now_ns + HALF_OPEN_NS,
+            began_ns: now_ns,
         };
         if self.peers.half_open() == 0 {
             self.timers
-                .push(Reverse((half.expires_ns, HALF_OPEN_TIMER)));
+                .push(Reverse((half.expires_ns(), HALF_OPEN_TIMER)));
         }
         self.peers.set_half_open(local, half);
     }
@@ -383,7 +389,7 @@ impl Node {
     /// One timer serves all handshakes that others have begun.
     pub(super) fn on_half_open_timer(&mut self, now_ns: u64) {
         self.expire_half_open(now_ns);
-        let next = self.peers.half_opens().map(|(_, half)| half.expires_ns);
+        let next = self.peers.half_opens().map(|(_, half)| half.expires_ns());
         if let Some(at) = next.min() {
             self.timers
                 .push(Reverse((at.max(now_ns + 1), HALF_OPEN_TIMER)));
@@ -399,10 +405,10 @@ impl Node {
         let full = self.peers.half_open() >= HALF_OPEN_MAX;
         // The oldest is the first, for all live equally long.
         let oldest = self.peers.half_opens().next();
-        let oldest_ns = oldest.map_or(u64::MAX, |(_, half)| half.expires_ns);
+        let oldest_ns = oldest.map_or(u64::MAX, |(_, half)| half.expires_ns());
         if full || oldest_ns <= now_ns {
             let until = now_ns.max(oldest_ns);
-            self.free_half_opens(|half| half.expires_ns <= until);
+            self.free_half_opens(|half| half.expires_ns() <= until);
         }
     }
 
@@ -442,14 +448,13 @@ impl Node {
             log_credit,
             datagram: datagram.len(),
             round_trip_ns,
+            alive_ns: now_ns,
         };
         peer.addr = path.peer;
         peer.local = path.local;
         let chosen = config.id < hello.sender;
         self.peers.open_slot(prelude.connection, index);
-        if chosen {
-            self.drop_half_opens(&hello);
-        }
+        self.drop_rivals(&hello, chosen, attempt.began_ns);
         self.establish(index, made, now_ns);
         // The third message, if nothing else goes.
         self.peers[index].session_mut()?.ping();
@@ -501,18 +506,31 @@ impl Node {
             datagram: half.reply.len(),
             log_credit: half.log_credit,
             round_trip_ns: replied_ns.map(|at| now_ns - at),
+            alive_ns: half.began_ns,
             hello: half.hello,
         };
         self.establish(index, made, now_ns);
         self.handle_data(now_ns, path, first, batch)
     }
 
-    /// Forgets handshakes that the peer's process began beside the one that was chosen.
-    fn drop_half_opens(&mut self, chosen: &Hello) {
-        let rival = |half: &HalfOpen| {
-            half.hello.sender == chosen.sender && half.hello.incarnation == chosen.incarnation
-        };
-        self.free_half_opens(rival);
+    /// Forgets handshakes that were begun beside the one that has been made: those of processes
+    /// that died before this one answered, and, if this side has `chosen`, its own.
+    fn drop_rivals(&mut self, made: &Hello, chosen: bool, alive_ns: u64) {
+        self.free_half_opens(|half| {
+            half.hello.sender == made.sender
+                && match half.hello.incarnation == made.incarnation {
+                    true => chosen,
+                    false => half.began_ns <= alive_ns,
+                }
+        });
+    }
+
+    /// The peer has spoken on its connection, and was alive at `alive_ns` or later: handshakes
+    /// that were begun before are a dead process's, or given up. Their last packet may still be
+    /// under way, and must neither end the connection nor come after it.
+    #[cold]
+    pub(super) fn drop_outlived(&mut self, sender: PeerId, alive_ns: u64) {
+        self.free_half_opens(|half| half.hello.sender == sender && half.began_ns <= alive_ns);
     }
 
     /// Forgets all handshakes that others have begun: nothing can come of them any more.
@@ -693,8 +711,9 @@ impl Attempt {
 /// it has given the connection up.
 fn is_unheard(session: &Session, hello: &Hello, now_ns: u64) -> bool {
     session.incarnation == hello.incarnation
-        && session.counters.packets_received == 0
-        && now_ns < session.channel.last_heard_ns + HALF_OPEN_NS
+        && session
+            .unheard_ns()
+            .is_some_and(|since_ns| now_ns < since_ns + HALF_OPEN_NS)
 }
 
 /// A packet without a connection: the answer to a first message, named by its nonce.

@@ -137,6 +137,7 @@ impl Node {
         };
         let outgoing = &mut link.outgoing;
         let (elsewhere, before) = (path.peer != peer.addr, session.so_far());
+        let unheard_ns = session.unheard_ns();
         match session.on_packets(
             outgoing,
             first,
@@ -146,7 +147,13 @@ impl Node {
             &mut self.dropped,
         ) {
             Ok(false) => {
-                if elsewhere || session.has_path_news() {
+                let path_news = elsewhere || session.has_path_news();
+                if let Some(alive_ns) = unheard_ns
+                    && session.unheard_ns().is_none()
+                {
+                    self.drop_outlived(origin.peer, alive_ns);
+                }
+                if path_news {
                     self.look_at_path(index, path, before, now_ns);
                 }
                 Some(index)

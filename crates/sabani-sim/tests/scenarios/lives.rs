@@ -1,5 +1,9 @@
 //! Processes that die, start anew, fall silent, or are stopped for a while.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use sabani_proto::wire::Kind;
 use sabani_proto::{Config, PeerLost};
 use sabani_sim::{HostId, MS, Network, Reading, SEC, US, sealed};
 
@@ -29,6 +33,66 @@ fn a_restarted_peer_gets_nothing_of_its_predecessors() {
             assert_eq!(losses, [PeerLost::Restarted], "seed {seed}");
         }
     }
+}
+
+/// Who makes the connection to the process that lives, and whether B had begun to before it met the
+/// dead one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MadeBy {
+    Newcomer,
+    Other,
+    OtherFromBefore,
+}
+
+#[test]
+fn what_a_dead_process_said_last_comes_too_late() {
+    for mode in [sealed(), plain()] {
+        for made_by in [MadeBy::Newcomer, MadeBy::Other, MadeBy::OtherFromBefore] {
+            let mut net = Network::pair(1, &mode);
+            if made_by == MadeBy::OtherFromBefore {
+                net.link(B, A)
+                    .drop_first(1, |packet| packet.kind() == Some(Kind::Init));
+                net.send(B, A, 100);
+                net.run_for(MS);
+            }
+            let withheld = withhold_data(&mut net, A, B);
+            net.send(A, B, 200);
+            net.run_for(MS);
+            net.restart(A, true);
+            net.link(A, B).drop_if(|_| false);
+            match made_by {
+                MadeBy::Newcomer => net.send(A, B, 300),
+                MadeBy::Other => net.send(B, A, 400),
+                MadeBy::OtherFromBefore => {}
+            }
+            net.run_for(100 * MS);
+            net.send(A, B, 500);
+            net.run_for(10 * MS);
+            let source = net.host(A).addr;
+            for bytes in withheld.take() {
+                net.inject(source, B, bytes);
+            }
+            net.run_for(10 * MS);
+            net.send(A, B, 600);
+            net.send(B, A, 700);
+            sound(net.settle(SEC));
+            assert_eq!(net.losses(A), [], "{made_by:?}");
+            assert_eq!(net.losses(B), [], "{made_by:?}");
+        }
+    }
+}
+
+/// Keeps back all data packets.
+fn withhold_data(net: &mut Network, from: HostId, to: HostId) -> Rc<RefCell<Vec<Vec<u8>>>> {
+    let withheld = Rc::new(RefCell::new(Vec::new()));
+    let sink = withheld.clone();
+    net.link(from, to).drop_if(move |packet| {
+        if packet.is_data() {
+            sink.borrow_mut().push(packet.bytes.to_vec());
+        }
+        packet.is_data()
+    });
+    withheld
 }
 
 #[test]

@@ -90,6 +90,8 @@ pub(crate) struct Established {
     pub datagram: usize,
     /// What the handshake says of the round-trip time, if it went through at the first try.
     pub round_trip_ns: Option<u64>,
+    /// The peer's first packet on the connection leaves it later than this.
+    pub alive_ns: u64,
 }
 
 impl Session {
@@ -105,6 +107,7 @@ impl Session {
             proven_datagram: made.datagram,
         };
         let mut channel = Channel::new(&channel, now_ns);
+        channel.last_heard_ns = made.alive_ns;
         if let Some(round_trip_ns) = made.round_trip_ns {
             channel.rtt.on_sample(round_trip_ns, 0);
         }
@@ -132,6 +135,13 @@ impl Session {
             close: Closing::No,
             span: PeerSpan::connection(made.hello.sender, made.hello.incarnation),
         }
+    }
+
+    /// Since when nothing has come, if nothing ever has.
+    #[inline]
+    pub fn unheard_ns(&self) -> Option<u64> {
+        let unheard = self.counters.packets_received == 0;
+        unheard.then_some(self.channel.last_heard_ns)
     }
 
     /// Gives the peer a reason to answer.
