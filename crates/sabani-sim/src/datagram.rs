@@ -14,10 +14,11 @@ pub const HEADERS: u64 = 42;
 pub(crate) enum Stop {
     /// A host's socket.
     Host(HostId),
+    /// The end of a host's cable: what the path from its sender does to it comes last, when those
+    /// that left together have long been apart.
+    Path(HostId),
     /// A switch, by the cable of the port named in [`Datagram::came_by`].
     Switch(SwitchId),
-    /// The queue of an output port.
-    Port(PortId),
 }
 
 /// A datagram under way.

@@ -386,7 +386,7 @@ impl Fabric {
         let datagram = &mut engine.datagrams[id];
         datagram.came_by = port.back;
         datagram.next = match port.to {
-            Place::Host(host) => Stop::Host(host),
+            Place::Host(host) => Stop::Path(host),
             Place::Switch(switch) => Stop::Switch(switch),
         };
         let sent_ns = engine.now_ns + port.link.wire_ns(datagram.wire_bytes());

@@ -209,7 +209,7 @@ impl Network {
 
     /// One direction of a path between two hosts; made when it is first used. Between hosts that
     /// have no cables it is all there is, with the defaults of [`Link`]. If both have one, it comes
-    /// before the sender's cable, and changes nothing unless it is told to.
+    /// behind the receiver's cable, and changes nothing unless it is told to.
     pub fn link(&mut self, from: HostId, to: HostId) -> &mut Link {
         let cabled = self.is_cabled(from, to);
         let fresh = || {
@@ -513,21 +513,30 @@ impl Network {
     /// A datagram comes to its next stop.
     fn arrive(&mut self, id: DatagramId) {
         self.packet_events += 1;
-        let next = self.engine.datagrams[id].next;
-        if matches!(next, Stop::Host(_)) && self.takes_segment(id) {
-            return;
-        }
         let engine = &mut self.engine;
-        match next {
-            Stop::Port(port) => self.fabric.enter(port, id, engine),
-            Stop::Switch(switch) => self.fabric.forward(switch, id, engine),
-            Stop::Host(to) => {
-                let host = &mut self.hosts[to.index()];
-                if host.receive(id, &mut engine.datagrams) {
-                    let reaction_ns = host.reaction_ns;
-                    self.wake(to, self.engine.now_ns + reaction_ns);
+        match engine.datagrams[id].next {
+            Stop::Path(to) => {
+                let datagram = &mut engine.datagrams[id];
+                datagram.next = Stop::Host(to);
+                match self.links.get_mut(&(datagram.from, to)) {
+                    Some(link) => link.carry(id, engine),
+                    None => self.deliver(id, to),
                 }
             }
+            Stop::Switch(switch) => self.fabric.forward(switch, id, engine),
+            Stop::Host(to) => self.deliver(id, to),
+        }
+    }
+
+    /// A datagram comes to a host's socket.
+    fn deliver(&mut self, id: DatagramId, to: HostId) {
+        if self.takes_segment(id) {
+            return;
+        }
+        let host = &mut self.hosts[to.index()];
+        if host.receive(id, &mut self.engine.datagrams) {
+            let reaction_ns = host.reaction_ns;
+            self.wake(to, self.engine.now_ns + reaction_ns);
         }
     }
 
@@ -666,10 +675,6 @@ impl Network {
             return;
         };
         let cable = self.nic(from).filter(|_| self.is_cabled(from, to));
-        let mut link = match cable {
-            Some(_) => self.links.get_mut(&(from, to)),
-            None => Some(self.links.entry((from, to)).or_default()),
-        };
         let engine = &mut self.engine;
         for bytes in train.chunks(segment) {
             let words = [engine.now_ns, u64::from(from.0) << 32 | u64::from(to.0)];
@@ -680,16 +685,15 @@ impl Network {
                 source: self.hosts[from.index()].addr,
                 from,
                 to,
-                next: cable.map_or(Stop::Host(to), Stop::Port),
+                next: Stop::Host(to),
                 marked: false,
                 came_by: PortId(0),
                 nth: 0,
                 bytes,
             });
-            if let Some(link) = &mut link {
-                link.carry(id, engine);
-            } else if let Some(nic) = cable {
-                self.fabric.enter(nic, id, engine);
+            match cable {
+                Some(nic) => self.fabric.enter(nic, id, engine),
+                None => self.links.entry((from, to)).or_default().carry(id, engine),
             }
         }
     }
