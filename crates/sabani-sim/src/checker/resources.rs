@@ -71,15 +71,12 @@ impl Checker {
         if connected.all(is_shared) {
             broken.extend(claimed_credit(node));
         }
-        // What its sender has given up may have come, and wait for a program that naps.
-        let unread = node.unmatched_messages() > 0;
         for stats in peers.iter().filter(|stats| is_shared(stats)) {
             let peer = stats.peer;
-            let charged = if unread { 0 } else { stats.backlog_bytes };
             let held = [
                 (stats.queued_bytes as u64, "bytes queued to"),
                 (stats.queued_messages, "messages queued to"),
-                (charged, "bytes of credit charged to"),
+                (stats.backlog_bytes, "bytes of credit charged to"),
             ];
             let held = held.into_iter().filter(|&(count, _)| count > 0);
             broken.extend(held.map(|(count, what)| format!("{count} {what} peer {peer}")));
