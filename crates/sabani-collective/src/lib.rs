@@ -5,9 +5,11 @@
 //! - [`check`] proves that an algorithm does what it should, for one situation.
 //! - [`choice`] says which algorithm is used, and lets programs and users want another one.
 //! - [`execute`] runs one rank of it.
+//! - [`agree`] is what survivors of a failure agree by.
 
 #![forbid(unsafe_code)]
 
+pub mod agree;
 mod algorithms;
 pub mod check;
 pub mod choice;
