@@ -28,6 +28,7 @@ pub struct TcpId(u32);
 pub struct TcpFlow {
     from: HostId,
     to: HostId,
+    begin_ns: u64,
     until_ns: u64,
     /// Bytes that have arrived.
     pub delivered_bytes: u64,
@@ -86,10 +87,11 @@ impl Segment {
 }
 
 impl TcpFlow {
-    fn new(from: HostId, to: HostId, until_ns: u64) -> Self {
+    fn new(from: HostId, to: HostId, begin_ns: u64, until_ns: u64) -> Self {
         TcpFlow {
             from,
             to,
+            begin_ns,
             until_ns,
             delivered_bytes: 0,
             lost: 0,
@@ -106,6 +108,11 @@ impl TcpFlow {
             heard_ns: 0,
             armed: false,
         }
+    }
+
+    /// How long it sends, in nanoseconds.
+    pub fn lasted_ns(&self) -> u64 {
+        self.until_ns.saturating_sub(self.begin_ns)
     }
 
     /// The number of the packet that leaves now, if one may.
@@ -187,12 +194,20 @@ impl Network {
     /// A TCP flow from one host to another between these times.
     pub fn add_tcp(&mut self, from: HostId, to: HostId, begin_ns: u64, until_ns: u64) -> TcpId {
         let id = TcpId(self.tcp.len() as u32);
-        self.tcp.push(TcpFlow::new(from, to, until_ns));
+        self.tcp.push(TcpFlow::new(from, to, begin_ns, until_ns));
         self.at(begin_ns, move |net| {
             net.tcp[id.0 as usize].heard_ns = net.now_ns();
             net.send_tcp(id);
         });
         id
+    }
+
+    /// Ends all TCP flows that have not ended yet.
+    pub fn end_tcp(&mut self) {
+        let now_ns = self.now_ns();
+        for flow in &mut self.tcp {
+            flow.until_ns = flow.until_ns.min(now_ns);
+        }
     }
 
     /// One TCP flow.

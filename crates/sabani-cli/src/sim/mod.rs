@@ -44,6 +44,8 @@ enum Scenario {
     Loss(named::Loss),
     LongPath(named::LongPath),
     Mix(named::Mix),
+    Video(named::Video),
+    Rivals(named::Rivals),
     Exchange(named::Exchange),
     Campaign(campaign::CampaignArgs),
 }
@@ -79,6 +81,8 @@ impl Scenario {
             Scenario::Loss(args) => ("loss", args.plan(), &args.common),
             Scenario::LongPath(args) => ("long-path", args.plan(), &args.common),
             Scenario::Mix(args) => ("mix", args.plan(), &args.common),
+            Scenario::Video(args) => ("video", args.plan(), &args.common),
+            Scenario::Rivals(args) => ("rivals", args.plan(), &args.common),
             Scenario::Exchange(args) => ("exchange", args.plan(), &args.common),
         })
     }

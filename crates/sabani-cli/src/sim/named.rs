@@ -1,7 +1,9 @@
 //! Scenarios with names: plans with a few numbers to choose.
 
 use clap::Args;
-use sabani_sim::plan::{Fault, Hosts, Medium, ProgramSettings, Seal, Shape, Traffic};
+use sabani_sim::plan::{
+    Congestion, Credit, Fault, Hosts, Medium, ProgramSettings, Seal, Shape, TcpFlows, Traffic,
+};
 use sabani_sim::{Delay, Plan, Rate, Size, Stalls, Time};
 
 use super::CommonArgs;
@@ -309,6 +311,134 @@ impl Mix {
             by_sender: true,
             ..self.common.host.program()
         });
+        plan
+    }
+}
+
+/// Video over a lossy path: frames that are worth something for some time only, and the same frames over
+/// another such path, as messages that must arrive.
+#[derive(Args)]
+pub struct Video {
+    /// Rate of the video.
+    #[arg(long, value_name = "RATE", default_value = "30mbit")]
+    rate: Rate,
+    /// Frames per second.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    frames: u32,
+    /// How long a frame is worth something.
+    #[arg(long, value_name = "TIME", default_value = "150ms")]
+    within: Time,
+    /// How long the video is.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    seconds: u32,
+    /// Rate of each path, Ethernet's headers included.
+    #[arg(long, value_name = "RATE", default_value = "50mbit")]
+    link: Rate,
+    /// Round-trip time.
+    #[arg(long, value_name = "TIME", default_value = "20ms")]
+    rtt: Time,
+    /// Bytes that may wait in a path.
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    queue: Size,
+    /// Probability that a datagram is lost.
+    #[arg(long, default_value_t = 0.02)]
+    loss: f64,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl Video {
+    pub fn plan(&self) -> Plan {
+        let link = LinkArgs {
+            link: self.link,
+            queue: Some(self.queue),
+            rtt: self.rtt,
+        };
+        let frames = |name: &str, from, to, within| Traffic {
+            name: name.into(),
+            from: Hosts::one(from),
+            to: Hosts::one(to),
+            bytes: Size(self.rate.0 / 8 / u64::from(self.frames)),
+            rounds: self.seconds * self.frames,
+            every: Some(Time(1_000_000_000 / u64::from(self.frames))),
+            within,
+            ..Traffic::default()
+        };
+        let streams = vec![
+            frames("video", 0, 1, Some(self.within)),
+            frames("reliable", 2, 3, None),
+        ];
+        let mut plan = self.common.star(4, &link, streams);
+        plan.faults = [(0, 1), (2, 3)]
+            .map(|(from, to)| Fault {
+                from: Hosts::one(from),
+                to: Hosts::one(to),
+                loss: self.loss,
+                ..Fault::default()
+            })
+            .into();
+        plan
+    }
+}
+
+/// A flow of ours beside TCP (CUBIC) on a link in the middle, each between hosts of its own.
+///
+/// Ours uses CUBIC, and windows that are shares of the receiver's buffer; `--set congestion=copa` or
+/// `none`, and `--set credit=shortest-first` to let the receiver decide as it does by default.
+#[derive(Args)]
+pub struct Rivals {
+    /// TCP flows.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    flows: u32,
+    /// How long our flow takes if it gets an equal part of the link.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    seconds: u32,
+    /// Rate of the link, Ethernet's headers included.
+    #[arg(long, value_name = "RATE", default_value = "50mbit")]
+    link: Rate,
+    /// Round-trip time.
+    #[arg(long, value_name = "TIME", default_value = "20ms")]
+    rtt: Time,
+    /// Bytes that may wait for the link. Default: as many as it carries in a round trip.
+    #[arg(long, value_name = "SIZE")]
+    queue: Option<Size>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl Rivals {
+    /// Bytes of each message.
+    const MESSAGE: u64 = 1 << 20;
+
+    pub fn plan(&self) -> Plan {
+        let carried_in = |ns: u64| u128::from(self.link.0) * u128::from(ns) / 8_000_000_000;
+        let link = LinkArgs {
+            link: self.link,
+            queue: Some(self.queue.unwrap_or(Size(carried_in(self.rtt.0) as u64))),
+            rtt: self.rtt,
+        };
+        let hosts = 2 * (self.flows + 1);
+        let part = carried_in(u64::from(self.seconds) * 1_000_000_000) / u128::from(self.flows + 1);
+        let ours = Traffic {
+            name: "sabani".into(),
+            from: Hosts::one(0),
+            to: Hosts::one(hosts / 2),
+            bytes: Size(Self::MESSAGE),
+            messages: part.div_ceil(Self::MESSAGE.into()) as u32,
+            ..Traffic::default()
+        };
+        let mut plan = self.common.star(hosts, &link, vec![ours]);
+        plan.network.shape = Shape::Dumbbell;
+        plan.settings.congestion = Some(Congestion::Cubic);
+        plan.settings.credit = Some(Credit::Shares);
+        let at = plan.traffic.last().map_or(Time(0), |ours| ours.at);
+        let flow = |index| TcpFlows {
+            from: Hosts::one(index),
+            to: Hosts::one(hosts / 2 + index),
+            at,
+            until: None,
+        };
+        plan.tcp = (1..=self.flows).map(flow).collect();
         plan
     }
 }

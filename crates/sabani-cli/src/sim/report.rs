@@ -1,11 +1,10 @@
 //! What came of a plan: table, lines of JSON, page.
 
 use std::fmt::Write;
-use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use sabani_sim::plan::outcome::{Outcome, StreamOutcome, quantile};
-use sabani_sim::plan::{Shape, Traffic};
+use sabani_sim::plan::outcome::{Outcome, StreamOutcome, TcpOutcome, quantile};
+use sabani_sim::plan::{Hosts, Shape, TcpFlows, Traffic};
 use sabani_sim::{Plan, Recording, Time};
 use serde::Serialize;
 
@@ -65,6 +64,19 @@ enum JsonLine<'a> {
         p50_ms: f64,
         p99_ms: f64,
         max_ms: f64,
+        /// Of a stream with a deadline: how many of its messages were delivered in time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        in_time_ratio: Option<f64>,
+    },
+    Tcp {
+        bench: &'a str,
+        r#where: &'a str,
+        transport: &'a str,
+        stream: String,
+        goodput_mbit_per_s: f64,
+        goodput_ratio: f64,
+        packets_lost: u64,
+        timeouts: u64,
     },
 }
 
@@ -107,24 +119,42 @@ impl Run {
         self.plan.network.rate.0 as f64 * mtu / (mtu + HEADERS)
     }
 
-    /// Links that a stream can fill at the same time.
-    fn links(&self, stream: &Traffic) -> usize {
+    /// Links that those who send to others can fill at the same time.
+    fn links(&self, from: &Hosts, to: &Hosts) -> usize {
         let hosts = self.plan.hosts;
         match self.plan.network.shape {
-            Shape::Mesh => stream.pairs(hosts).count(),
-            Shape::Star => {
-                let count = |hosts: RangeInclusive<u32>| hosts.count();
-                count(stream.from.numbers(hosts)).min(count(stream.to.numbers(hosts)))
-            }
+            Shape::Mesh => from.paired_with(to, hosts).count(),
+            Shape::Star => from.numbers(hosts).count().min(to.numbers(hosts).count()),
+            Shape::Dumbbell => 1,
         }
     }
 
-    /// Goodput, of what the stream's links could carry; zero if links are unlimited.
-    fn goodput_ratio(&self, stream: &Traffic, outcome: &StreamOutcome) -> f64 {
-        match self.payload_rate() * self.links(stream) as f64 {
+    /// Goodput, of what the links between these hosts could carry; zero if links are unlimited.
+    fn part_of_links(&self, from: &Hosts, to: &Hosts, goodput: f64) -> f64 {
+        match self.payload_rate() * self.links(from, to) as f64 {
             0.0 => 0.0,
-            rate => outcome.goodput() / rate,
+            rate => goodput / rate,
         }
+    }
+
+    fn goodput_ratio(&self, stream: &Traffic, outcome: &StreamOutcome) -> f64 {
+        self.part_of_links(&stream.from, &stream.to, outcome.goodput())
+    }
+
+    /// How many messages of a stream with a deadline were delivered in time.
+    fn in_time_ratio(&self, stream: &Traffic, outcome: &StreamOutcome) -> Option<f64> {
+        let messages = stream.messages(self.plan.hosts).max(1);
+        let within = stream.within?;
+        Some(outcome.in_time(within) as f64 / messages as f64)
+    }
+
+    /// TCP flows, and their names.
+    fn tcp(&self) -> impl Iterator<Item = (String, &TcpFlows, &TcpOutcome)> {
+        let flows = self.plan.tcp.iter().zip(&self.outcome.tcp);
+        flows.map(|(flows, outcome)| {
+            let name = format!("TCP: {} to {}", flows.from, flows.to);
+            (name, flows, outcome)
+        })
     }
 
     /// What came of it, in each form.
@@ -175,8 +205,13 @@ impl Run {
             "p50",
             "p99",
             "max",
+            "in time",
         ];
         let mut rows = vec![head.map(String::from).to_vec()];
+        let shown = |ratio: f64| match ratio > 0.0 {
+            true => format!("{ratio:.3}"),
+            false => String::new(),
+        };
         for (name, stream, outcome) in self.streams() {
             let (times, rounds) = (outcome.sorted_ns(), outcome.sorted_rounds_ns());
             let ratio = self.goodput_ratio(stream, outcome);
@@ -186,11 +221,7 @@ impl Run {
                 times.len().to_string(),
                 stream.bytes.to_string(),
                 format_figure(outcome.goodput() / 1e6),
-                if ratio > 0.0 {
-                    format!("{ratio:.3}")
-                } else {
-                    String::new()
-                },
+                shown(ratio),
             ];
             let figures = |sorted: &[u64]| {
                 [0.5, 0.99, 1.0].map(|part| format_time(quantile(sorted, part) as f64 / 1e9))
@@ -198,7 +229,20 @@ impl Run {
             row.extend(figures(&times));
             row.push(rounds.len().to_string());
             row.extend(figures(&rounds));
+            let in_time = self.in_time_ratio(stream, outcome);
+            row.push(in_time.map_or(String::new(), |ratio| format!("{ratio:.3}")));
             rows.push(row);
+        }
+        for (name, flows, outcome) in self.tcp() {
+            let ratio = self.part_of_links(&flows.from, &flows.to, outcome.goodput());
+            let mut row = vec![String::new(); head.len()];
+            row[0] = name;
+            row[4] = format_figure(outcome.goodput() / 1e6);
+            row[5] = shown(ratio);
+            rows.push(row);
+        }
+        if self.streams().all(|(_, stream, _)| stream.within.is_none()) {
+            rows.iter_mut().for_each(|row| drop(row.pop()));
         }
         rows
     }
@@ -213,6 +257,10 @@ impl Run {
             _ => self
                 .streams()
                 .map(|(name, stream, outcome)| self.stream_line(name, stream, outcome))
+                .chain(
+                    self.tcp()
+                        .map(|(name, flows, outcome)| self.tcp_line(name, flows, outcome)),
+                )
                 .collect(),
         };
         let mut text = String::new();
@@ -297,6 +345,20 @@ impl Run {
             p50_ms: ms(quantile(&times, 0.5)),
             p99_ms: ms(quantile(&times, 0.99)),
             max_ms: ms(quantile(&times, 1.0)),
+            in_time_ratio: self.in_time_ratio(stream, outcome),
+        }
+    }
+
+    fn tcp_line(&self, stream: String, flows: &TcpFlows, outcome: &TcpOutcome) -> JsonLine<'_> {
+        JsonLine::Tcp {
+            bench: &self.name,
+            r#where: "sim",
+            transport: "tcp",
+            stream,
+            goodput_mbit_per_s: outcome.goodput() / 1e6,
+            goodput_ratio: self.part_of_links(&flows.from, &flows.to, outcome.goodput()),
+            packets_lost: outcome.lost,
+            timeouts: outcome.timeouts,
         }
     }
 
@@ -329,11 +391,13 @@ impl Run {
     }
 
     fn queues(&self, recording: &Recording, end_ns: u64) -> Plot {
-        let name = |port: u32| match self.plan.network.shape {
-            // Cables are laid in the order of hosts, and have two ends.
-            Shape::Star if port.is_multiple_of(2) => format!("host {} to switch", port / 2),
-            Shape::Star => format!("switch to host {}", port / 2),
-            Shape::Mesh => format!("port {port}"),
+        // Cables are laid in the order of hosts, and have two ends.
+        let name = |port: u32| match (self.plan.network.shape, port.is_multiple_of(2)) {
+            (Shape::Mesh, _) => format!("port {port}"),
+            (_, true) if port / 2 == self.plan.hosts => "left to right".into(),
+            (_, false) if port / 2 == self.plan.hosts => "right to left".into(),
+            (_, true) => format!("host {} to switch", port / 2),
+            (_, false) => format!("switch to host {}", port / 2),
         };
         let series = recording.queues.iter();
         let series = series
@@ -414,6 +478,8 @@ fn plot(
 
 #[cfg(test)]
 mod tests {
+    use sabani_sim::plan::Congestion;
+
     use super::*;
 
     const PLAN: &str = r#"
@@ -459,6 +525,46 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(&rendered.json).unwrap();
         let [p99, unloaded] = ["p99_ms", "unloaded_ms"].map(|key| line[key].as_f64().unwrap());
         assert!(p99 <= 5.0 * unloaded, "{line}");
+    }
+
+    fn lines(arguments: &[&str]) -> Vec<serde_json::Value> {
+        let plan = crate::sim::named_plan(arguments);
+        let json = Run::new(arguments[1], plan, false).render().unwrap().json;
+        let lines = json.lines().map(serde_json::from_str);
+        lines.collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn video_keeps_its_deadlines_where_others_do_not() {
+        let arguments = ["sim", "video", "--seconds", "3", "--seed", "5"];
+        let [video, reliable] = &lines(&arguments)[..] else {
+            panic!("one line for each stream");
+        };
+        assert!(video["in_time_ratio"].as_f64().unwrap() >= 0.98, "{video}");
+        assert!(reliable["in_time_ratio"].is_null(), "{reliable}");
+        // A path for five sixths of the frames.
+        let narrow = ["--link", "25mbit", "--loss", "0.01"];
+        let [video, reliable] = &lines(&[&arguments[..], &narrow].concat())[..] else {
+            panic!("one line for each stream");
+        };
+        assert!(video["in_time_ratio"].as_f64().unwrap() >= 0.35, "{video}");
+        assert!(video["p50_ms"].as_f64().unwrap() <= 150.0, "{video}");
+        assert!(reliable["p50_ms"].as_f64().unwrap() > 150.0, "{reliable}");
+    }
+
+    #[test]
+    fn neither_we_nor_tcp_starve_on_a_link_that_both_share() {
+        for congestion in [Congestion::Cubic, Congestion::Copa] {
+            let mut plan = crate::sim::named_plan(&["sim", "rivals", "--seconds", "8"]);
+            plan.settings.congestion = Some(congestion);
+            let json = Run::new("rivals", plan, false).render().unwrap().json;
+            let line = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
+            let lines: Vec<_> = json.lines().map(line).collect();
+            assert_eq!(lines[1]["transport"], "tcp");
+            let [ours, tcp] = [0, 1].map(|index| lines[index]["goodput_ratio"].as_f64().unwrap());
+            assert!(ours + tcp > 0.85 && ours + tcp <= 1.0, "{json}");
+            assert!(ours.min(tcp) > 0.2, "{json}");
+        }
     }
 
     #[test]

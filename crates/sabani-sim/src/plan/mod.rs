@@ -23,10 +23,10 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
-pub use outcome::{Outcome, Round, StreamOutcome};
+pub use outcome::{Outcome, Round, StreamOutcome, TcpOutcome};
 pub use settings::{
     Congestion, Credit, Fault, Hosts, Medium, Mishap, PathSettings, ProgramSettings, Recovery,
-    Seal, Settings, Shape, Traffic, What,
+    Seal, Settings, Shape, TcpFlows, Traffic, What,
 };
 pub use shrink::{Shrunk, shrink};
 pub use text::PlanError;
@@ -70,6 +70,9 @@ pub struct Plan {
     /// What programs send.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
+    /// Others that share the network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tcp: Vec<TcpFlows>,
 }
 
 impl Plan {
@@ -92,7 +95,8 @@ impl Plan {
         let faults = spells.filter_map(|(_, until)| until);
         let mishaps = self.mishaps.iter().map(|mishap| mishap.ends());
         let traffic = self.traffic.iter().map(Traffic::last_start);
-        let times = faults.chain(mishaps).chain(traffic);
+        let tcp = self.tcp.iter().map(|flows| flows.until.unwrap_or(flows.at));
+        let times = faults.chain(mishaps).chain(traffic).chain(tcp);
         times.map(|time| time.0).max().unwrap_or(0)
     }
 }

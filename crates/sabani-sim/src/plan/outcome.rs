@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::checker::{Fate, Ledger, Rule, Violation};
-use crate::{Failure, Network, Recording};
+use crate::{Failure, Network, Recording, TcpId, Time};
 
 /// What came of a plan.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub timeouts: u64,
     /// The streams of traffic, in the plan's order.
     pub streams: Vec<StreamOutcome>,
+    /// TCP flows, in the plan's order.
+    pub tcp: Vec<TcpOutcome>,
     /// Series over time, if they were asked for.
     pub recording: Option<Recording>,
 }
@@ -42,6 +44,37 @@ pub struct StreamOutcome {
     pub times_ns: Vec<(u64, u64)>,
     /// Its rounds, in order of time.
     pub rounds: Vec<Round>,
+}
+
+/// What came of TCP flows, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpOutcome {
+    /// Bytes of payload that arrived.
+    pub delivered_bytes: u64,
+    /// Packets that were lost.
+    pub lost: u64,
+    /// Times at which everything was found lost because nothing had come for long.
+    pub timeouts: u64,
+    /// How long they lasted, in nanoseconds.
+    pub lasted_ns: u64,
+}
+
+impl TcpOutcome {
+    /// Bits of payload per second.
+    pub fn goodput(&self) -> f64 {
+        self.delivered_bytes as f64 * 8e9 / (self.lasted_ns as f64).max(1.0)
+    }
+
+    fn of(net: &Network, flows: &[TcpId]) -> Self {
+        let mut all = Self::default();
+        for flow in flows.iter().map(|&id| net.tcp(id)) {
+            all.delivered_bytes += flow.delivered_bytes;
+            all.lost += flow.lost;
+            all.timeouts += flow.timeouts;
+            all.lasted_ns = all.lasted_ns.max(flow.lasted_ns());
+        }
+        all
+    }
 }
 
 /// Messages that were wished at the same moment.
@@ -75,6 +108,12 @@ impl StreamOutcome {
         let mut times: Vec<_> = self.rounds.iter().map(Round::time_ns).collect();
         times.sort_unstable();
         times
+    }
+
+    /// Messages that were delivered within this time.
+    pub fn in_time(&self, within: Time) -> usize {
+        let in_time = |&&(_, time_ns): &&(u64, u64)| time_ns <= within.0;
+        self.times_ns.iter().filter(in_time).count()
     }
 
     /// Bits of messages per second, over the time in which rounds were under way.
@@ -141,13 +180,19 @@ impl Outcome {
         }
     }
 
-    pub(super) fn of(net: &mut Network, streams: usize, failure: Option<Failure>) -> Self {
+    pub(super) fn of(
+        net: &mut Network,
+        streams: usize,
+        tcp: &[Vec<TcpId>],
+        failure: Option<Failure>,
+    ) -> Self {
         let mut outcome = Outcome {
             failure,
             virtual_ns: net.now_ns(),
             events: net.events(),
             trace_hash: net.trace_hash(),
             streams: StreamOutcome::of(&net.checker.ledger, streams),
+            tcp: tcp.iter().map(|flows| TcpOutcome::of(net, flows)).collect(),
             recording: net.recording().cloned(),
             ..Outcome::default()
         };

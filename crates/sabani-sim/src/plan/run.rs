@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use sabani_proto::{Config, Match, PeerId};
 
-use super::{Fault, Hosts, Outcome, Plan, ProgramSettings, Shape, Traffic, What};
+use super::{Fault, Hosts, Medium, Outcome, Plan, ProgramSettings, Shape, TcpFlows, Traffic, What};
 use crate::{
-    Cable, Faults, HostId, Network, Pause, Reading, SEC, Size, Sorting, Switch, Time, US, Wish,
+    Cable, Faults, HostId, Network, Pause, Reading, SEC, Size, Sorting, Switch, TcpId, Time, US,
+    Wish,
 };
 
 /// How often streams look whether their round has been delivered.
@@ -39,12 +40,27 @@ impl Plan {
             net.record(every_ns);
         }
         self.schedule(&mut net);
+        let tcp = self.add_tcp(&mut net);
         self.pass(&mut net);
+        net.end_tcp();
         let patience_ns = self.patience_ns();
         let verdict = net
             .settle(patience_ns)
             .and_then(|()| net.close_all(patience_ns, SILENCE_NS));
-        Outcome::of(&mut net, self.traffic.len(), verdict.err())
+        Outcome::of(&mut net, self.traffic.len(), &tcp, verdict.err())
+    }
+
+    /// Returns the flows of each part of the plan.
+    fn add_tcp(&self, net: &mut Network) -> Vec<Vec<TcpId>> {
+        let began_ns = net.now_ns();
+        let mut flows_of = |part: &TcpFlows| {
+            let begin_ns = began_ns + part.at.0;
+            let until_ns = part.until.map_or(u64::MAX, |until| began_ns + until.0);
+            let pairs = pairs(&part.from, &part.to, self.hosts).into_iter();
+            let flows = pairs.map(|(from, to)| net.add_tcp(from, to, begin_ns, until_ns));
+            flows.collect()
+        };
+        self.tcp.iter().map(&mut flows_of).collect()
     }
 
     fn network(&self) -> Network {
@@ -69,31 +85,25 @@ impl Plan {
 
     fn join(&self, net: &mut Network) {
         let medium = &self.network;
-        let queue_bytes = medium.queue.map_or(u64::MAX, |size| size.0);
+        let cable = |times: u64, delay_ns| Cable {
+            bits_per_second: times * medium.rate.0,
+            delay_ns,
+            mtu: medium.mtu.0 as usize,
+        };
         match medium.shape {
             Shape::Star => {
-                let cable = Cable {
-                    bits_per_second: medium.rate.0,
-                    delay_ns: medium.delay.0 / 2,
-                    mtu: medium.mtu.0 as usize,
-                };
-                let switch = Switch {
-                    queue_bytes,
-                    buffer_bytes: medium.buffer.map_or(u64::MAX, |size| size.0),
-                    mark_above: medium.mark_above.map_or(u64::MAX, |size| size.0),
-                    alpha: medium.alpha.unwrap_or(f64::INFINITY),
-                    pause: medium.pause_above.map(|Size(above)| Pause {
-                        stop_above: above,
-                        go_at: above / 2,
-                    }),
-                };
-                net.star(&cable, switch);
+                net.star(&cable(1, medium.delay.0 / 2), medium.switch());
+            }
+            Shape::Dumbbell => {
+                let left = self.hosts.div_ceil(2) as usize;
+                let between = cable(1, medium.delay.0);
+                net.dumbbell(left, &cable(10, 0), &between, &medium.switch());
             }
             Shape::Mesh => net.links(|link| {
                 link.bits_per_second = medium.rate.0;
                 link.delay_ns = medium.delay.0;
                 link.mtu = medium.mtu.0 as usize;
-                link.queue_bytes = queue_bytes;
+                link.queue_bytes = medium.switch().queue_bytes;
             }),
         }
         for path in &self.paths {
@@ -232,6 +242,22 @@ impl Plan {
     }
 }
 
+impl Medium {
+    /// Each of its switches.
+    fn switch(&self) -> Switch {
+        Switch {
+            queue_bytes: self.queue.map_or(u64::MAX, |size| size.0),
+            buffer_bytes: self.buffer.map_or(u64::MAX, |size| size.0),
+            mark_above: self.mark_above.map_or(u64::MAX, |size| size.0),
+            alpha: self.alpha.unwrap_or(f64::INFINITY),
+            pause: self.pause_above.map(|Size(above)| Pause {
+                stop_above: above,
+                go_at: above / 2,
+            }),
+        }
+    }
+}
+
 /// A stream whose rounds begin when the one before has been delivered.
 struct Course<'a> {
     index: u32,
@@ -315,12 +341,7 @@ fn adjust_program(net: &mut Network, id: HostId, settings: &ProgramSettings) {
 }
 
 fn pairs(from: &Hosts, to: &Hosts, hosts: u32) -> Vec<(HostId, HostId)> {
-    let stream = Traffic {
-        from: from.clone(),
-        to: to.clone(),
-        ..Traffic::default()
-    };
-    let pairs = stream.pairs(hosts);
+    let pairs = from.paired_with(to, hosts);
     pairs.map(|(from, to)| (HostId(from), HostId(to))).collect()
 }
 

@@ -68,6 +68,14 @@ impl Hosts {
             Hosts::Range(range) => range.clone(),
         }
     }
+
+    /// Each of them with each other one of `to`, if there are `hosts` in all.
+    pub fn paired_with(&self, to: &Hosts, hosts: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let to = to.numbers(hosts);
+        self.numbers(hosts)
+            .flat_map(move |from| to.clone().map(move |to| (from, to)))
+            .filter(|(from, to)| from != to)
+    }
 }
 
 impl fmt::Display for Hosts {
@@ -109,6 +117,9 @@ pub enum Shape {
     Mesh,
     /// All are plugged into one switch.
     Star,
+    /// The first half of the hosts is plugged into one switch, the others into another, and what goes
+    /// from one to the other shares a link. The hosts' own cables are ten times as fast, without delay.
+    Dumbbell,
 }
 
 /// What joins the hosts.
@@ -742,11 +753,7 @@ impl Traffic {
 
     /// Senders and receivers, two by two.
     pub fn pairs(&self, hosts: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
-        let receivers = self.to.numbers(hosts);
-        let senders = self.from.numbers(hosts);
-        senders
-            .flat_map(move |from| receivers.clone().map(move |to| (from, to)))
-            .filter(|(from, to)| from != to)
+        self.from.paired_with(&self.to, hosts)
     }
 
     /// Messages in all.
@@ -760,4 +767,21 @@ impl Traffic {
         let rounds = u64::from(self.rounds.saturating_sub(1));
         Time(self.at.0 + self.every.map_or(0, |every| every.0 * rounds))
     }
+}
+
+/// TCP flows that share the network with what programs send: CUBIC, with more to send at any time. One
+/// from each of `from` to each of `to`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TcpFlows {
+    /// Senders.
+    pub from: Hosts,
+    /// Receivers.
+    pub to: Hosts,
+    /// When they begin.
+    #[serde(skip_serializing_if = "is_default")]
+    pub at: Time,
+    /// When they end. Default: when everything that programs send has been delivered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
 }

@@ -46,6 +46,7 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
     drop_parts(plan, |plan| &mut plan.faults, &mut all);
     drop_parts(plan, |plan| &mut plan.paths, &mut all);
     drop_parts(plan, |plan| &mut plan.programs, &mut all);
+    drop_parts(plan, |plan| &mut plan.tcp, &mut all);
     if !plan.settings.is_default() {
         all.push(Plan {
             settings: Settings::default(),
@@ -226,6 +227,7 @@ fn fewer_hosts(plan: &Plan) -> Option<Plan> {
     let named = plan.traffic.iter().flat_map(|part| [&part.from, &part.to]);
     let named = named.chain(plan.faults.iter().flat_map(|part| [&part.from, &part.to]));
     let named = named.chain(plan.paths.iter().flat_map(|part| [&part.from, &part.to]));
+    let named = named.chain(plan.tcp.iter().flat_map(|part| [&part.from, &part.to]));
     let named = named.chain(plan.programs.iter().map(|part| &part.host));
     let mut last = named.filter_map(|hosts| match hosts {
         Hosts::All => None,

@@ -85,6 +85,9 @@ impl Plan {
         for (index, stream) in self.traffic.iter().enumerate() {
             self.check_hosts("traffic", index, &[&stream.from, &stream.to])?;
         }
+        for (index, flows) in self.tcp.iter().enumerate() {
+            self.check_hosts("tcp", index, &[&flows.from, &flows.to])?;
+        }
         for (index, path) in self.paths.iter().enumerate() {
             self.check_hosts("path", index, &[&path.from, &path.to])?;
         }
