@@ -46,6 +46,7 @@ fn transport() -> Transport {
         noise: Vec::new(),
         recovery: Recovery {
             window_bytes: Estimate::exact(65_536.0),
+            granted: false,
             packet_bytes: 1448.0,
             later_packets: 3,
             later_ns: Estimate::exact(200e3),

@@ -60,6 +60,12 @@ pub struct Choice {
     pub parameters: Parameters,
 }
 
+impl PartialEq for Choice {
+    fn eq(&self, other: &Self) -> bool {
+        (self.algorithm.id(), self.parameters) == (other.algorithm.id(), other.parameters)
+    }
+}
+
 /// What the rule goes by: equal on all ranks.
 struct Facts {
     size: usize,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{Choice, choose};
 use crate::algorithms::{Algorithm, Collective};
-use crate::context::Context;
+use crate::context::{Context, Parameters};
 use crate::step::Mode;
 
 /// Another algorithm or other parameters for a collective; what is not given is left to the rule.
@@ -64,6 +64,53 @@ impl Overrides {
         parameters.window = given.window.unwrap_or(parameters.window);
         parameters.mode = given.mode.unwrap_or(parameters.mode);
         choice
+    }
+}
+
+impl Choice {
+    /// Reads what is written like an override, such as `chain:segment=128KiB`. What is not given has its
+    /// default, whatever the rule says.
+    ///
+    /// # Errors
+    /// If there is no such algorithm or parameter.
+    pub fn parse(collective: Collective, text: &str) -> Result<Self, BadOverride> {
+        let given = parse(collective, text)?;
+        let names = || collective.algorithms().map(|algorithm| algorithm.name);
+        let expected = || format!("one of {}", names().collect::<Vec<_>>().join(", "));
+        let default = Parameters::default();
+        Ok(Choice {
+            algorithm: given.algorithm.ok_or_else(|| bad(text, expected()))?,
+            parameters: Parameters {
+                radix: given.radix.unwrap_or(default.radix),
+                segment_bytes: given.segment_bytes.unwrap_or(default.segment_bytes),
+                window: given.window.unwrap_or(default.window),
+                mode: given.mode.unwrap_or(default.mode),
+            },
+        })
+    }
+}
+
+/// As [`Choice::parse`] reads it.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.algorithm.name)?;
+        let (ours, default) = (&self.parameters, Parameters::default());
+        if ours.radix != default.radix {
+            write!(f, ":radix={}", ours.radix)?;
+        }
+        if ours.segment_bytes != default.segment_bytes {
+            match ours.segment_bytes {
+                bytes if bytes.is_multiple_of(1 << 10) => write!(f, ":segment={}KiB", bytes >> 10)?,
+                bytes => write!(f, ":segment={bytes}")?,
+            }
+        }
+        if ours.window != default.window {
+            write!(f, ":window={}", ours.window)?;
+        }
+        if ours.mode != default.mode {
+            f.write_str(":mode=rendezvous")?;
+        }
+        Ok(())
     }
 }
 
@@ -186,6 +233,23 @@ mod tests {
         cx.commutative = false;
         let chosen = overrides.choose(Collective::Allreduce, &cx);
         assert_eq!(chosen.algorithm.name, "recursive_doubling");
+    }
+
+    #[test]
+    fn a_choice_is_read_as_it_is_written() {
+        for text in [
+            "binomial",
+            "chain:segment=128KiB:window=8",
+            "knomial:radix=8:mode=rendezvous",
+        ] {
+            let choice = Choice::parse(Collective::Bcast, text).unwrap();
+            assert_eq!(choice.to_string(), text);
+        }
+        // The rule's parameters play no part.
+        let chain = Choice::parse(Collective::Reduce, "chain").unwrap();
+        assert_eq!(chain.parameters, Parameters::default());
+        let error = Choice::parse(Collective::Bcast, ":window=2").unwrap_err();
+        assert!(error.to_string().contains("scatter_allgather"), "{error}");
     }
 
     #[test]

@@ -37,6 +37,12 @@ impl Estimate {
             high: value,
         }
     }
+
+    /// The value at a place in the interval: -1 is its lower end, 0 the median, 1 its upper end.
+    pub fn at(&self, place: f64) -> f64 {
+        let end = if place < 0.0 { self.low } else { self.high };
+        self.value + (end - self.value) * place.abs()
+    }
 }
 
 /// A network, as processes on its hosts see it.

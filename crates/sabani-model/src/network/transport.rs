@@ -24,6 +24,9 @@ pub struct Recovery {
     /// What a sender has on its way to one receiver at most before it has heard how busy that one is.
     /// Sabani's unscheduled allowance; a window of TCP.
     pub window_bytes: Estimate,
+    /// Whether the receiver divides what may be on its way to it among its senders once it has heard
+    /// of them, so that only first windows pile up before it.
+    pub granted: bool,
     /// Payload of a full packet.
     pub packet_bytes: f64,
     /// So many packets behind a lost one show that it is lost.

@@ -1,0 +1,221 @@
+//! Queues that overflow, and what repairs the loss.
+//!
+//! What a flow has on its way waits before the resource that limits it. Where that is more than the queue
+//! holds, each packet there is lost with the same probability. A loss is found by packets that come
+//! later, by a probe of the sender's, or by a timeout: which of them is a matter of where in the
+//! message the loss is, and of chance.
+
+use super::chance::Chance;
+use super::traffic::Traffic;
+use crate::network::Recovery;
+use crate::route::Routes;
+
+/// How a loss is repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Packets behind it showed it.
+    Later,
+    /// Its sender asked.
+    Probe,
+    /// Nothing came for long.
+    Timeout,
+}
+
+impl Repair {
+    /// All there are.
+    pub const ALL: [Repair; 3] = [Repair::Later, Repair::Probe, Repair::Timeout];
+}
+
+/// What losses cost in one replicate, and those that there were.
+pub struct Losses {
+    pub window_bytes: f64,
+    pub later_ns: f64,
+    probe_ns: Option<f64>,
+    timeout_ns: f64,
+    packet_bytes: f64,
+    later_packets: f64,
+    granted: bool,
+    pub repairs: [u32; Repair::ALL.len()],
+    chance: Chance,
+    /// Whether there is a queue at all that may overflow.
+    queues: Option<bool>,
+}
+
+/// A window is never smaller than so many packets.
+const LEAST_PACKETS: f64 = 2.0;
+
+impl Losses {
+    pub fn new(recovery: &Recovery, mut chance: Chance) -> Self {
+        let mut pick = |estimate| chance.pick(estimate).max(0.0);
+        Losses {
+            window_bytes: pick(recovery.window_bytes),
+            later_ns: pick(recovery.later_ns),
+            probe_ns: recovery.probe_ns.map(&mut pick),
+            timeout_ns: pick(recovery.timeout_ns),
+            packet_bytes: recovery.packet_bytes,
+            later_packets: f64::from(recovery.later_packets),
+            granted: recovery.granted,
+            repairs: [0; Repair::ALL.len()],
+            chance,
+            queues: None,
+        }
+    }
+
+    pub fn can_happen(&mut self, routes: &Routes) -> bool {
+        let finite = || {
+            routes
+                .resources
+                .iter()
+                .any(|one| one.queue_bytes.is_finite())
+        };
+        *self.queues.get_or_insert_with(finite)
+    }
+
+    /// What becomes of `packets` under way, each lost with this probability; if `is_tail`, nothing
+    /// follows them.
+    fn fate(&mut self, packets: f64, lost: f64, is_tail: bool) -> Option<Repair> {
+        let all_pass = |packets: f64| (1.0 - lost).powf(packets);
+        let last = if is_tail {
+            packets.min(self.later_packets)
+        } else {
+            0.0
+        };
+        let draw = self.chance.share();
+        // Packets are lost among the last ones, of which no later ones tell; or among the others.
+        if draw < 1.0 - all_pass(last) {
+            let probe_passes = self.probe_ns.is_some() && self.chance.share() >= lost;
+            return Some(if probe_passes {
+                Repair::Probe
+            } else {
+                Repair::Timeout
+            });
+        }
+        (draw < 1.0 - all_pass(packets)).then_some(Repair::Later)
+    }
+}
+
+impl Traffic<'_> {
+    /// Tests every queue, and makes those wait who have lost something.
+    pub(super) fn lose(&mut self, now_ns: f64) {
+        let mut queued = vec![0.0; self.routes.resources.len()];
+        for &index in &self.active {
+            if let Some((resource, bytes)) = self.in_queue(index) {
+                queued[resource] += bytes;
+            }
+        }
+        let overflows = |resource: usize| {
+            let room = self.routes.resources[resource].queue_bytes;
+            (queued[resource] > room).then(|| 1.0 - room / queued[resource])
+        };
+        let lossy: Vec<_> = (0..queued.len()).map(overflows).collect();
+        for index in self.active.clone() {
+            let lost = self
+                .in_queue(index)
+                .and_then(|(resource, _)| lossy[resource]);
+            if let Some(lost) = lost {
+                self.test(now_ns, index, lost);
+            }
+        }
+    }
+
+    /// Where a flow waits, and how much of it, if it does.
+    fn in_queue(&self, index: usize) -> Option<(usize, f64)> {
+        let flow = self.flows[index].as_ref()?;
+        let pair = self.pairs.get(&(flow.message.from, flow.message.to))?;
+        let sent = flow.message.cost.wire_bytes - flow.remaining;
+        if self.losses.granted && sent > pair.window_bytes {
+            return None;
+        }
+        let on_the_wire = flow.rate * 2.0 * self.routes.latency_ns;
+        let bytes = pair.window_bytes.min(flow.remaining) - on_the_wire;
+        (bytes > 0.0).then_some((flow.bound_by as usize, bytes))
+    }
+
+    /// Decides whether a flow loses something; no more than once in each of its windows.
+    fn test(&mut self, now_ns: f64, index: usize, lost: f64) {
+        let Some(flow) = &mut self.flows[index] else {
+            return;
+        };
+        let Some(pair) = self.pairs.get_mut(&(flow.message.from, flow.message.to)) else {
+            return;
+        };
+        let untested = pair.window_bytes - (flow.tested - flow.remaining);
+        if untested > 1.0 {
+            let again_ns = now_ns + untested / flow.rate;
+            self.look_again_ns = self.look_again_ns.min(again_ns);
+            return;
+        }
+        let again_ns = now_ns + pair.window_bytes / flow.rate;
+        self.look_again_ns = self.look_again_ns.min(again_ns);
+        flow.tested = flow.remaining;
+        let under_way = pair.window_bytes.min(flow.remaining);
+        let packet_bytes = self.losses.packet_bytes;
+        let packets = (under_way / packet_bytes).ceil();
+        let is_tail = flow.remaining <= pair.window_bytes && pair.waiting.is_empty();
+        let Some(repair) = self.losses.fate(packets, lost, is_tail) else {
+            return;
+        };
+        self.losses.repairs[repair as usize] += 1;
+        let least = LEAST_PACKETS * packet_bytes;
+        pair.window_bytes = (pair.window_bytes / 2.0).max(least.min(pair.window_bytes));
+        let again = (lost * under_way).max(packet_bytes.min(under_way));
+        let wait_ns = match repair {
+            Repair::Later => {
+                flow.remaining += again;
+                flow.not_before_ns = now_ns + self.losses.later_ns;
+                return;
+            }
+            Repair::Probe => self.losses.probe_ns.unwrap_or(self.losses.timeout_ns),
+            Repair::Timeout => self.losses.timeout_ns,
+        };
+        self.stall(index, now_ns + wait_ns, again);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::switched;
+
+    fn losses(probes: bool) -> Losses {
+        let mut recovery = switched(2).transports["tcp"].recovery;
+        if !probes {
+            recovery.probe_ns = None;
+        }
+        Losses::new(&recovery, Chance::seeded(7))
+    }
+
+    fn shares(mut losses: Losses, packets: f64, lost: f64, is_tail: bool) -> [f64; 4] {
+        let mut counts = [0.0; 4];
+        for _ in 0..20_000 {
+            let fate = losses.fate(packets, lost, is_tail);
+            counts[fate.map_or(3, |repair| repair as usize)] += 1.0 / 20_000.0;
+        }
+        counts
+    }
+
+    #[test]
+    fn later_packets_probes_and_timeouts_repair_what_they_should() {
+        let close = |got: [f64; 4], expected: [f64; 4]| {
+            let off = got
+                .iter()
+                .zip(expected)
+                .map(|(got, expected)| (got - expected).abs());
+            assert!(off.fold(0.0, f64::max) < 0.02, "{got:?} {expected:?}");
+        };
+        // One of ten packets is lost, or none; the last three have none behind them.
+        let tail = 1.0 - 0.9_f64.powi(3);
+        let none = 0.9_f64.powi(10);
+        close(
+            shares(losses(true), 10.0, 0.1, false),
+            [1.0 - none, 0.0, 0.0, none],
+        );
+        let probed = [1.0 - none - tail, tail * 0.9, tail * 0.1, none];
+        close(shares(losses(true), 10.0, 0.1, true), probed);
+        close(
+            shares(losses(false), 10.0, 0.1, true),
+            [1.0 - none - tail, 0.0, tail, none],
+        );
+        close(shares(losses(true), 2.0, 0.0, true), [0.0, 0.0, 0.0, 1.0]);
+    }
+}

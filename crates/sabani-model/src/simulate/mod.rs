@@ -1,0 +1,590 @@
+//! What a collective takes, by simulating its messages: ranks run through the schedule each at its own
+//! pace, their processors are busy, messages share what they pass, queues overflow and losses are
+//! repaired. Phases drift apart, or don't, by themselves.
+//!
+//! Nothing of the protocol is in here, and no packets: flows and probabilities, so that sixty-four ranks
+//! take milliseconds. And nothing of `sabani-sim`, against which it is tested.
+
+mod agenda;
+mod chance;
+mod loss;
+mod traffic;
+
+use sabani_collective::execute::MessageId;
+use sabani_collective::{Action, Choice, Step};
+
+use crate::cast::{Act, Cast};
+use crate::network::{Estimate, Network, Transport};
+use crate::route::Routes;
+use crate::task::Task;
+use agenda::Agenda;
+use chance::Chance;
+pub use loss::Repair;
+use traffic::{Message, Passed, Traffic};
+
+/// So many replicates that the next run lies between the least and the largest of them with a
+/// probability of 90 %.
+pub const REPLICATES: u64 = 19;
+
+/// Schedules with more messages than this are simulated with shorter vectors, if that makes them fewer.
+const MOST_MESSAGES: f64 = 60_000.0;
+
+/// A sender hands messages to its link one after the other, and of a long one no more than this before
+/// the next one has its turn: a train of datagrams, a segment that the kernel cuts.
+const TURN_BYTES: usize = 64 << 10;
+
+/// What one run took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// From the moment at which all ranks begin until the last one is done.
+    pub ns: f64,
+    /// How many losses were repaired in each way, in the order of [`Repair::ALL`].
+    pub repairs: [f64; Repair::ALL.len()],
+    /// For each resource: the share of the time in which somebody would have been faster but for it.
+    pub bound: Vec<f64>,
+    /// For each resource: the most bytes in a nanosecond.
+    pub peaks: Vec<f64>,
+}
+
+/// What a collective is expected to take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The median of the replicates, the least and the largest.
+    pub ns: Estimate,
+    /// Repairs in a run on average, in the order of [`Repair::ALL`].
+    pub repairs: [f64; Repair::ALL.len()],
+    /// In which share of the runs there was a timeout.
+    pub timeout_probability: f64,
+    /// The resource that limits most, and for which share of the time.
+    pub bound_by: Option<(String, f64)>,
+    /// Resources that are loaded harder than any measurement has loaded them.
+    pub beyond: Vec<String>,
+}
+
+/// What is to be simulated: a collective, with an algorithm, over a transport of a network.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulation<'s> {
+    /// The network.
+    pub network: &'s Network,
+    /// One of its transports.
+    pub transport: &'s Transport,
+    /// The collective.
+    pub task: &'s Task,
+    /// How it is done.
+    pub choice: &'s Choice,
+}
+
+impl Simulation<'_> {
+    /// A run in which everything is as usual; `None` if it takes longer than this.
+    pub fn usual(&self, limit_ns: f64) -> Option<Outcome> {
+        self.outcome(None, limit_ns)
+    }
+
+    /// A run in which everything that was measured varies as much as is not known of it.
+    pub fn replicate(&self, number: u64) -> Outcome {
+        let outcome = self.outcome(Some(number), f64::INFINITY);
+        outcome.expect("nothing takes forever")
+    }
+
+    /// What it takes, from so many replicates.
+    pub fn predict(&self, replicates: u64) -> Prediction {
+        let outcomes = (0..replicates.max(1)).map(|number| self.replicate(number));
+        let outcomes: Vec<_> = outcomes.collect();
+        Prediction::new(&outcomes, &self.routes(&mut Chance::none()))
+    }
+
+    fn outcome(&self, replicate: Option<u64>, limit_ns: f64) -> Option<Outcome> {
+        let Some(shorter) = shorter(self.task, self.choice) else {
+            return self.whole(replicate, limit_ns);
+        };
+        let run = |bytes| {
+            let task = &self.task.with_bytes(bytes);
+            Simulation { task, ..*self }.whole(replicate, limit_ns)
+        };
+        let (half, whole) = (run(shorter / 2)?, run(shorter)?);
+        // A pipeline that runs goes on as it does.
+        let times = (self.task.bytes - shorter) as f64 / (shorter - shorter / 2) as f64;
+        let further = |half: f64, whole: f64| (whole + (whole - half) * times).max(whole);
+        let repair = |kind: usize| further(half.repairs[kind], whole.repairs[kind]);
+        let ns = further(half.ns, whole.ns);
+        (ns <= limit_ns).then(|| Outcome {
+            ns,
+            repairs: [0, 1, 2].map(repair),
+            ..whole
+        })
+    }
+
+    fn routes(&self, chance: &mut Chance) -> Routes {
+        let mut pick = |estimate| chance.pick(estimate);
+        Routes::new(self.network, self.transport, self.task, &mut pick)
+    }
+
+    /// A run through all of the schedule.
+    fn whole(&self, replicate: Option<u64>, limit_ns: f64) -> Option<Outcome> {
+        // Three independent streams for each replicate.
+        let chance = |stream: u64| match replicate {
+            Some(replicate) => Chance::seeded(3 * replicate + stream),
+            None => Chance::none(),
+        };
+        let routes = self.routes(&mut chance(0));
+        let mut run = Run {
+            cast: Cast::new(self.task, self.choice),
+            routes: &routes,
+            traffic: Traffic::new(&routes, &self.transport.recovery, chance(1)),
+            agenda: Agenda::new(),
+            busy_until_ns: vec![0.0; self.task.ranks],
+            link_until_ns: vec![0.0; self.task.ranks],
+            noise: &self.transport.noise,
+            chance: chance(2),
+        };
+        run.ends_within(limit_ns).then(|| run.outcome())
+    }
+}
+
+impl Prediction {
+    fn new(outcomes: &[Outcome], routes: &Routes) -> Self {
+        let count = outcomes.len() as f64;
+        let mut times: Vec<_> = outcomes.iter().map(|outcome| outcome.ns).collect();
+        times.sort_by(f64::total_cmp);
+        let mean = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / count;
+        let timeout = Repair::Timeout as usize;
+        let resources = routes.resources.iter().enumerate();
+        let bound = resources.clone().map(|(index, resource)| {
+            let share = mean(&|outcome: &Outcome| outcome.bound[index]);
+            (resource.name.clone(), share)
+        });
+        let beyond = resources.filter(|(index, resource)| {
+            let peak = mean(&|outcome: &Outcome| outcome.peaks[*index]);
+            // Local links and those both ways may never have been tried on their own.
+            resource.probed_bytes_per_ns > 0.0 && peak > BEYOND * resource.probed_bytes_per_ns
+        });
+        Prediction {
+            ns: Estimate {
+                value: times[times.len() / 2],
+                low: times[0],
+                high: times[times.len() - 1],
+            },
+            repairs: [0, 1, 2].map(|kind| mean(&|outcome| outcome.repairs[kind])),
+            timeout_probability: mean(&|outcome| f64::from(outcome.repairs[timeout] > 0.0)),
+            bound_by: bound
+                .max_by(|one, other| one.1.total_cmp(&other.1))
+                .filter(|(_, share)| *share > 0.0),
+            beyond: beyond.map(|(_, resource)| resource.name.clone()).collect(),
+        }
+    }
+}
+
+/// A load is beyond what was tried if it is larger by this factor: less is noise.
+const BEYOND: f64 = 1.1;
+
+/// A shorter vector with which there are few enough messages.
+fn shorter(task: &Task, choice: &Choice) -> Option<usize> {
+    let messages = messages(task, choice);
+    if messages <= MOST_MESSAGES {
+        return None;
+    }
+    let bytes = (task.bytes as f64 * MOST_MESSAGES / 2.0 / messages) as usize;
+    let is_fewer = messages_of(task, choice, bytes) <= MOST_MESSAGES;
+    (bytes > 1 && is_fewer).then_some(bytes)
+}
+
+fn messages_of(task: &Task, choice: &Choice, bytes: usize) -> f64 {
+    messages(&task.with_bytes(bytes), choice)
+}
+
+/// About how many messages there are: counted in some of the rounds.
+fn messages(task: &Task, choice: &Choice) -> f64 {
+    const SAMPLES: usize = 64;
+    let cx = task.context(choice.parameters);
+    let schedule = choice.algorithm.schedule;
+    let rounds = schedule.rounds(&cx);
+    let samples = rounds.min(SAMPLES);
+    let sends = (0..samples).map(|sample| {
+        let k = sample * rounds / samples;
+        let of_rank = |rank| {
+            let round = schedule.round(&cx, rank, k);
+            let is_send = |step: &&Step| matches!(step.action, Action::Send { .. });
+            round.iter().filter(is_send).count()
+        };
+        (0..task.ranks).map(of_rank).sum::<usize>()
+    });
+    let sends: usize = sends.sum();
+    sends as f64 * rounds as f64 / samples.max(1) as f64
+}
+
+/// Something that happens to a rank.
+enum Event {
+    /// Its processor begins to send a message.
+    Start(Message),
+    /// A message is complete at its receiver.
+    Arrive(Message),
+    /// A sender hears that a receiver is ready for a message.
+    Ready {
+        sender: usize,
+        receiver: usize,
+        name: MessageId,
+    },
+}
+
+struct Run<'t> {
+    cast: Cast<'t>,
+    routes: &'t Routes,
+    traffic: Traffic<'t>,
+    agenda: Agenda<Event>,
+    /// Until when each rank's processor is busy.
+    busy_until_ns: Vec<f64>,
+    /// Until when each rank leaves its link to the messages before.
+    link_until_ns: Vec<f64>,
+    noise: &'t [f64],
+    chance: Chance,
+}
+
+impl Run<'_> {
+    /// Runs to the end; `false` if that takes longer than the limit.
+    fn ends_within(&mut self, limit_ns: f64) -> bool {
+        (0..self.busy_until_ns.len()).for_each(|rank| self.advance(rank, 0.0));
+        while !self.cast.is_complete() {
+            let now_ns = self.agenda.next_ns().min(self.traffic.next_ns());
+            assert!(now_ns.is_finite(), "the checker proves that schedules end");
+            if now_ns > limit_ns {
+                return false;
+            }
+            while let Some(passed) = self.traffic.take_passed(now_ns) {
+                self.arrive_later(now_ns, passed);
+            }
+            while let Some(event) = self.agenda.pop(now_ns) {
+                self.handle(now_ns, event);
+            }
+            self.traffic.settle(now_ns);
+        }
+        true
+    }
+
+    fn outcome(&self) -> Outcome {
+        let ns = self.busy_until_ns.iter().copied().fold(0.0, f64::max);
+        let loads = self.traffic.loads();
+        // A rank that is alone may have nothing to do.
+        let share = |bound_ns: f64| (bound_ns / ns.max(1.0)).min(1.0);
+        Outcome {
+            ns,
+            repairs: self.traffic.repairs().map(f64::from),
+            bound: loads.iter().map(|load| share(load.bound_ns)).collect(),
+            peaks: loads.iter().map(|load| load.peak).collect(),
+        }
+    }
+
+    fn handle(&mut self, now_ns: f64, event: Event) {
+        match event {
+            Event::Start(message) => self.traffic.start(now_ns, message),
+            Event::Arrive(message) => {
+                let Message {
+                    from,
+                    to,
+                    name,
+                    cost,
+                } = message;
+                // The processor was busy with it while the last of it came.
+                let began_ns = now_ns - cost.receive_ns;
+                let busy = &mut self.busy_until_ns[to];
+                *busy = busy.max(began_ns) + cost.receive_ns;
+                self.cast.arrive(to, from, name);
+                self.advance(to, now_ns);
+            }
+            Event::Ready {
+                sender,
+                receiver,
+                name,
+            } => {
+                self.cast.peer_is_ready(sender, receiver, name);
+                self.advance(sender, now_ns);
+            }
+        }
+    }
+
+    /// The message's last byte is L from its receiver, and as much more or less as messages vary.
+    fn arrive_later(&mut self, now_ns: f64, passed: Passed) {
+        let Passed { message, late_ns } = passed;
+        let latency_ns = self.routes.latency_ns;
+        let noise = self.chance.quantile(self.noise).unwrap_or(1.0);
+        let usual_ns = latency_ns + message.cost.gap_ns;
+        let varied_ns = (latency_ns + (noise - 1.0) * usual_ns).max(0.0);
+        self.agenda
+            .push(now_ns + late_ns + varied_ns, Event::Arrive(message));
+    }
+
+    /// A rank does what it can. Its processor does one thing after the other.
+    fn advance(&mut self, rank: usize, now_ns: f64) {
+        while let Some(act) = self.cast.next(rank) {
+            let busy = &mut self.busy_until_ns[rank];
+            let begin_ns = busy.max(now_ns);
+            match act {
+                Act::Send { to, message, bytes } => {
+                    let cost = self.routes.cost(bytes);
+                    *busy = begin_ns + cost.send_ns;
+                    let message = Message {
+                        from: rank,
+                        to,
+                        name: message,
+                        cost,
+                    };
+                    let turn = self.routes.cost(bytes.min(TURN_BYTES));
+                    let link = &mut self.link_until_ns[rank];
+                    let leaves_ns = begin_ns.max(*link);
+                    *link = leaves_ns + self.routes.sending_ns(rank, to, &turn);
+                    self.agenda.push(leaves_ns, Event::Start(message));
+                }
+                Act::Announce { to, message } => {
+                    let way_ns = self.routes.latency_ns + self.routes.cost(0).gap_ns;
+                    let ready = Event::Ready {
+                        sender: to,
+                        receiver: rank,
+                        name: message,
+                    };
+                    self.agenda.push(begin_ns + way_ns, ready);
+                }
+                Act::Copy(bytes) => {
+                    *busy = begin_ns + bytes as f64 * self.routes.copy_ns_per_byte;
+                }
+                Act::Reduce(bytes) => {
+                    *busy = begin_ns + bytes as f64 * self.routes.reduce_ns_per_byte;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sabani_collective::Collective;
+
+    use super::*;
+    use crate::price::{Model, Prices};
+    use crate::testing::{LINK, switched};
+
+    fn choice(collective: Collective, text: &str) -> Choice {
+        Choice::parse(collective, text).unwrap()
+    }
+
+    fn usual(network: &Network, task: &Task, choice: &Choice) -> Outcome {
+        let simulation = Simulation {
+            network,
+            transport: &network.transports["tcp"],
+            task,
+            choice,
+        };
+        simulation.usual(f64::INFINITY).unwrap()
+    }
+
+    /// What a simulation has on top of PlogP's closed form.
+    fn ratio(task: &Task, network: &Network, text: &str) -> f64 {
+        let choice = choice(task.collective, text);
+        let prices = Prices::new(network, &network.transports["tcp"], task);
+        let price = prices.price(Model::PLogP, task, &choice);
+        usual(network, task, &choice).ns / price
+    }
+
+    #[test]
+    fn without_contention_and_noise_it_is_plogp() {
+        let network = switched(8);
+        for bytes in [0, 100, 10_000, 60_000] {
+            for (collective, name) in [
+                (Collective::Bcast, "binomial"),
+                (Collective::Barrier, "dissemination"),
+                (Collective::Allgather, "ring"),
+                (Collective::Alltoall, "pairwise"),
+            ] {
+                let task = Task::new(collective, 8, bytes, &network);
+                let ratio = ratio(&task, &network, name);
+                assert!((0.98..1.05).contains(&ratio), "{name}, {bytes} B: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn alltoall_a_fills_its_port_and_b_waits_for_each_phase() {
+        let network = switched(16);
+        let task = Task::new(Collective::Alltoall, 16, 100_000, &network);
+        let a = ratio(&task, &network, "windowed:window=15");
+        assert!((0.99..1.03).contains(&a), "{a}");
+        // In each phase, the receiver's word goes to the sender first, which (7) leaves out.
+        let b = usual(
+            &network,
+            &task,
+            &choice(task.collective, "windowed:window=1:mode=rendezvous"),
+        );
+        let tcp = &network.transports["tcp"];
+        let latency_ns = tcp.latency_ns.value;
+        let (gap_ns, empty_ns) = (tcp.at(1e5).gap_ns.value, tcp.at(0.0).gap_ns.value);
+        let expected = 15.0 * (gap_ns + empty_ns + 2.0 * latency_ns);
+        assert!((b.ns / expected - 1.0).abs() < 0.02, "{} {expected}", b.ns);
+    }
+
+    #[test]
+    fn a_pipeline_costs_its_segments_and_its_way() {
+        let network = switched(8);
+        let task = Task::new(Collective::Bcast, 8, 640_000, &network);
+        let ns = usual(
+            &network,
+            &task,
+            &choice(task.collective, "chain:segment=16000:window=64"),
+        )
+        .ns;
+        let tcp = &network.transports["tcp"];
+        let expected = 46.0 * tcp.at(16e3).gap_ns.value + 7.0 * tcp.latency_ns.value;
+        assert!((ns / expected - 1.0).abs() < 0.03, "{ns} {expected}");
+    }
+
+    #[test]
+    fn a_long_pipeline_is_the_continuation_of_a_shorter_one() {
+        let network = switched(8);
+        let chain = choice(Collective::Bcast, "chain:segment=1KiB:window=16");
+        let task = Task::new(Collective::Bcast, 8, 10_000_000, &network);
+        assert_eq!(
+            shorter(&task, &chain).map(|bytes| bytes < 5_000_000),
+            Some(true)
+        );
+        let whole = Simulation {
+            network: &network,
+            transport: &network.transports["tcp"],
+            task: &task,
+            choice: &chain,
+        };
+        let exact = whole.whole(None, f64::INFINITY).unwrap().ns;
+        let continued = whole.usual(f64::INFINITY).unwrap().ns;
+        assert!(
+            (continued / exact - 1.0).abs() < 0.01,
+            "{continued} {exact}"
+        );
+        let alltoall = choice(Collective::Alltoall, "xor");
+        let task = Task::new(Collective::Alltoall, 8, 1 << 30, &network);
+        assert_eq!(shorter(&task, &alltoall), None);
+    }
+
+    #[test]
+    fn many_to_one_takes_the_receivers_port_and_says_so() {
+        let network = switched(9);
+        let task = Task::new(Collective::Gather, 9, 1_000_000, &network);
+        let linear = choice(Collective::Gather, "linear:window=16");
+        let outcome = usual(&network, &task, &linear);
+        let least = 8.0 * 1e6 / LINK * 1e9;
+        assert!(
+            (1.0..1.02).contains(&(outcome.ns / least)),
+            "{}",
+            outcome.ns
+        );
+        assert_eq!(outcome.repairs, [0.0; 3], "no queue is known to end");
+        let simulation = Simulation {
+            network: &network,
+            transport: &network.transports["tcp"],
+            task: &task,
+            choice: &linear,
+        };
+        let prediction = simulation.predict(REPLICATES);
+        let (name, share) = prediction.bound_by.unwrap();
+        assert_eq!(name, "host0 in");
+        assert!(share > 0.98, "{share}");
+        assert_eq!(prediction.beyond, Vec::<String>::new());
+    }
+
+    /// Many to one, behind a queue for less than the windows of all.
+    fn incast(bytes: usize, change: impl Fn(&mut Network)) -> Prediction {
+        let mut network = switched(17);
+        for host in &mut network.graph.hosts {
+            host.into.queue_bytes = Some(Estimate::exact(100_000.0));
+        }
+        change(&mut network);
+        let simulation = Simulation {
+            network: &network,
+            transport: &network.transports["tcp"],
+            task: &Task::new(Collective::Gather, 17, bytes, &network),
+            choice: &choice(Collective::Gather, "linear:window=16"),
+        };
+        simulation.predict(REPLICATES)
+    }
+
+    fn set_recovery(network: &mut Network, change: impl Fn(&mut crate::network::Recovery)) {
+        let tcp = network.transports.get_mut("tcp").unwrap();
+        change(&mut tcp.recovery);
+    }
+
+    #[test]
+    fn queues_that_overflow_bring_timeouts_where_nothing_else_repairs() {
+        let probed = incast(30_000, |_| {});
+        assert!(probed.repairs[Repair::Probe as usize] > 1.0, "{probed:?}");
+        let bare = incast(30_000, |network| {
+            set_recovery(network, |recovery| recovery.probe_ns = None)
+        });
+        assert_eq!(bare.timeout_probability, 1.0, "{bare:?}");
+        assert!(bare.ns.value > 200e6);
+        let narrow = |recovery: &mut crate::network::Recovery| {
+            recovery.window_bytes = Estimate::exact(5_000.0);
+        };
+        let narrow = incast(30_000, |network| set_recovery(network, narrow));
+        assert_eq!(narrow.repairs, [0.0; 3], "all windows fit in");
+        let deep = incast(30_000, |network| {
+            network.graph.hosts[0].into.queue_bytes = None
+        });
+        assert_eq!(deep.repairs, [0.0; 3]);
+    }
+
+    #[test]
+    fn first_windows_are_all_that_piles_up_where_receivers_grant() {
+        let timeouts = |granted| {
+            let change = |network: &mut Network| {
+                set_recovery(network, |recovery| {
+                    recovery.granted = granted;
+                });
+            };
+            incast(1_000_000, change).repairs.iter().sum::<f64>()
+        };
+        assert!(
+            timeouts(true) < 0.7 * timeouts(false),
+            "{} {}",
+            timeouts(true),
+            timeouts(false)
+        );
+    }
+
+    #[test]
+    fn what_varies_widens_the_interval_and_the_same_replicate_is_the_same() {
+        let task = |network: &Network| Task::new(Collective::Allreduce, 8, 1000, network);
+        let doubling = choice(Collective::Allreduce, "recursive_doubling");
+        let predict = |network: &Network| {
+            let simulation = Simulation {
+                network,
+                transport: &network.transports["tcp"],
+                task: &task(network),
+                choice: &doubling,
+            };
+            assert_eq!(simulation.replicate(3), simulation.replicate(3));
+            simulation.predict(REPLICATES).ns
+        };
+        let mut network = switched(8);
+        let certain = predict(&network);
+        assert!(certain.high - certain.low < 1.0, "{certain:?}");
+        let tcp = network.transports.get_mut("tcp").unwrap();
+        tcp.noise = vec![0.9, 1.0, 1.1, 2.0];
+        tcp.latency_ns.high *= 1.2;
+        let varied = predict(&network);
+        assert!(varied.high > 1.1 * varied.low, "{varied:?}");
+        assert!(varied.low > 0.8 * certain.value);
+    }
+
+    #[test]
+    fn a_trunk_that_nothing_has_filled_is_named_when_it_is_loaded_harder() {
+        let mut network = switched(8);
+        let mut group = crate::network::Group::new("rack", vec![0, 1, 2, 3]);
+        group.out.probed_bytes_per_s = 2.0 * LINK;
+        network.graph.groups = vec![group];
+        let beyond = |text| {
+            let simulation = Simulation {
+                network: &network,
+                transport: &network.transports["tcp"],
+                task: &Task::new(Collective::Alltoall, 8, 1_000_000, &network),
+                choice: &choice(Collective::Alltoall, text),
+            };
+            simulation.predict(1).beyond
+        };
+        assert_eq!(beyond("xor"), ["trunk out of rack"]);
+    }
+}

@@ -1,0 +1,485 @@
+//! Messages on their way: each one flows at its max-min fair share of what it passes, messages between
+//! the same two ranks one after the other.
+//!
+//! Shares are divided anew when messages have begun or ended, but no more often than some times in what
+//! the shortest message takes; in between, a new message gets what is left over, or an even part.
+
+use std::collections::{HashMap, VecDeque};
+
+use sabani_collective::execute::MessageId;
+
+use super::agenda::Agenda;
+use super::chance::Chance;
+use super::loss::{Losses, Repair};
+use crate::network::Recovery;
+use crate::route::{Cost, Routes};
+use crate::share::{MaxMin, Use};
+
+/// How many times shares are divided at most in what the shortest message takes.
+const GRAINS: f64 = 16.0;
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Message {
+    /// Its sender.
+    pub from: usize,
+    /// Its receiver.
+    pub to: usize,
+    /// Its name.
+    pub name: MessageId,
+    /// What it costs.
+    pub cost: Cost,
+}
+
+/// A message whose last byte has passed everything.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passed {
+    /// Which one.
+    pub message: Message,
+    /// How much longer the repair of a loss takes.
+    pub late_ns: f64,
+}
+
+/// A message that is being sent.
+pub(super) struct Flow {
+    pub message: Message,
+    /// Where it is among those that are active.
+    place: usize,
+    uses: Vec<Use>,
+    /// Bytes on the wire that are left, at `since_ns`.
+    pub remaining: f64,
+    since_ns: f64,
+    /// Bytes for each nanosecond.
+    pub rate: f64,
+    /// What limits it, when shares were last divided.
+    pub bound_by: u32,
+    /// A loss is repaired by then, and the message is not complete before.
+    pub not_before_ns: f64,
+    /// Waits until then for a loss to be found.
+    stalled_until_ns: Option<f64>,
+    /// What was left when it was last tested for losses.
+    pub tested: f64,
+}
+
+/// Messages from one rank to another.
+pub(super) struct Pair {
+    /// The one under way, as an index.
+    flow: Option<usize>,
+    /// Those behind it.
+    pub waiting: VecDeque<Message>,
+    /// How much the sender has on its way at most.
+    pub window_bytes: f64,
+}
+
+/// What is known of a resource in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// How long somebody would have been faster but for it.
+    pub bound_ns: f64,
+    /// The most bytes that passed it in a nanosecond.
+    pub peak: f64,
+    bound: bool,
+}
+
+/// All messages on their way.
+pub struct Traffic<'r> {
+    pub(super) routes: &'r Routes,
+    pub(super) flows: Vec<Option<Flow>>,
+    free: Vec<usize>,
+    /// Those that are not stalled.
+    pub(super) active: Vec<usize>,
+    pub(super) pairs: HashMap<(usize, usize), Pair>,
+    finishes: Agenda<usize>,
+    resumes: Agenda<usize>,
+    max_min: MaxMin,
+    /// What new messages may take of each resource before shares are divided anew, and among how many.
+    spare: Vec<(f64, f64)>,
+    loads: Vec<Load>,
+    solved_ns: f64,
+    grain_ns: f64,
+    changed: bool,
+    /// When a queue that overflows is to be looked at again.
+    pub(super) look_again_ns: f64,
+    pub(super) losses: Losses,
+}
+
+impl<'r> Traffic<'r> {
+    /// Nothing is on its way.
+    pub fn new(routes: &'r Routes, recovery: &Recovery, chance: Chance) -> Self {
+        let resources = routes.resources.len();
+        Traffic {
+            routes,
+            flows: Vec::new(),
+            free: Vec::new(),
+            active: Vec::new(),
+            pairs: HashMap::new(),
+            finishes: Agenda::new(),
+            resumes: Agenda::new(),
+            max_min: MaxMin::default(),
+            spare: vec![(1.0, 0.0); resources],
+            loads: vec![Load::default(); resources],
+            solved_ns: f64::NEG_INFINITY,
+            grain_ns: 0.0,
+            changed: false,
+            look_again_ns: f64::INFINITY,
+            losses: Losses::new(recovery, chance),
+        }
+    }
+
+    /// When something happens here next; infinite if nothing does.
+    pub fn next_ns(&self) -> f64 {
+        let own_ns = self.finishes.next_ns().min(self.resumes.next_ns());
+        own_ns.min(self.divide_ns())
+    }
+
+    /// When shares are divided anew.
+    fn divide_ns(&self) -> f64 {
+        match self.changed {
+            true => self.look_again_ns.min(self.solved_ns + self.grain_ns),
+            false => self.look_again_ns,
+        }
+    }
+
+    /// A message is to be sent.
+    pub fn start(&mut self, now_ns: f64, message: Message) {
+        let window_bytes = self.losses.window_bytes;
+        let pair = self
+            .pairs
+            .entry((message.from, message.to))
+            .or_insert(Pair {
+                flow: None,
+                waiting: VecDeque::new(),
+                window_bytes,
+            });
+        let Some(flow) = pair.flow else {
+            self.send(now_ns, message);
+            return;
+        };
+        pair.waiting.push_back(message);
+        // What comes later shows a loss sooner than the sender would have found it.
+        if let Some(Flow {
+            stalled_until_ns: Some(until_ns),
+            ..
+        }) = &mut self.flows[flow]
+            && now_ns + self.losses.later_ns < *until_ns
+        {
+            *until_ns = now_ns + self.losses.later_ns;
+            self.resumes.push(*until_ns, flow);
+        }
+    }
+
+    /// Takes a message that has passed everything by now.
+    pub fn take_passed(&mut self, now_ns: f64) -> Option<Passed> {
+        let index = self.finishes.pop(now_ns)?;
+        self.leave(index);
+        let flow = self.flows[index].take()?;
+        self.free.push(index);
+        for one in &flow.uses {
+            let (left, users) = &mut self.spare[one.resource as usize];
+            *left += one.part * flow.rate;
+            *users -= 1.0;
+        }
+        self.changed = true;
+        let message = flow.message;
+        let pair = self.pairs.get_mut(&(message.from, message.to));
+        let next = pair.and_then(|pair| {
+            pair.flow = None;
+            pair.waiting.pop_front()
+        });
+        if let Some(next) = next {
+            self.send(now_ns, next);
+        }
+        Some(Passed {
+            message,
+            late_ns: (flow.not_before_ns - now_ns).max(0.0),
+        })
+    }
+
+    /// Divides shares anew, if that is due.
+    pub fn settle(&mut self, now_ns: f64) {
+        while let Some(index) = self.resumes.pop(now_ns) {
+            if let Some(flow) = &mut self.flows[index]
+                && flow
+                    .stalled_until_ns
+                    .is_some_and(|until_ns| until_ns <= now_ns)
+            {
+                flow.stalled_until_ns = None;
+                flow.since_ns = now_ns;
+                flow.place = self.active.len();
+                self.active.push(index);
+                self.changed = true;
+            }
+        }
+        if now_ns >= self.divide_ns() {
+            self.divide(now_ns);
+        }
+    }
+
+    /// What became of each resource.
+    pub fn loads(&self) -> &[Load] {
+        &self.loads
+    }
+
+    /// Sends a message at once, with what is left over or an even part until shares are divided.
+    fn send(&mut self, now_ns: f64, message: Message) {
+        let uses = self.routes.uses(message.from, message.to, &message.cost);
+        let limits = uses.iter().filter(|one| one.part > 0.0);
+        let rates = limits.map(|one| {
+            let (left, users) = self.spare[one.resource as usize];
+            left.max(1.0 / (users + 1.0)) / one.part
+        });
+        let rate = rates.fold(f64::INFINITY, f64::min);
+        for one in &uses {
+            let (left, users) = &mut self.spare[one.resource as usize];
+            *left = (*left - one.part * rate).max(0.0);
+            *users += 1.0;
+        }
+        let remaining = message.cost.wire_bytes;
+        let index = self.free.pop().unwrap_or(self.flows.len());
+        if index == self.flows.len() {
+            self.flows.push(None);
+        }
+        self.finishes.push(now_ns + remaining / rate, index);
+        let place = self.active.len();
+        self.active.push(index);
+        self.changed = true;
+        let pair = self.pairs.get_mut(&(message.from, message.to));
+        if let Some(pair) = pair {
+            pair.flow = Some(index);
+        }
+        self.flows[index] = Some(Flow {
+            message,
+            place,
+            uses,
+            remaining,
+            since_ns: now_ns,
+            rate,
+            bound_by: 0,
+            not_before_ns: 0.0,
+            stalled_until_ns: None,
+            tested: f64::INFINITY,
+        });
+    }
+
+    /// A flow is not active any more.
+    fn leave(&mut self, index: usize) {
+        let Some(place) = self.flows[index].as_ref().map(|flow| flow.place) else {
+            return;
+        };
+        self.active.swap_remove(place);
+        let moved = self.active.get(place).copied();
+        if let Some(moved) = moved.and_then(|moved| self.flows[moved].as_mut()) {
+            moved.place = place;
+        }
+    }
+
+    fn divide(&mut self, now_ns: f64) {
+        self.count_time(now_ns);
+        for flow in self.flows.iter_mut().flatten() {
+            let sent = flow.rate * (now_ns - flow.since_ns);
+            flow.remaining = (flow.remaining - sent).max(0.0);
+            flow.since_ns = now_ns;
+        }
+        self.divide_shares();
+        self.changed = false;
+        self.look_again_ns = f64::INFINITY;
+        if self.losses.can_happen(self.routes) {
+            self.lose(now_ns);
+        }
+        let flows = &self.flows;
+        let finishes = self.active.iter().filter_map(|&index| {
+            let flow = flows[index].as_ref()?;
+            Some((now_ns + flow.remaining / flow.rate, index))
+        });
+        self.finishes.replace(finishes);
+        self.solved_ns = now_ns;
+    }
+
+    fn divide_shares(&mut self) {
+        let Traffic { flows, active, .. } = self;
+        let uses = |at: usize| {
+            let flow: &Option<Flow> = &flows[active[at]];
+            flow.as_ref().map_or(&[][..], |flow| &flow.uses)
+        };
+        let resources = self.routes.resources.len();
+        let shares = self.max_min.solve(resources, active.len(), uses);
+        let shares: Vec<_> = shares.collect();
+        for (resource, spare) in self.spare.iter_mut().enumerate() {
+            *spare = (self.max_min.left(resource as u32), 0.0);
+            self.loads[resource].bound = false;
+        }
+        let mut rates = vec![0.0; resources];
+        let mut shortest_ns = f64::INFINITY;
+        for (&index, share) in self.active.iter().zip(shares) {
+            let Some(flow) = &mut self.flows[index] else {
+                continue;
+            };
+            (flow.rate, flow.bound_by) = (share.rate, share.bound_by);
+            self.loads[share.bound_by as usize].bound = true;
+            shortest_ns = shortest_ns.min(flow.message.cost.gap_ns);
+            let payload = flow.rate * flow.message.cost.bytes / flow.message.cost.wire_bytes;
+            for one in &flow.uses {
+                self.spare[one.resource as usize].1 += 1.0;
+                rates[one.resource as usize] += payload;
+            }
+        }
+        self.grain_ns = if self.active.is_empty() {
+            0.0
+        } else {
+            shortest_ns / GRAINS
+        };
+        for (load, rate) in self.loads.iter_mut().zip(rates) {
+            load.peak = load.peak.max(rate);
+        }
+    }
+
+    fn count_time(&mut self, now_ns: f64) {
+        let passed_ns = now_ns - self.solved_ns;
+        let bound = self.loads.iter_mut().filter(|load| load.bound);
+        bound.for_each(|load| load.bound_ns += passed_ns);
+    }
+
+    /// A flow waits for a repair, after which these bytes go again.
+    pub(super) fn stall(&mut self, index: usize, until_ns: f64, bytes: f64) {
+        self.leave(index);
+        if let Some(flow) = &mut self.flows[index] {
+            (flow.remaining, flow.rate) = (bytes, 0.0);
+            flow.stalled_until_ns = Some(until_ns);
+        }
+        self.resumes.push(until_ns, index);
+        self.changed = true;
+    }
+
+    /// How many losses were repaired in which way.
+    pub fn repairs(&self) -> [u32; Repair::ALL.len()] {
+        self.losses.repairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sabani_collective::Collective;
+
+    use super::*;
+    use crate::task::Task;
+    use crate::testing::switched;
+
+    const HOSTS: usize = 6;
+
+    /// When each message has passed, by dividing shares at every change.
+    fn exactly(routes: &Routes, messages: &[(f64, Message)]) -> Vec<f64> {
+        let mut left: Vec<f64> = messages
+            .iter()
+            .map(|(_, message)| message.cost.wire_bytes)
+            .collect();
+        let uses = messages
+            .iter()
+            .map(|(_, one)| routes.uses(one.from, one.to, &one.cost));
+        let uses: Vec<_> = uses.collect();
+        let mut ends = vec![f64::INFINITY; messages.len()];
+        let mut now = 0.0;
+        while ends.contains(&f64::INFINITY) {
+            let open = |index: &usize| ends[*index].is_infinite();
+            let active =
+                (0..messages.len()).filter(|index| open(index) && messages[*index].0 <= now);
+            let active: Vec<_> = active.collect();
+            let mut max_min = MaxMin::default();
+            let shares =
+                max_min.solve(routes.resources.len(), active.len(), |at| &uses[active[at]]);
+            let rates: Vec<_> = shares.map(|share| share.rate).collect();
+            let ends_next = active
+                .iter()
+                .zip(&rates)
+                .map(|(&index, rate)| now + left[index] / rate);
+            let begins = messages
+                .iter()
+                .map(|(begin, _)| *begin)
+                .filter(|begin| *begin > now);
+            let next = ends_next.chain(begins).fold(f64::INFINITY, f64::min);
+            for (&index, rate) in active.iter().zip(&rates) {
+                left[index] -= rate * (next - now);
+                if left[index] < 1e-6 {
+                    ends[index] = next;
+                }
+            }
+            now = next;
+        }
+        ends
+    }
+
+    fn by_traffic(routes: &Routes, recovery: &Recovery, messages: &[(f64, Message)]) -> Vec<f64> {
+        let mut traffic = Traffic::new(routes, recovery, Chance::none());
+        let mut ends = vec![0.0; messages.len()];
+        let mut starts = messages.to_vec();
+        starts.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let mut starts = VecDeque::from(starts);
+        loop {
+            let start = starts.front().map_or(f64::INFINITY, |(begin, _)| *begin);
+            let now = start.min(traffic.next_ns());
+            if now.is_infinite() {
+                return ends;
+            }
+            while let Some(passed) = traffic.take_passed(now) {
+                ends[passed.message.name.round] = now;
+            }
+            while let Some(&(begin, message)) = starts.front().filter(|(begin, _)| *begin <= now) {
+                starts.pop_front();
+                traffic.start(begin, message);
+            }
+            traffic.settle(now);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// Pairs are all different: messages between the same two are sent one after the other here.
+        #[test]
+        fn rarely_divided_shares_are_nearly_those_divided_at_every_change(
+            pairs in proptest::sample::subsequence((0..HOSTS * HOSTS).collect::<Vec<_>>(), 1..25),
+            sizes in proptest::collection::vec((100_000_usize..1_000_000, 0.0..5e6), 25),
+        ) {
+            let network = switched(HOSTS);
+            let tcp = &network.transports["tcp"];
+            let task = Task::new(Collective::Barrier, HOSTS, 0, &network);
+            let routes = Routes::new(&network, tcp, &task, &mut |estimate| estimate.value);
+            let messages = pairs.iter().zip(sizes).enumerate().map(|(number, (pair, (bytes, begin)))| {
+                let message = Message {
+                    from: pair / HOSTS,
+                    to: pair % HOSTS,
+                    name: MessageId { round: number, lane: 0 },
+                    cost: routes.cost(bytes),
+                };
+                (begin, message)
+            });
+            let messages: Vec<_> = messages.collect();
+            let exact = exactly(&routes, &messages);
+            let ours = by_traffic(&routes, &tcp.recovery, &messages);
+            for ((begin, _), (exact, ours)) in messages.iter().zip(exact.iter().zip(&ours)) {
+                let (exact, ours) = (exact - begin, ours - begin);
+                prop_assert!((ours / exact - 1.0).abs() < 0.1, "{exact} {ours}");
+            }
+        }
+    }
+
+    #[test]
+    fn messages_of_a_pair_go_one_after_the_other() {
+        let network = switched(2);
+        let tcp = &network.transports["tcp"];
+        let task = Task::new(Collective::Barrier, 2, 0, &network);
+        let routes = Routes::new(&network, tcp, &task, &mut |estimate| estimate.value);
+        let cost = routes.cost(1000);
+        let message = |round| Message {
+            from: 0,
+            to: 1,
+            name: MessageId { round, lane: 0 },
+            cost,
+        };
+        let messages = [(0.0, message(0)), (0.0, message(1)), (1.0, message(2))];
+        let ends = by_traffic(&routes, &tcp.recovery, &messages);
+        for (end, count) in ends.iter().zip([1.0, 2.0, 3.0]) {
+            assert!((end - count * cost.gap_ns).abs() < 1.0, "{ends:?}");
+        }
+    }
+}
