@@ -1,10 +1,15 @@
 //! `cargo xtask test`: everything that must pass.
 
+use std::process::Command;
+
 use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::report::{Counts, Reader, Shown};
 use crate::{fuzz, shell};
+
+/// How tests are run.
+const HOW: &str = "--no-fail-fast --color never -- --show-output";
 
 /// How much to test.
 #[derive(Args)]
@@ -19,7 +24,14 @@ pub struct Options {
 /// # Errors
 /// If anything fails.
 pub fn run(options: &Options) -> Result<()> {
-    let mut counts = cargo_test()?;
+    let mut counts = cargo_test(shell::cargo(&format!("test --workspace {HOW}")))?;
+    // The same sockets, driven by more than one thread.
+    println!("\nwith a thread for each layer:");
+    let mut layered = shell::cargo(&format!(
+        "test --package sabani --package sabani-tests {HOW}"
+    ));
+    layered.env("SABANI_LAYERS", "per-layer");
+    counts.add(cargo_test(layered)?);
     if options.fuzz_seconds > 0 {
         counts.add(fuzz::count(options.fuzz_seconds)?);
     }
@@ -28,8 +40,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn cargo_test() -> Result<Counts> {
-    let command = shell::cargo("test --workspace --no-fail-fast --color never -- --show-output");
+fn cargo_test(command: Command) -> Result<Counts> {
     let mut reader = Reader::default();
     let status = shell::lines(command, |line| {
         reader.line(line).into_iter().for_each(show);

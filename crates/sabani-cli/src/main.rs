@@ -10,6 +10,7 @@ mod interrupt;
 mod key;
 mod key_log;
 mod lab;
+mod layers;
 mod report;
 mod run;
 mod sim;

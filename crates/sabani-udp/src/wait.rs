@@ -87,6 +87,24 @@ impl Waker {
         let _ = sys::write_counter(self.event.as_fd());
     }
 
+    /// Sleeps until somebody has called [`Waker::wake`], or until `timeout` has passed; `None` waits for
+    /// ever.
+    ///
+    /// # Errors
+    ///
+    /// Those of ppoll(2), except that an interruption by a signal ends the wait without an error.
+    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut fds = [pollfd {
+            fd: self.event.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        match sys::poll(&mut fds, timeout) {
+            Ok(_) | Err(libc::EINTR) => Ok(()),
+            Err(errno) => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
     /// Makes the descriptor unreadable again and says whether anybody had called [`Waker::wake`].
     pub fn drain(&self) -> bool {
         sys::read_counter(self.event.as_fd()).is_ok()

@@ -1,15 +1,18 @@
 //! Opening a node.
 
+use std::env;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sabani_proto::seal::{Checksum, JobKeys, Mode};
 use sabani_proto::{AckPolicy, Config, Congestion, CreditPolicy, Recovery};
+use sabani_ring::Schedule;
 use sabani_udp::{Options, Socket};
 
 use crate::engine::Engine;
 use crate::job_key::fill_random;
+use crate::layers::{Below, Clock, Cuts, Doorbell};
 use crate::node::Handle;
 use crate::shared::Shared;
 use crate::{AddressBook, Error, JobKey, Node, PeerId};
@@ -17,6 +20,9 @@ use crate::{AddressBook, Error, JobKey, Node, PeerId};
 /// How long a waiting call spins before it sleeps: a round trip on a fast network is shorter.
 const SPIN: Duration = Duration::from_micros(50);
 const LINGER: Duration = Duration::from_secs(2);
+/// The environment variable that says which layers share a thread where the program does not:
+/// [`Builder::layers`].
+pub const LAYERS_VARIABLE: &str = "SABANI_LAYERS";
 
 /// What a node is opened with. Made by [`Node::builder`].
 #[derive(Clone, Debug)]
@@ -27,6 +33,7 @@ pub struct Builder {
     mode: Option<Mode>,
     options: Options,
     config: Config,
+    layers: Option<Schedule>,
     spin: Duration,
     linger: Duration,
 }
@@ -43,6 +50,7 @@ impl Builder {
             mode: None,
             options: Options::default(),
             config: Config::new(id, plain),
+            layers: None,
             spin: SPIN,
             linger: LINGER,
         }
@@ -105,6 +113,20 @@ impl Builder {
     pub fn offload(mut self, on: bool) -> Self {
         self.options.gso = on;
         self.options.gro = on;
+        self
+    }
+
+    /// Which of the node's layers (`messages+channel+seal`, `datagrams`) share a thread. Default: what
+    /// the environment variable [`LAYERS_VARIABLE`](crate::LAYERS_VARIABLE) says, else [`Schedule::Inline`]: handing over to
+    /// another thread takes longer than most messages do.
+    ///
+    /// What is in the uppermost group is done by the threads that call, and by a helper while none does;
+    /// each other group has a thread of the node's own, which spins as waiting calls do
+    /// ([`Builder::spin`]) where there is more than one core. [`Schedule::Background`] leaves everything
+    /// to one thread of the node's own. None of them is pinned: they inherit the cores of the thread that
+    /// opens the node.
+    pub fn layers(mut self, schedule: Schedule) -> Self {
+        self.layers = Some(schedule);
         self
     }
 
@@ -233,6 +255,7 @@ impl Builder {
     /// can't be bound.
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.mode = self.mode.ok_or(Error::NoJobKey)?;
+        let cuts = cuts(self.layers)?;
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let addr = self.bind.or(self.addresses.get(self.id)).unwrap_or(any);
         let doing = format!("opening a UDP socket on {addr}");
@@ -241,14 +264,15 @@ impl Builder {
         self.config.socket_buffer_bytes = granted as u64;
         let mut seed = [0; 32];
         fill_random(&mut seed)?;
-        let start = Instant::now();
         let mut node = sabani_proto::Node::new(self.config, seed);
         for (peer, addr) in self.addresses.iter().filter(|&(peer, _)| peer != self.id) {
             node.add_peer(peer, addr);
         }
-        let engine = Engine::new(node, socket, start);
-        let shared = Shared::new(engine, self.spin).map_err(Error::io("opening a node"))?;
-        let shared = Arc::new(shared);
+        let (clock, opening) = (Clock::new(), || Error::io("opening a node"));
+        let bell = Arc::new(Doorbell::new().map_err(opening())?);
+        let below = Below::new(socket, cuts, &bell, clock, self.spin).map_err(opening())?;
+        let engine = Engine::new(node, below, clock);
+        let shared = Arc::new(Shared::new(engine, bell, self.spin, cuts.above_messages));
         let helper = crate::helper::start(shared.clone())?;
         Ok(Node::from(Handle::new(
             shared,
@@ -257,4 +281,17 @@ impl Builder {
             self.linger,
         )))
     }
+}
+
+/// Where the layers are cut, as the program says, or else the environment.
+fn cuts(wanted: Option<Schedule>) -> Result<Cuts, Error> {
+    let wanted = match (wanted, env::var(LAYERS_VARIABLE)) {
+        (Some(schedule), _) => Ok(schedule),
+        (None, Ok(text)) => text.parse(),
+        (None, Err(_)) => Ok(Schedule::default()),
+    };
+    let cores = sabani_ring::cores(usize::MAX).len();
+    wanted
+        .and_then(|schedule| Cuts::of(&schedule, cores))
+        .map_err(Error::Layers)
 }

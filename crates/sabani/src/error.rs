@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sabani_proto::{Envelope, PeerId, PeerLost, RecvError, SendError};
+use sabani_ring::ScheduleError;
 
 /// What can go wrong. [`Error::fault`] says on whose side.
 #[derive(Debug)]
@@ -100,6 +101,8 @@ pub enum Error {
     },
     /// Neither a job key nor `plain` was asked for.
     NoJobKey,
+    /// The layers can't be run as asked for ([`crate::Builder::layers`], or `SABANI_LAYERS`).
+    Layers(ScheduleError),
 }
 
 /// On whose side an error lies.
@@ -251,6 +254,7 @@ impl fmt::Display for Error {
                 problem,
             } => write!(f, "{}:{line}: {problem}", path.display()),
             Error::JobKey { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Error::Layers(why) => write!(f, "layers that share a thread: {why}"),
             Error::NoJobKey => write!(
                 f,
                 "no job key: give the node one, or say `plain` if nobody else can reach the network"

@@ -1,11 +1,12 @@
-//! The helper thread: takes over when the program stays away, sleeps otherwise.
+//! The node's own thread. As the helper it takes over when the program stays away, and sleeps otherwise;
+//! as the driver it does everything.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::Error;
-use crate::shared::Shared;
+use crate::shared::{Shared, Who};
 
 /// How long the program must stay away before the helper takes over. Shorter would cost wake-ups
 /// while the program is busy with the library; longer would delay acknowledgements.
@@ -15,10 +16,14 @@ const AWAY: Duration = Duration::from_millis(1);
 /// trip.
 const AWAY_MAX: Duration = Duration::from_millis(4);
 
-/// Starts the helper of a node.
+/// Starts the helper of a node, or its driver.
 pub(crate) fn start(shared: Arc<Shared>) -> Result<JoinHandle<()>, Error> {
+    let (name, run): (_, fn(&Shared)) = match shared.has_driver {
+        true => ("sabani-driver", Shared::drive),
+        false => ("sabani-helper", run),
+    };
     thread::Builder::new()
-        .name("sabani-helper".into())
+        .name(name.into())
         .spawn(move || run(&shared))
         .map_err(Error::io("starting the helper thread"))
 }
@@ -46,7 +51,7 @@ fn run(shared: &Shared) {
             shared.progress(&mut state);
         }
         if !shared.is_attended(&state) {
-            let mut state = shared.sleep(state, None, true);
+            let mut state = shared.sleep(state, None, Who::Helper);
             // A thread of the program that came meanwhile waits for the socket.
             shared.hand_over(&mut state);
             continue;
@@ -65,12 +70,13 @@ mod tests {
 
     use sabani_proto::seal::Checksum;
 
-    use crate::{Match, Node, PeerId};
+    use crate::{Match, Node, PeerId, Schedule};
 
     #[test]
     fn a_helper_that_leaves_the_socket_hands_it_over() {
         let [here, there] = [1, 2].map(|id| {
             let builder = Node::builder(PeerId(id)).plain(Checksum::None);
+            let builder = builder.layers(Schedule::Inline);
             builder.bind("127.0.0.1:0".parse().unwrap()).open().unwrap()
         });
         here.add_peer(PeerId(2), there.local_addr()).unwrap();

@@ -40,13 +40,14 @@ mod engine;
 mod error;
 mod helper;
 mod job_key;
+mod layers;
 mod node;
 mod pending;
 mod poll_fd;
 mod shared;
 
 pub use address_book::AddressBook;
-pub use builder::Builder;
+pub use builder::{Builder, LAYERS_VARIABLE};
 pub use comm::Comm;
 pub use error::{Error, Fault};
 pub use job_key::JobKey;
@@ -60,6 +61,7 @@ pub use sabani_proto::{
     Event, GrantOrder, Limit, LinkState, Match, Message, NodeStats, Outbound, PeerId, PeerLost,
     PeerStats, Quality, Recovery, Shortage, Terms, Value,
 };
+pub use sabani_ring::{Schedule, ScheduleError};
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
 
 #[cfg(doctest)]

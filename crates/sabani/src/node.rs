@@ -6,14 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use std::os::fd::AsFd;
-
 use sabani_proto::{Outbound, SendError};
 use sabani_udp::{Capabilities, Counters as SocketCounters};
 
 use crate::engine::TRAIN_BYTES;
 use crate::pending::{PostedInto, copy_out};
-use crate::poll_fd::PollFd;
 use crate::shared::{Shared, State};
 use crate::{
     Builder, Congestion, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId,
@@ -70,18 +67,12 @@ impl Node {
 
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
-        self.0.shared.lock_raw().engine.socket.local_addr()
+        self.0.shared.lock_raw().engine.below.local_addr()
     }
 
     /// What the socket can do here.
     pub fn capabilities(&self) -> Capabilities {
-        self.0
-            .shared
-            .lock_raw()
-            .engine
-            .socket
-            .capabilities()
-            .clone()
+        self.0.shared.lock_raw().engine.below.capabilities().clone()
     }
 
     /// Adds a peer, or corrects the address of one without a connection.
@@ -187,7 +178,7 @@ impl Node {
     #[inline]
     pub fn try_send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
         let mut state = self.0.shared.lock()?;
-        let now_ns = state.engine.now_ns;
+        let now_ns = state.engine.now_ns();
         let sent = state.engine.node.send_copy(now_ns, to, tag, body, false);
         if let Err(error @ SendError::Full { .. }) = sent {
             self.0.shared.progress(&mut state);
@@ -270,7 +261,7 @@ impl Node {
             let mut state = self.0.shared.lock()?;
             let now_ns = match value {
                 Value::Within(_) => state.engine.clock(),
-                Value::Reliable | Value::BestEffort => state.engine.now_ns,
+                Value::Reliable | Value::BestEffort => state.engine.now_ns(),
             };
             match state.engine.node.has_room(to, len) {
                 Err(SendError::Full { .. }) => {
@@ -322,7 +313,7 @@ impl Node {
         engine.transmit();
         // Acknowledgements make a difference when the window is used up.
         let left = engine.node.waiting(to).bytes;
-        if left >= TRAIN_BYTES || engine.now_ns >= engine.looked_ns + LOOK_NS {
+        if left >= TRAIN_BYTES || engine.now_ns() >= engine.looked_ns + LOOK_NS {
             self.0.shared.progress(state);
         } else {
             self.0.shared.call_others(state, false);
@@ -557,14 +548,14 @@ impl Node {
 
     /// A snapshot of the socket's counters.
     pub fn socket_counters(&self) -> SocketCounters {
-        self.0.shared.lock_raw().engine.socket.counters()
+        self.0.shared.lock_raw().engine.below.counters()
     }
 
     /// A snapshot of one peer's flow (U7); `None` if the peer is not known.
     pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
         let state = self.0.shared.lock_raw();
         let mut stats = state.engine.node.peer_stats(peer)?;
-        if state.engine.is_blocked() && stats.queued_bytes > 0 {
+        if state.engine.below.is_blocked() && stats.queued_bytes > 0 {
             stats.limit = crate::Limit::Socket;
         }
         Some(stats)
@@ -654,10 +645,7 @@ impl Node {
         let doing = "making a descriptor to wait on";
         let poll_fd = match engine.poll_fd.take() {
             Some(made) => made,
-            None => {
-                engine.socket.keep_together();
-                PollFd::new(engine.socket.as_fd()).map_err(Error::io(doing))?
-            }
+            None => engine.below.poll_fd().map_err(Error::io(doing))?,
         };
         let fd = poll_fd.duplicate().map_err(Error::io(doing))?;
         if engine.node.unmatched_messages() > 0 {
@@ -734,6 +722,7 @@ impl Handle {
         {
             let mut state = self.shared.lock_raw();
             self.shared.stop(&mut state);
+            state.engine.below.stop();
         }
         let helper = self.helper.lock().map(|mut helper| helper.take());
         if let Ok(Some(helper)) = helper {

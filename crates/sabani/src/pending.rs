@@ -42,12 +42,16 @@ impl Posted {
             return Err(Error::Closed);
         };
         let mut state = self.handle.shared.lock()?;
+        // What comes from now on makes it readable again.
+        if let Some(fd) = &state.engine.poll_fd {
+            fd.set_ready(false);
+        }
         self.handle.shared.progress(&mut state);
         let result = state.engine.node.take_received(ticket);
-        if result.is_none()
-            && let Some(fd) = &state.engine.poll_fd
+        if let Some(fd) = &state.engine.poll_fd
+            && state.engine.node.unmatched_messages() > 0
         {
-            fd.set_ready(state.engine.node.unmatched_messages() > 0);
+            fd.set_ready(true);
         }
         drop(state);
         self.finish(result)

@@ -4,16 +4,14 @@
 //! have nothing left to do, one sleeps on the socket; the others follow, and are told whenever
 //! something has arrived.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-use sabani_udp::Waker;
-
 use crate::Error;
 use crate::engine::Engine;
+use crate::layers::Doorbell;
 
 /// A follower looks by itself this often, should it have missed its call. In tests that must show.
 const FOLLOW: Duration = Duration::from_millis(if cfg!(test) { 3_600_000 } else { 50 });
@@ -25,6 +23,14 @@ struct Sleeper {
     until_ns: u64,
     is_helper: bool,
     called: bool,
+}
+
+/// On whose behalf a thread sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Program,
+    Helper,
+    Driver,
 }
 
 /// Everything behind the lock.
@@ -49,7 +55,8 @@ pub(crate) struct Shared {
     /// spins.
     calls: AtomicU64,
     helper: OnceLock<Thread>,
-    waker: Waker,
+    bell: Arc<Doorbell>,
+    pub has_driver: bool,
     spin: Duration,
     born: u32,
 }
@@ -57,9 +64,14 @@ pub(crate) struct Shared {
 pub(crate) type Guard<'a> = MutexGuard<'a, State>;
 
 impl Shared {
-    pub fn new(engine: Engine, spin: Duration) -> std::io::Result<Self> {
-        Ok(Shared {
-            waker: Waker::new()?,
+    /// With a driver, that thread does all the work ([`Shared::drive`]); without, whoever calls does.
+    pub fn new(mut engine: Engine, bell: Arc<Doorbell>, spin: Duration, has_driver: bool) -> Self {
+        if has_driver {
+            engine.leave_to_driver(Arc::clone(&bell));
+        }
+        Shared {
+            bell,
+            has_driver,
             state: Mutex::new(State {
                 engine,
                 sleeper: None,
@@ -73,7 +85,7 @@ impl Shared {
             helper: OnceLock::new(),
             spin,
             born: sabani_udp::fork_generation(),
-        })
+        }
     }
 
     /// Whether this process was forked from the one that opened the node.
@@ -122,7 +134,7 @@ impl Shared {
             && sleeper.is_helper
             && !std::mem::replace(&mut sleeper.called, true)
         {
-            self.waker.wake();
+            self.bell.waker().wake();
         }
         Ok(state)
     }
@@ -168,7 +180,7 @@ impl Shared {
             if let Some(sleeper) = &mut state.sleeper {
                 sleeper.called = true;
             }
-            self.waker.wake();
+            self.bell.waker().wake();
         }
     }
 
@@ -186,10 +198,10 @@ impl Shared {
         let mut slept = false;
         loop {
             if self.progress_waiting(&mut state) {
-                spin_until = state.engine.now_ns + nanos(self.spin);
+                spin_until = state.engine.now_ns() + nanos(self.spin);
             }
             let result = check(&mut state);
-            let now_ns = state.engine.now_ns;
+            let now_ns = state.engine.now_ns();
             if result.is_some() || ends.is_some_and(|ends| now_ns >= ends) {
                 if slept {
                     self.hand_over(&mut state);
@@ -202,7 +214,7 @@ impl Shared {
                 state = self.lock()?;
             } else {
                 slept = true;
-                state = self.sleep(state, ends, false);
+                state = self.sleep(state, ends, Who::Program);
                 if state.stopping {
                     return Err(Error::Closed);
                 }
@@ -225,20 +237,9 @@ impl Shared {
     }
 
     /// Sleeps until something may have happened, on the socket if nobody else does.
-    pub fn sleep<'a>(
-        &'a self,
-        mut state: Guard<'a>,
-        ends_ns: Option<u64>,
-        is_helper: bool,
-    ) -> Guard<'a> {
-        if state.sleeper.is_some() {
-            state.followers += 1;
-            let (mut state, _) = self
-                .arrived
-                .wait_timeout(state, FOLLOW)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            state.followers -= 1;
-            return state;
+    pub fn sleep<'a>(&'a self, mut state: Guard<'a>, ends_ns: Option<u64>, who: Who) -> Guard<'a> {
+        if state.sleeper.is_some() || (self.has_driver && who != Who::Driver) {
+            return self.follow(state, ends_ns);
         }
         let until_ns = [state.engine.deadline_ns(), ends_ns]
             .into_iter()
@@ -246,31 +247,65 @@ impl Shared {
             .min()
             .unwrap_or(u64::MAX);
         let now_ns = state.engine.clock();
-        let room_to_send = state.engine.wants_room();
-        let watch = state.engine.socket.watch();
+        let Some(rest) = state.engine.rest() else {
+            return state;
+        };
         state.sleeper = Some(Sleeper {
             until_ns,
-            is_helper,
+            is_helper: who == Who::Helper,
             called: false,
         });
+        self.bell.retire(|| false);
         drop(state);
         let timeout =
             (until_ns != u64::MAX).then(|| Duration::from_nanos(until_ns.saturating_sub(now_ns)));
-        let waker = Some(self.waker.as_fd());
-        if let Err(error) = watch.wait(room_to_send, waker, timeout) {
+        if let Err(error) = rest.sleep(&self.bell, timeout) {
             tracing::error!(%error, "waiting failed");
         }
-        drop(watch);
         let mut state = self.lock_raw();
-        self.waker.drain();
+        self.bell.rise();
         state.sleeper = None;
         state
+    }
+
+    /// Sleeps until it is told that something has arrived.
+    fn follow<'a>(&'a self, mut state: Guard<'a>, ends_ns: Option<u64>) -> Guard<'a> {
+        let left = ends_ns.map(|ends| ends.saturating_sub(state.engine.now_ns()));
+        let limit = left.map_or(FOLLOW, |left| FOLLOW.min(Duration::from_nanos(left)));
+        state.followers += 1;
+        let (mut state, _) = self
+            .arrived
+            .wait_timeout(state, limit)
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        state.followers -= 1;
+        state
+    }
+
+    /// Drives the engine for everybody until the node ends.
+    pub fn drive(&self) {
+        let mut state = self.lock_raw();
+        let mut spin_until = 0;
+        while !state.stopping {
+            let received = state.engine.drive();
+            self.call_others(&mut state, received);
+            let now_ns = state.engine.now_ns();
+            if received {
+                spin_until = now_ns + nanos(self.spin);
+            }
+            if now_ns < spin_until {
+                drop(state);
+                std::hint::spin_loop();
+                state = self.lock_raw();
+            } else {
+                state = self.sleep(state, None, Who::Driver);
+            }
+        }
     }
 
     /// Ends all waiting.
     pub fn stop(&self, state: &mut State) {
         state.stopping = true;
-        self.waker.wake();
+        self.bell.waker().wake();
         self.arrived.notify_all();
         self.wake_helper();
     }

@@ -130,7 +130,8 @@ fn borrowed_and_owned_buffers_are_filled() {
 fn a_restarted_peer_is_noticed_and_can_be_talked_to() {
     let (left, right) = pair(true);
     let addr = right.local_addr();
-    left.connect(PeerId(1), SOON).unwrap();
+    left.send(PeerId(1), 1, b"hello").unwrap();
+    right.recv(Match::any()).unwrap();
     right.close(SOON).unwrap();
     drop(right);
     let closed = std::iter::repeat_with(|| left.next_event())

@@ -2,6 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
+    process::Command,
     str::FromStr,
     time::Duration,
 };
@@ -16,7 +17,7 @@ use super::{
     task::{MAX_SIZE_BYTES, MIN_SIZE_BYTES},
     transport::Transport,
 };
-use crate::{key_log::KeyLogArgs, report::OutputArgs, units};
+use crate::{key_log::KeyLogArgs, layers::LayersOption, report::OutputArgs, units};
 
 /// The port of `sabani bench serve` if none is said.
 pub const DEFAULT_PORT: u16 = 7711;
@@ -117,6 +118,8 @@ pub struct ServeArgs {
     /// Core for the process that is measured.
     #[arg(long, value_name = "CORE")]
     pub pin: Option<usize>,
+    #[command(flatten)]
+    pub layers: LayersOption,
 }
 
 /// What all benches have in common.
@@ -144,11 +147,12 @@ pub struct CommonArgs {
     pub to: Option<String>,
     /// Cores of the two processes, as in `0,1`, or `none`.
     ///
-    /// By default the first two cores this process may use, and none if there is just one.
+    /// By default the first two cores this process may use; none if there is just one, or if `--layers` gives a process
+    /// more than one thread.
     #[arg(long, value_name = "CORES")]
     pub pin: Option<Pin>,
     #[command(flatten)]
-    pub key_log: KeyLogArgs,
+    pub node: NodeArgs,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -157,6 +161,23 @@ impl CommonArgs {
     /// How long a turn lasts by the clock.
     pub fn limit(&self) -> Limit {
         Limit::Time(self.seconds)
+    }
+}
+
+/// How Sabani's nodes are opened.
+#[derive(Args, Clone, Debug, Default)]
+pub struct NodeArgs {
+    #[command(flatten)]
+    pub key_log: KeyLogArgs,
+    #[command(flatten)]
+    pub layers: LayersOption,
+}
+
+impl NodeArgs {
+    /// Has a process that is started open its nodes so.
+    pub fn pass(&self, command: &mut Command) {
+        self.key_log.pass(command);
+        self.layers.pass(command);
     }
 }
 
@@ -303,7 +324,7 @@ fn parse_seconds(text: &str) -> Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arguments, Command};
+    use crate::{Arguments, Command as Sabani};
     use clap::{CommandFactory, Parser};
 
     #[test]
@@ -315,7 +336,7 @@ mod tests {
     fn sizes_and_counts_have_defaults() {
         let bench = |line: &str| match Arguments::try_parse_from(line.split(' ')) {
             Ok(Arguments {
-                command: Command::Bench(args),
+                command: Sabani::Bench(args),
             }) => args.bench,
             _ => None,
         };

@@ -95,19 +95,24 @@ fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
     let transports = [common.variants.transports(), baselines(&common.against)?].concat();
     let mut reports = Reports::open(&common.output)?;
     // The processes open it themselves; here only what is wrong with it is found.
-    common.key_log.open()?;
+    common.node.key_log.open()?;
     interrupt::install()?;
     let to = common.to.as_ref();
     let to = to.map(|to| resolve(to, DEFAULT_PORT)).transpose()?;
-    let pin = common.pin.unwrap_or_else(default_pin);
+    let pin = common
+        .pin
+        .unwrap_or_else(|| match common.node.layers.needs_cores() {
+            true => Pin::None,
+            false => default_pin(),
+        });
     let mut results = Results {
         place: to.map_or(common.place.name().into(), |to| to.to_string()),
         cells: Vec::new(),
     };
     let place = Place::create(common.place)?;
     let mut pair = match to {
-        Some(to) => Pair::start_with(to, pin, &common.key_log)?,
-        None => Pair::start(&place, pin, &common.key_log)?,
+        Some(to) => Pair::start_with(to, pin, &common.node)?,
+        None => Pair::start(&place, pin, &common.node)?,
     };
     let progress = progress_bar(tasks.len() * transports.len() * common.rounds as usize)?;
     for &task in tasks {

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    args::Pin,
+    args::{NodeArgs, Pin},
     control::{Command, Outcome, Reply, VERSION},
     place::Place,
     results::Sample,
@@ -41,13 +41,16 @@ impl Pair {
     ///
     /// # Errors
     /// If one does not start or cannot have its core.
-    pub fn start(place: &Place, pin: Pin, key_log: &KeyLogArgs) -> Result<Self> {
+    pub fn start(place: &Place, pin: Pin, node: &NodeArgs) -> Result<Self> {
         let mut workers = Workers::new();
         let (client_core, server_core) = cores(pin);
-        let client = spawn(&mut workers, place, Role::Client, client_core, key_log)?;
+        let client = spawn(&mut workers, place, Role::Client, client_core, node)?;
         // One side's secrets are those of both.
-        let no_log = KeyLogArgs::default();
-        let server = spawn(&mut workers, place, Role::Server, server_core, &no_log)?;
+        let silent = NodeArgs {
+            key_log: KeyLogArgs::default(),
+            ..node.clone()
+        };
+        let server = spawn(&mut workers, place, Role::Server, server_core, &silent)?;
         let server_ip = server.bind;
         Self::greet(workers, client, server, server_ip)
     }
@@ -56,10 +59,10 @@ impl Pair {
     ///
     /// # Errors
     /// If the client does not start or nobody serves at `to`.
-    pub fn start_with(to: SocketAddr, pin: Pin, key_log: &KeyLogArgs) -> Result<Self> {
+    pub fn start_with(to: SocketAddr, pin: Pin, node: &NodeArgs) -> Result<Self> {
         let mut workers = Workers::new();
         let (here, core) = (Place::Loopback, cores(pin).0);
-        let mut client = spawn(&mut workers, &here, Role::Client, core, key_log)?;
+        let mut client = spawn(&mut workers, &here, Role::Client, core, node)?;
         client.bind = unspecified(to.ip());
         let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))
             .with_context(|| format!("is `sabani bench serve` running at {to}?"))?;
@@ -189,7 +192,7 @@ fn spawn(
     place: &Place,
     role: Role,
     core: Option<usize>,
-    key_log: &KeyLogArgs,
+    node: &NodeArgs,
 ) -> Result<End> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = place.command(role, &program);
@@ -197,7 +200,7 @@ fn spawn(
     if let Some(core) = core {
         command.args(["--core", &core.to_string()]);
     }
-    key_log.pass(&mut command);
+    node.pass(&mut command);
     let name = match role {
         Role::Client => "client",
         Role::Server => "server",

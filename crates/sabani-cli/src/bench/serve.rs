@@ -25,7 +25,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     for stream in listener.incoming() {
         if let Err(error) = stream
             .map_err(anyhow::Error::from)
-            .and_then(|s| attend(s, args.pin))
+            .and_then(|s| attend(s, args))
         {
             eprintln!("sabani: {error:#}");
         }
@@ -35,14 +35,15 @@ pub fn run(args: &ServeArgs) -> Result<()> {
 
 /// Lets a worker talk to the connection as its standard input and output. It ends with the
 /// connection, and sends to nobody else.
-fn attend(stream: TcpStream, core: Option<usize>) -> Result<()> {
+fn attend(stream: TcpStream, args: &ServeArgs) -> Result<()> {
     let peer = stream.peer_addr()?.ip().to_canonical();
     stream.set_nodelay(true)?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["bench-worker", "--only", &peer.to_string()]);
-    if let Some(core) = core {
+    if let Some(core) = args.pin {
         command.args(["--core", &core.to_string()]);
     }
+    args.layers.pass(&mut command);
     eprintln!("{peer} measures");
     let input = OwnedFd::from(stream.try_clone()?);
     let output = OwnedFd::from(stream);

@@ -22,6 +22,7 @@ use crate::exit::Interrupted;
 use crate::interrupt;
 use crate::key::SealArgs;
 use crate::key_log::KeyLogArgs;
+use crate::layers::LayersOption;
 
 /// How long the last answers may take to arrive.
 const LINGER: Duration = Duration::from_secs(2);
@@ -48,6 +49,8 @@ pub struct ReceiveArgs {
     seal: SealArgs,
     #[command(flatten)]
     key_log: KeyLogArgs,
+    #[command(flatten)]
+    layers: LayersOption,
     /// End when the first sender is done.
     #[arg(long)]
     once: bool,
@@ -60,6 +63,7 @@ pub struct ReceiveArgs {
 /// not be received.
 pub fn run(args: &ReceiveArgs) -> Result<()> {
     let builder = args.seal.apply(Node::builder(RECEIVER).bind(args.bind))?;
+    let builder = args.layers.apply(builder);
     let key_log = args.key_log.open()?;
     let store = Store::open(&args.dir)?;
     let node = key_log

@@ -24,6 +24,7 @@ use crate::exit::{Interrupted, Usage};
 use crate::interrupt;
 use crate::key::SealArgs;
 use crate::key_log::{KeyLog, KeyLogArgs};
+use crate::layers::LayersOption;
 
 /// Files found before those who send them; bounds memory.
 const AHEAD: usize = 4_096;
@@ -55,6 +56,8 @@ pub struct SendArgs {
     seal: SealArgs,
     #[command(flatten)]
     key_log: KeyLogArgs,
+    #[command(flatten)]
+    layers: LayersOption,
     /// Files that are under way at a time.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
@@ -122,6 +125,7 @@ fn open(args: &SendArgs, key_log: &KeyLog, addr: SocketAddr) -> Result<Node> {
     // Senders need not know of each other: a random id, but not the receiver's.
     let id = PeerId(getrandom::u32().map_err(|error| anyhow!("no randomness: {error}"))? | 1);
     let builder = args.seal.apply(Node::builder(id).bind(any))?;
+    let builder = args.layers.apply(builder);
     let node = key_log
         .apply(builder)
         .dead_after(DEAD_AFTER)

@@ -1,0 +1,294 @@
+//! The lowest layer: gives trains to the socket, and takes what comes from it.
+
+use std::net::SocketAddr;
+
+use sabani_proto::{Node, Transmit};
+use sabani_ring::Recycle;
+use sabani_udp::{HintKind, IcmpHint, MAX_TRAIN_BYTES, RecvBatch, SendOutcome, Socket, Train};
+
+use super::Clock;
+
+/// Trains of one sending call, and bytes that are not kept waiting for more of them: the peer takes
+/// them in while the next are built.
+const SEND_TRAINS: usize = 32;
+const SEND_BYTES: usize = 16 << 10;
+/// Buffers of one receiving call.
+const RECV_BUFFERS: usize = 16;
+
+/// A look at the socket that took longer was interrupted: what has come since is not known.
+const INTERRUPTED_NS: u64 = 50_000;
+/// After the system had no buffers, it is asked again so much later: the socket does not tell when.
+const PAUSE_NS: u64 = 250_000;
+/// A train that the system has no buffers for so long is lost. It is more than a full device queue:
+/// some virtual devices refuse for ever, with this very error, what the far end does not take.
+const REFUSED_NS: u64 = 20_000_000;
+
+/// Trains that leave with one sending call.
+#[derive(Debug)]
+pub(crate) struct Load {
+    bytes: Box<[u8]>,
+    /// Each with where it begins.
+    trains: Vec<(usize, Transmit)>,
+    /// How many of them the socket is done with.
+    settled: usize,
+}
+
+impl Load {
+    pub fn new() -> Self {
+        Load {
+            bytes: vec![0; SEND_BYTES + MAX_TRAIN_BYTES].into(),
+            trains: Vec::with_capacity(SEND_TRAINS),
+            settled: 0,
+        }
+    }
+
+    /// Fills it anew with what may leave now; `false` if that is nothing.
+    #[inline]
+    pub fn fill(&mut self, node: &mut Node, now_ns: u64) -> bool {
+        self.trains.clear();
+        self.settled = 0;
+        let mut used = 0;
+        while used < SEND_BYTES && self.trains.len() < SEND_TRAINS && node.has_queued() {
+            let room = &mut self.bytes[used..used + MAX_TRAIN_BYTES];
+            let Some(train) = node.poll_transmit(now_ns, room) else {
+                break;
+            };
+            self.trains.push((used, train));
+            used += train.bytes;
+        }
+        !self.trains.is_empty()
+    }
+
+    /// Whether the socket is done with all of it.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.settled == self.trains.len()
+    }
+
+    fn train(&self, (at, transmit): &(usize, Transmit)) -> Train<'_> {
+        Train {
+            to: transmit.to,
+            from: transmit.from,
+            segment: transmit.segment,
+            bytes: &self.bytes[*at..at + transmit.bytes],
+        }
+    }
+
+    /// The socket is done with so many more trains, and with the front of the one behind them.
+    #[inline]
+    fn settle(&mut self, trains: usize, part: usize) {
+        self.settled += trains;
+        if let Some((at, transmit)) = self.trains.get_mut(self.settled) {
+            *at += part;
+            transmit.bytes -= part;
+        }
+    }
+}
+
+impl Recycle for Load {}
+
+/// Room for what one receiving call brings.
+#[derive(Debug)]
+pub(crate) struct Arrivals(pub RecvBatch);
+
+impl Arrivals {
+    pub fn new() -> Self {
+        Arrivals(RecvBatch::new(RECV_BUFFERS))
+    }
+}
+
+impl Recycle for Arrivals {}
+
+/// What a look at the socket has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Datagrams.
+    Filled,
+    /// Nothing, for the first time since something came: all of it has been taken out.
+    Emptied,
+    Nothing,
+}
+
+/// What the layers above must hear of a peer's address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Report {
+    /// The interface takes no datagrams of this length.
+    TooBig { to: SocketAddr, bytes: usize },
+    /// ICMP or the system itself says that nothing gets there.
+    Unreachable { to: SocketAddr },
+}
+
+/// The system has no buffers.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    since_ns: u64,
+    retry_ns: u64,
+}
+
+/// The lowest layer.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    pub socket: Socket,
+    pub reports: Vec<Report>,
+    refusal: Option<Refusal>,
+    /// Something has come since the socket was last found empty.
+    unsettled: bool,
+    hints: Vec<IcmpHint>,
+    /// Trains of the last sending call that did not simply leave.
+    trouble: Vec<(usize, SendOutcome)>,
+}
+
+impl Datagrams {
+    pub fn new(socket: Socket) -> Self {
+        Datagrams {
+            socket,
+            reports: Vec::new(),
+            refusal: None,
+            unsettled: false,
+            hints: Vec::new(),
+            trouble: Vec::new(),
+        }
+    }
+
+    /// When the system is to be asked again, if it had no buffers.
+    pub fn retry_ns(&self) -> Option<u64> {
+        self.refusal.map(|refusal| refusal.retry_ns)
+    }
+
+    /// Takes what one receiving call brings, and reads the clock if that is anything.
+    #[inline]
+    pub fn receive(&mut self, batch: &mut RecvBatch, clock: &mut Clock) -> Look {
+        match self.socket.recv(batch) {
+            Ok(0) => return self.found_empty(clock),
+            Ok(_) => {}
+            Err(error) => {
+                tracing::error!(%error, "receiving failed");
+                return Look::Nothing;
+            }
+        }
+        clock.read();
+        self.unsettled = true;
+        self.take_hints();
+        Look::Filled
+    }
+
+    #[inline]
+    fn found_empty(&mut self, clock: &mut Clock) -> Look {
+        if self.unsettled {
+            let looked_ns = clock.now_ns;
+            if clock.read() < looked_ns + INTERRUPTED_NS {
+                self.unsettled = false;
+                return Look::Emptied;
+            }
+        }
+        Look::Nothing
+    }
+
+    /// Passes on what ICMP said. A router's word on the MTU is forgeable: the path's own probes
+    /// decide.
+    fn take_hints(&mut self) {
+        self.socket.take_icmp_hints(&mut self.hints);
+        for hint in self.hints.drain(..) {
+            if let HintKind::Unreachable(_) = hint.kind {
+                self.reports.push(Report::Unreachable { to: hint.to });
+            }
+        }
+    }
+
+    /// Offers what is left of a load; returns whether the socket is done with all of it.
+    #[inline]
+    pub fn send(&mut self, load: &mut Load, now_ns: u64) -> bool {
+        if load.is_settled() {
+            return true;
+        }
+        if self.retry_ns().is_some_and(|retry_ns| now_ns < retry_ns) {
+            return false;
+        }
+        let taken = self.offer(load);
+        let part = self.taken_part();
+        self.note_refusal(taken + part > 0, now_ns);
+        self.report_trouble(load);
+        load.settle(taken, part);
+        self.give_up_refused(load, now_ns);
+        load.is_settled()
+    }
+
+    /// Offers trains to the socket; returns how many it is done with, and notes those that did not
+    /// simply leave.
+    #[inline]
+    fn offer(&mut self, load: &Load) -> usize {
+        self.trouble.clear();
+        let trouble = &mut self.trouble;
+        let mut report = |index: usize, outcome: SendOutcome| {
+            if outcome != SendOutcome::Sent {
+                trouble.push((index, outcome));
+            }
+        };
+        let trains = &load.trains[load.settled..];
+        let settled = match trains {
+            [one] => self.socket.send(&[load.train(one)], &mut report),
+            many => {
+                let many: Vec<_> = many.iter().map(|train| load.train(train)).collect();
+                self.socket.send(&many, &mut report)
+            }
+        };
+        settled.unwrap_or_else(|error| {
+            tracing::error!(%error, "sending failed");
+            trains.len()
+        })
+    }
+
+    /// How much of the train that the socket stopped at went before.
+    #[inline]
+    fn taken_part(&self) -> usize {
+        match self.trouble.last() {
+            Some(&(
+                _,
+                SendOutcome::Blocked { taken_bytes } | SendOutcome::NoBuffers { taken_bytes },
+            )) => taken_bytes,
+            _ => 0,
+        }
+    }
+
+    /// Reports trains that did not simply leave.
+    #[inline]
+    fn report_trouble(&mut self, load: &Load) {
+        for &(index, outcome) in &self.trouble {
+            let (_, Transmit { to, segment, .. }) = load.trains[load.settled + index];
+            match outcome {
+                SendOutcome::TooBig => self.reports.push(Report::TooBig { to, bytes: segment }),
+                SendOutcome::Failed(errno) => {
+                    let error = std::io::Error::from_raw_os_error(errno);
+                    tracing::debug!(%to, %error, "the system refused a datagram");
+                    self.reports.push(Report::Unreachable { to });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes whether the system had no buffers, and since when nothing has left.
+    #[inline]
+    fn note_refusal(&mut self, left: bool, now_ns: u64) {
+        let refused = matches!(
+            self.trouble.last(),
+            Some((_, SendOutcome::NoBuffers { .. }))
+        );
+        let before = self.refusal.filter(|_| !left);
+        self.refusal = refused.then(|| Refusal {
+            since_ns: before.map_or(now_ns, |refusal| refusal.since_ns),
+            retry_ns: now_ns + PAUSE_NS,
+        });
+    }
+
+    /// Counts a train as lost on the way that the system has refused for too long: it would hold up
+    /// everybody else's.
+    fn give_up_refused(&mut self, load: &mut Load, now_ns: u64) {
+        if let Some(refusal) = self.refusal
+            && now_ns >= refusal.since_ns + REFUSED_NS
+        {
+            self.refusal = None;
+            load.settle(1, 0);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The layers of a node, and which of them share a thread.
+//!
+//! Messages and channel are one state machine ([`sabani_proto::Node`]) behind the node's lock, and run on
+//! the threads that call in: a receive is answered from what is there, at once. What is below them runs
+//! on the same thread, or on others at the end of a pair of rings: the same code, as [`Schedule`] says.
+
+mod datagrams;
+mod doorbell;
+mod line;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sabani_proto::Node;
+use sabani_ring::{Schedule, ScheduleError};
+use sabani_udp::{Capabilities, Counters, RecvBatch, Socket, Waker, Watch};
+
+use crate::poll_fd::PollFd;
+use datagrams::{Arrivals, Datagrams, Load, Look};
+use line::Line;
+
+pub(crate) use datagrams::Report;
+pub(crate) use doorbell::Doorbell;
+
+/// The layers, uppermost first, as schedules name them. Those joined here share a thread under every
+/// schedule.
+const LAYERS: [&str; 2] = ["messages+channel+seal", "datagrams"];
+
+/// The clock of one thread; those of a node's threads have one beginning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    /// When it was last read.
+    pub now_ns: u64,
+}
+
+impl Clock {
+    pub fn new() -> Self {
+        Clock {
+            start: Instant::now(),
+            now_ns: 0,
+        }
+    }
+
+    #[inline]
+    pub fn read(&mut self) -> u64 {
+        self.now_ns = self.start.elapsed().as_nanos() as u64;
+        self.now_ns
+    }
+}
+
+/// What has come from below.
+pub(crate) enum News<'a> {
+    Batch(&'a mut RecvBatch),
+    /// All that came has been taken out.
+    Emptied,
+    Nothing,
+}
+
+/// What is below the channel.
+pub(crate) struct Below {
+    local_addr: SocketAddr,
+    capabilities: Capabilities,
+    way: Way,
+}
+
+enum Way {
+    /// On the same thread.
+    Here(Box<Here>),
+    /// On another.
+    Line(Box<Line>),
+}
+
+/// The lower layers of a thread that runs all of them.
+struct Here {
+    datagrams: Datagrams,
+    load: Load,
+    arrivals: Arrivals,
+}
+
+impl Below {
+    /// What is below the channel, as the schedule says. `bell` is where the threads above sleep, `spin` how
+    /// long those below look for work before they do.
+    ///
+    /// # Errors
+    /// If the system has no thread or no descriptor left.
+    pub fn new(
+        socket: Socket,
+        cuts: Cuts,
+        bell: &Arc<Doorbell>,
+        clock: Clock,
+        spin: Duration,
+    ) -> io::Result<Self> {
+        let local_addr = socket.local_addr();
+        let capabilities = socket.capabilities().clone();
+        let datagrams = Datagrams::new(socket);
+        let way = if cuts.above_datagrams {
+            let spin = match sabani_ring::cores(2).len() {
+                1 => Duration::ZERO,
+                _ => spin,
+            };
+            let line = Line::start(datagrams, Arc::clone(bell), clock, spin)?;
+            Way::Line(Box::new(line))
+        } else {
+            Way::Here(Box::new(Here {
+                datagrams,
+                load: Load::new(),
+                arrivals: Arrivals::new(),
+            }))
+        };
+        Ok(Below {
+            local_addr,
+            capabilities,
+            way,
+        })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// The socket's counters.
+    pub fn counters(&self) -> Counters {
+        match &self.way {
+            Way::Here(here) => here.datagrams.socket.counters(),
+            Way::Line(line) => line.counters(),
+        }
+    }
+
+    /// Passes on what may leave now; `false` if there is nothing, or if nothing more is taken.
+    #[inline]
+    pub fn pass(&mut self, node: &mut Node, now_ns: u64) -> bool {
+        match &mut self.way {
+            Way::Here(here) => {
+                let Here {
+                    datagrams, load, ..
+                } = &mut **here;
+                if !datagrams.send(load, now_ns) || !load.fill(node, now_ns) {
+                    return false;
+                }
+                datagrams.send(load, now_ns);
+                true
+            }
+            Way::Line(line) => line.pass(node, now_ns),
+        }
+    }
+
+    /// Whether nothing more is taken now.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        match &self.way {
+            Way::Here(here) => !here.load.is_settled(),
+            Way::Line(line) => line.is_blocked(),
+        }
+    }
+
+    /// When more is to be passed on, if no descriptor tells.
+    #[inline]
+    pub fn retry_ns(&self) -> Option<u64> {
+        match &self.way {
+            Way::Here(here) => here.datagrams.retry_ns(),
+            Way::Line(_) => None,
+        }
+    }
+
+    /// Takes what comes next, and reads the clock if that is anything.
+    #[inline]
+    pub fn receive(&mut self, clock: &mut Clock) -> News<'_> {
+        match &mut self.way {
+            Way::Here(here) => {
+                let batch = &mut here.arrivals.0;
+                match here.datagrams.receive(batch, clock) {
+                    Look::Filled => News::Batch(batch),
+                    Look::Emptied => News::Emptied,
+                    Look::Nothing => News::Nothing,
+                }
+            }
+            Way::Line(line) => {
+                let news = line.receive();
+                if !matches!(news, News::Nothing) {
+                    clock.read();
+                }
+                news
+            }
+        }
+    }
+
+    /// Makes sure that what waits in the socket is found by the next look.
+    pub fn look_everywhere(&mut self) {
+        if let Way::Here(here) = &mut self.way {
+            here.datagrams.socket.look_everywhere();
+        }
+    }
+
+    /// Moves what was heard of peers' addresses to the end of `into`.
+    #[inline]
+    pub fn take_reports(&mut self, into: &mut Vec<Report>) {
+        match &mut self.way {
+            Way::Here(here) => into.append(&mut here.datagrams.reports),
+            Way::Line(line) => line.take_reports(into),
+        }
+    }
+
+    /// What to sleep on; `None` if there is something to do. `wants_to_send` says whether something waits
+    /// to be passed on.
+    pub fn rest(&self, wants_to_send: bool) -> Option<Rest> {
+        match &self.way {
+            Way::Here(here) => Some(Rest::Socket {
+                watch: here.datagrams.socket.watch(),
+                room_to_send: self.is_blocked() && self.retry_ns().is_none(),
+            }),
+            Way::Line(line) => (!line.retire(wants_to_send)).then_some(Rest::Bell),
+        }
+    }
+
+    /// Makes a descriptor for other event loops.
+    ///
+    /// # Errors
+    /// If the system has none left.
+    pub fn poll_fd(&mut self) -> io::Result<PollFd> {
+        match &mut self.way {
+            Way::Here(here) => {
+                let socket = &mut here.datagrams.socket;
+                socket.keep_together();
+                PollFd::new(Some(socket.as_fd()))
+            }
+            Way::Line(line) => {
+                let poll_fd = PollFd::new(None)?;
+                line.poll_on(poll_fd.waker());
+                Ok(poll_fd)
+            }
+        }
+    }
+
+    /// Ends the threads below, after they have sent what waits as far as the socket takes it.
+    pub fn stop(&mut self) {
+        if let Way::Line(line) = &mut self.way {
+            line.stop();
+        }
+    }
+}
+
+impl std::fmt::Debug for Below {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Below")
+            .field("local_addr", &self.local_addr)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a thread sleeps on that has nothing to do.
+pub(crate) enum Rest {
+    /// The socket, which it reads itself.
+    Socket { watch: Watch, room_to_send: bool },
+    /// The bell alone.
+    Bell,
+}
+
+impl Rest {
+    /// Sleeps until there may be something to do, or the bell rings, or `timeout` has passed.
+    ///
+    /// # Errors
+    /// Those of ppoll(2), except for interruptions.
+    pub fn sleep(self, bell: &Doorbell, timeout: Option<Duration>) -> io::Result<()> {
+        let waker: &Waker = bell.waker();
+        match self {
+            Rest::Socket {
+                watch,
+                room_to_send,
+            } => watch
+                .wait(room_to_send, Some(waker.as_fd()), timeout)
+                .map(|_| ()),
+            Rest::Bell => waker.wait(timeout),
+        }
+    }
+}
+
+/// Between which layers a node goes from one thread to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cuts {
+    /// Above the messages: the program calls, another thread works.
+    pub above_messages: bool,
+    pub above_datagrams: bool,
+}
+
+impl Cuts {
+    /// Where a schedule cuts on a machine with so many cores.
+    ///
+    /// # Errors
+    /// If its groups are not those of a node.
+    pub fn of(schedule: &Schedule, cores: usize) -> Result<Self, ScheduleError> {
+        let groups = with_joined(schedule).groups(&LAYERS, cores)?;
+        Ok(Cuts {
+            above_messages: *schedule == Schedule::Background,
+            above_datagrams: groups.iter().any(|group| group.start == 1),
+        })
+    }
+}
+
+/// The same schedule, with one name for layers that are joined.
+fn with_joined(schedule: &Schedule) -> Schedule {
+    let Schedule::Groups(groups) = schedule else {
+        return schedule.clone();
+    };
+    let joined: Vec<_> = LAYERS[0].split('+').collect();
+    let join = |group: &Vec<String>| match group.split_at_checked(joined.len()) {
+        Some((front, rest)) if front == joined => [&[LAYERS[0].to_owned()], rest].concat(),
+        _ => group.clone(),
+    };
+    Schedule::Groups(groups.iter().map(join).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cuts(schedule: &str, cores: usize) -> Result<Cuts, ScheduleError> {
+        Cuts::of(&schedule.parse()?, cores)
+    }
+
+    #[test]
+    fn schedules_cut_between_layers() {
+        let none = Cuts::default();
+        let datagrams = Cuts {
+            above_datagrams: true,
+            ..none
+        };
+        let background = Cuts {
+            above_messages: true,
+            ..none
+        };
+        for (schedule, cores, expected) in [
+            ("inline", 8, none),
+            ("background", 8, background),
+            ("per-core", 1, none),
+            ("per-core", 2, datagrams),
+            ("per-layer", 1, datagrams),
+            ("[messages+channel+seal][datagrams]", 1, datagrams),
+            ("[messages+channel+seal+datagrams]", 1, none),
+        ] {
+            assert_eq!(cuts(schedule, cores), Ok(expected), "{schedule}");
+        }
+    }
+
+    #[test]
+    fn layers_that_belong_together_are_not_cut() {
+        for schedule in ["[messages][channel+seal+datagrams]", "[messages+channel]"] {
+            let error = cuts(schedule, 2).unwrap_err();
+            assert_eq!(error, ScheduleError::OtherLayers(LAYERS.join(", ")));
+        }
+    }
+}
