@@ -74,6 +74,57 @@ fn ping_tells_quantiles_of_each_transport_and_size() {
 }
 
 #[test]
+fn collectives_are_measured_by_ranks_that_take_turns() {
+    let lines = measured(
+        "bench coll --collectives bcast,alltoall,barrier --sizes 64,20k --ranks 1,3 --seconds 0.01",
+    );
+    assert_eq!(lines.len(), 2 * 2 * (2 + 2 + 1));
+    for line in &lines {
+        assert_eq!(
+            (&line["bench"], &line["rounds"]),
+            (&"coll".into(), &2.into())
+        );
+        assert_eq!(line["transport"], "sabani");
+        assert_positive(line, &["us_p50", "us_min", "us_max", "loop_us", "ranks"]);
+    }
+    let sealed = lines.iter().filter(|line| line["sealed"] == true).count();
+    assert_eq!(sealed, lines.len() / 2);
+}
+
+#[test]
+fn all_algorithms_that_fit_are_measured() {
+    let lines = measured(
+        "bench coll --collectives allgather --algorithm all --sizes 64 --ranks 3 --seconds 0.01 --plain",
+    );
+    let names: Vec<_> = lines
+        .iter()
+        .map(|line| line["algorithm"].as_str())
+        .collect();
+    assert!(
+        names.contains(&Some("ring")) && names.contains(&Some("bruck")),
+        "{names:?}"
+    );
+    // For a power of two, and for an even number of ranks.
+    assert!(!names.contains(&Some("recursive_doubling")), "{names:?}");
+    assert!(!names.contains(&Some("neighbour_exchange")), "{names:?}");
+}
+
+#[test]
+fn a_launcher_may_start_the_ranks_that_are_measured() {
+    let program = env!("CARGO_BIN_EXE_sabani");
+    let ranks =
+        format!("run -n 2 --no-prefix -- {program} bench coll --seconds 0.01 --collectives scan");
+    let lines = measured(&format!("{ranks} --sizes 4 --plain"));
+    assert_eq!(lines.len(), 1);
+    assert_eq!(
+        (&lines[0]["ranks"], &lines[0]["sealed"]),
+        (&2.into(), &false.into())
+    );
+    let refused = output(&format!("{ranks} --ranks 2"));
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn secrets_are_logged_if_wanted() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("keys");

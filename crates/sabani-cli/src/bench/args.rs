@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
+    coll::args::CollArgs,
     incast::args::{IncastArgs, MixArgs},
     layers::args::LayersArgs,
     measure::Limit,
@@ -66,6 +67,7 @@ pub enum BenchCommand {
     /// A short message among long flows to the same receiver (needs root).
     Mix(MixArgs),
     Layers(LayersArgs),
+    Coll(CollArgs),
     /// Be the other half for a `sabani bench … --to ADDR` on another machine or in another namespace.
     ///
     /// Whoever can reach the port can make this machine send packets, to itself alone: let the
@@ -313,7 +315,8 @@ pub fn parse_message_size(text: &str) -> Result<usize> {
     Ok(size)
 }
 
-fn parse_seconds(text: &str) -> Result<Duration> {
+/// Reads the length of a turn.
+pub fn parse_seconds(text: &str) -> Result<Duration> {
     let duration = Duration::try_from_secs_f64(text.parse()?)?;
     if !(Duration::from_millis(1)..=Limit::LONGEST).contains(&duration) {
         bail!("a turn lasts from 0.001 to 60 seconds");

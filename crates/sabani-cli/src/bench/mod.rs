@@ -2,6 +2,7 @@
 
 pub mod args;
 mod burst;
+mod coll;
 mod control;
 pub mod incast;
 mod layers;
@@ -55,6 +56,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Some(BenchCommand::Incast(args)) => incast::run(&args),
         Some(BenchCommand::Mix(args)) => incast::run_mix(&args),
         Some(BenchCommand::Layers(args)) => layers::run(&args),
+        Some(BenchCommand::Coll(args)) => coll::run(&args),
         Some(BenchCommand::Serve(args)) => serve::run(&args),
     }
 }

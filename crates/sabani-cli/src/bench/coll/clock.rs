@@ -1,0 +1,101 @@
+//! A clock that all ranks read alike.
+
+use std::{thread, time::Duration};
+
+use anyhow::Result;
+use nix::sys::prctl;
+use rustix::time::{ClockId, clock_gettime};
+use sabani::Comm;
+
+/// The quickest of so many round trips tells how another host's clock differs.
+const ROUND_TRIPS: usize = 20;
+const TAG: u32 = 0;
+/// Where there is a core for each rank, a sleep ends so much early and the rest is spun away: a core
+/// that has slept takes some time to wake up.
+const SPIN_NS: i64 = 50_000;
+
+/// Rank 0's clock, as far as another rank can know.
+pub struct Clock {
+    /// To be added to this host's.
+    ahead_ns: i64,
+    spins: bool,
+}
+
+impl Clock {
+    /// Compares the clocks of all ranks with that of rank 0. Those of one host are the same.
+    ///
+    /// # Errors
+    /// If ranks can't be reached.
+    pub fn agree(comm: &Comm) -> Result<Self> {
+        // Sleeps end when they should, and not up to 50 µs later.
+        prctl::set_timerslack(1)?;
+        let here = comm.host_of(comm.rank())?;
+        let mut beside = 0;
+        let mut ahead_ns = 0;
+        for rank in 0..comm.size() {
+            beside += usize::from(comm.host_of(rank)? == here);
+            let is_remote = comm.host_of(rank)? != comm.host_of(0)?;
+            if is_remote && comm.rank() == 0 {
+                compare(comm, rank)?;
+            } else if is_remote && comm.rank() == rank {
+                ahead_ns = be_compared(comm)?;
+            }
+        }
+        let cores = thread::available_parallelism()?.get();
+        Ok(Self {
+            ahead_ns,
+            spins: beside <= cores,
+        })
+    }
+
+    /// Nanoseconds.
+    pub fn now_ns(&self) -> i64 {
+        monotonic_ns() + self.ahead_ns
+    }
+
+    /// Sleeps until then.
+    pub fn sleep_until(&self, at_ns: i64) {
+        let early_ns = if self.spins { SPIN_NS } else { 0 };
+        let left_ns = at_ns - early_ns - self.now_ns();
+        if let Ok(left_ns @ 1..) = u64::try_from(left_ns) {
+            thread::sleep(Duration::from_nanos(left_ns));
+        }
+        while self.now_ns() < at_ns {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Rank 0's part.
+fn compare(comm: &Comm, rank: usize) -> Result<()> {
+    let mut quickest_ns = i64::MAX;
+    let mut ahead_ns = 0;
+    for _ in 0..ROUND_TRIPS {
+        let asked = monotonic_ns();
+        comm.send::<i64>(rank, TAG, &[])?;
+        let mut there = [0];
+        comm.recv(rank, TAG, &mut there)?;
+        let round_trip_ns = monotonic_ns() - asked;
+        if round_trip_ns < quickest_ns {
+            quickest_ns = round_trip_ns;
+            ahead_ns = asked + round_trip_ns / 2 - there[0];
+        }
+    }
+    Ok(comm.send(rank, TAG, &[ahead_ns])?)
+}
+
+/// The other rank's part: how far rank 0's clock is ahead of its own.
+fn be_compared(comm: &Comm) -> Result<i64> {
+    for _ in 0..ROUND_TRIPS {
+        comm.recv::<i64>(0, TAG, &mut [])?;
+        comm.send(0, TAG, &[monotonic_ns()])?;
+    }
+    let mut ahead_ns = [0];
+    comm.recv(0, TAG, &mut ahead_ns)?;
+    Ok(ahead_ns[0])
+}
+
+fn monotonic_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}

@@ -1,0 +1,37 @@
+//! `sabani bench coll`: what collectives take.
+//!
+//! The same program does both parts. Started by a launcher, it is a rank: [`rank`] measures, and rank 0
+//! tells. Started by the user, it has [`jobs`] start it as the ranks of `sabani run`, and puts together
+//! what their rank 0 tells.
+
+pub mod args;
+mod call;
+mod cell;
+mod clock;
+mod jobs;
+mod measure;
+mod rank;
+mod report;
+
+use anyhow::Result;
+use sabani::{Checksum, Comm, Launcher};
+
+use super::transport::Transport;
+use args::CollArgs;
+
+/// Measures, and reports as the user wishes.
+///
+/// # Errors
+/// If a job can't be started or fails, or a file can't be written.
+pub fn run(args: &CollArgs) -> Result<()> {
+    let transport = args.variants.transports()[0];
+    let comm = Comm::init_with(|builder| match transport {
+        Transport::SabaniPlain => builder.plain(Checksum::None),
+        _ => builder,
+    })?;
+    if comm.launcher() == Launcher::Alone {
+        drop(comm);
+        return jobs::run(args);
+    }
+    rank::run(&comm, args, transport)
+}

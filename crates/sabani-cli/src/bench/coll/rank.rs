@@ -1,0 +1,96 @@
+//! What a rank does: all that the user has asked for, in this job.
+
+use std::collections::HashMap;
+
+use anyhow::{Result, ensure};
+use sabani::Comm;
+use sabani_collective::{Collective, Hosts};
+
+use super::{
+    args::CollArgs,
+    call::Call,
+    cell::{self, Setup},
+    measure::Measurement,
+    report,
+};
+use crate::{bench::transport::Transport, exit::Usage, report::Reports};
+
+/// One cell: the call, and what is told of it.
+struct Task {
+    call: Call,
+    setup: Setup,
+}
+
+/// Measures, and has rank 0 report.
+///
+/// # Errors
+/// If options don't suit a job that was started by a launcher, another rank fails, or a file can't be
+/// written.
+pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
+    ensure!(
+        args.ranks.is_empty(),
+        Usage("the launcher says how many ranks there are: leave --ranks out".into())
+    );
+    let is_first = comm.rank() == 0;
+    let mut reports = is_first.then(|| Reports::open(&args.output)).transpose()?;
+    let tasks = tasks(comm, args, transport)?;
+    let mut cells = Vec::new();
+    for _ in 0..args.rounds {
+        for task in &tasks {
+            comm.set_algorithms(&task.setup.wish)?;
+            let call = task.call;
+            let time = args.seconds;
+            let turn = Measurement { comm, call, time }.run()?;
+            cell::add(&mut cells, task.setup.clone(), turn);
+        }
+    }
+    match &mut reports {
+        Some(reports) => reports.write(&report::render(&cells)?),
+        None => Ok(()),
+    }
+}
+
+/// All cells, as far as algorithms fit.
+fn tasks(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<Vec<Task>> {
+    let hosts = hosts(comm)?;
+    let mut tasks = Vec::new();
+    for collective in args.collectives() {
+        let sizes = match collective {
+            Collective::Barrier => &[0][..],
+            _ => &args.sizes,
+        };
+        for wish in args.wishes(collective) {
+            for &size_bytes in sizes {
+                let call = Call {
+                    collective,
+                    size_bytes,
+                };
+                let Some(algorithm) = call.algorithm(&hosts, &wish) else {
+                    continue;
+                };
+                let setup = Setup {
+                    collective: collective.name().into(),
+                    algorithm: algorithm.into(),
+                    wish: wish.clone(),
+                    ranks: comm.size(),
+                    size_bytes,
+                    transport: transport.name().into(),
+                    sealed: transport.is_sealed(),
+                };
+                tasks.push(Task { call, setup });
+            }
+        }
+    }
+    Ok(tasks)
+}
+
+/// Who is where.
+fn hosts(comm: &Comm) -> Result<Hosts> {
+    let mut numbers = HashMap::new();
+    let mut host_of_rank = Vec::new();
+    for rank in 0..comm.size() {
+        let next = numbers.len();
+        host_of_rank.push(*numbers.entry(comm.host_of(rank)?).or_insert(next));
+    }
+    Ok(Hosts::new(&host_of_rank))
+}

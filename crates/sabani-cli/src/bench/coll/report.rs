@@ -1,0 +1,227 @@
+//! What a run tells: tables, lines of JSON, a page with plots over the size.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use super::cell::{Cell, Setup};
+use crate::{
+    bench::results::Summary,
+    report::{
+        Rendered, page,
+        svg::{Line, Plot, Point, Scale, Style},
+        text,
+    },
+    units::{format_figure, format_size},
+};
+
+const WHAT: &str = "µs, less is better: one call, from the first rank's entry to the last one's exit; and in a loop, the \
+                    mean of calls back to back.";
+
+/// Renders all.
+///
+/// # Errors
+/// If a figure cannot be written as JSON.
+pub fn render(cells: &[Cell]) -> Result<Rendered> {
+    let mut table = String::new();
+    let mut body = String::new();
+    for ranks in distinct(cells, |setup| setup.ranks) {
+        let cells: Vec<&Cell> = cells
+            .iter()
+            .filter(|cell| cell.setup.ranks == ranks)
+            .collect();
+        let title = format!("{ranks} ranks");
+        let rows = rows(&cells);
+        let _ = write!(table, "\n{title}\n\n{}", text::align(&rows));
+        let _ = writeln!(body, "<h2>{title}</h2>");
+        body.push_str(&plots(&cells));
+        body.push_str(&page::table(&rows));
+    }
+    let _ = writeln!(table, "\n{WHAT}");
+    let mut json = String::new();
+    for cell in cells {
+        json += &(serde_json::to_string(&cell.line())? + "\n");
+    }
+    Ok(Rendered {
+        table,
+        json,
+        html: page::render("sabani bench coll", WHAT, &body),
+    })
+}
+
+/// The values that a part of the setup takes, in the order of their first appearance.
+fn distinct<'a, T: PartialEq>(
+    cells: impl IntoIterator<Item = &'a Cell>,
+    part: impl Fn(&'a Setup) -> T,
+) -> Vec<T> {
+    let mut values = Vec::new();
+    for cell in cells {
+        let value = part(&cell.setup);
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+impl Setup {
+    /// The transport, and whether it is sealed.
+    fn carrier(&self) -> String {
+        match self.sealed {
+            false if self.transport == "sabani" => "sabani-plain".into(),
+            _ => self.transport.clone(),
+        }
+    }
+
+    /// The algorithm, and what the user has said of its parameters.
+    fn method(&self) -> String {
+        match self.wish.split_once(':') {
+            Some((_, parameters)) => format!("{}:{parameters}", self.algorithm),
+            None => self.algorithm.clone(),
+        }
+    }
+
+    /// What its row in the table is.
+    fn row(&self) -> [String; 3] {
+        let size = match self.collective.as_str() {
+            "barrier" => String::new(),
+            _ => format_size(self.size_bytes),
+        };
+        [self.collective.clone(), self.method(), size]
+    }
+}
+
+/// A row for each call and algorithm, two columns for each transport.
+fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
+    let carriers = distinct(cells.iter().copied(), Setup::carrier);
+    let mut header: Vec<String> = ["collective", "algorithm", "size"].map(String::from).into();
+    for carrier in &carriers {
+        header.extend([carrier.clone(), "loop".into()]);
+    }
+    let mut rows = vec![header];
+    for row in distinct(cells.iter().copied(), Setup::row) {
+        let of_row = || cells.iter().filter(|cell| cell.setup.row() == row);
+        let mut fields = Vec::from(row.clone());
+        for carrier in &carriers {
+            let cell = of_row().find(|cell| cell.setup.carrier() == *carrier);
+            let figure = |summary: fn(&Cell) -> Summary| {
+                cell.map_or_else(String::new, |cell| format_figure(summary(cell).median))
+            };
+            fields.extend([figure(Cell::call_us), figure(Cell::loop_us)]);
+        }
+        rows.push(fields);
+    }
+    rows
+}
+
+/// A plot for each collective, over the size.
+fn plots(cells: &[&Cell]) -> String {
+    let mut body = String::new();
+    let sized: Vec<&Cell> = cells
+        .iter()
+        .copied()
+        .filter(|cell| cell.setup.size_bytes > 0)
+        .collect();
+    for of_collective in sized.chunk_by(|a, b| a.setup.collective == b.setup.collective) {
+        let _ = writeln!(body, "<h3>{}</h3>", of_collective[0].setup.collective);
+        body.push_str(&plot(of_collective).render());
+    }
+    body
+}
+
+/// A line for each transport and wish; without one, whatever the rule chooses for a size.
+fn plot(cells: &[&Cell]) -> Plot {
+    let key = |setup: &Setup| (setup.carrier(), setup.wish.clone());
+    let keys = distinct(cells.iter().copied(), key);
+    let lines = keys.into_iter().map(|of_line| {
+        let cells = cells.iter().filter(|cell| key(&cell.setup) == of_line);
+        let point = |cell: &&Cell| {
+            let Summary { median, min, max } = cell.call_us();
+            let x = cell.setup.size_bytes as f64;
+            Point {
+                x,
+                median,
+                min,
+                max,
+            }
+        };
+        let (carrier, wish) = &of_line;
+        let method = wish.split_once('=').map_or("", |(_, method)| method);
+        Line {
+            name: format!("{carrier} {method}").trim_end().into(),
+            points: cells.map(point).collect(),
+            style: Style::Bars,
+        }
+    });
+    let sizes = distinct(cells.iter().copied(), |setup| setup.size_bytes);
+    let tick = |size: usize| (size as f64, format_size(size));
+    Plot {
+        lines: lines.collect(),
+        scale: Scale::Logarithmic,
+        ticks: sizes.into_iter().map(tick).collect(),
+        unit: "µs",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::bench::coll::cell::{Turn, add};
+
+    fn cells() -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for (sealed, factor) in [(true, 2.0), (false, 1.0)] {
+            for (algorithm, size_bytes) in [("binomial", 64), ("chain", 65536)] {
+                for us in [30.0, 10.0, 20.0] {
+                    let setup = Setup {
+                        collective: "bcast".into(),
+                        algorithm: algorithm.into(),
+                        wish: String::new(),
+                        ranks: 4,
+                        size_bytes,
+                        transport: "sabani".into(),
+                        sealed,
+                    };
+                    let (call_us, loop_us) = (us * factor, 5.0);
+                    add(&mut cells, setup, Turn { call_us, loop_us });
+                }
+            }
+        }
+        cells
+    }
+
+    #[test]
+    fn lines_tell_medians_of_turns_in_the_order_that_is_documented() {
+        let json = render(&cells()).unwrap().json;
+        let start = r#"{"bench":"coll","collective":"bcast","algorithm":"binomial","ranks":4,"size_bytes":64,"transport":"sabani","sealed":true,"us_p50":40.0,"#;
+        assert!(json.starts_with(start), "{json}");
+        let last: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+        assert_eq!(
+            (&last["us_p50"], &last["loop_us"]),
+            (&20.0.into(), &5.0.into())
+        );
+        assert_eq!(
+            (&last["us_min"], &last["us_max"]),
+            (&10.0.into(), &30.0.into())
+        );
+        assert_eq!(last["rounds"], 3);
+    }
+
+    #[test]
+    fn a_table_has_a_row_for_each_size_and_a_plot_a_line_for_each_transport() {
+        let rendered = render(&cells()).unwrap();
+        let words: Vec<_> = rendered.table.split_whitespace().collect();
+        let row = [
+            "bcast", "chain", "64", "KiB", "40.0", "5.00", "20.0", "5.00",
+        ];
+        assert!(
+            words.windows(8).any(|found| found == row),
+            "{}",
+            rendered.table
+        );
+        assert_eq!(rendered.html.matches("<svg").count(), 1);
+        assert_eq!(rendered.html.matches("<polyline").count(), 2);
+    }
+}
