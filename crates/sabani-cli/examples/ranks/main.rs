@@ -1,6 +1,7 @@
 //! A program for the tests of `sabani run`: does what its first argument says.
 
 mod collectives;
+mod groups;
 
 use std::io::Read;
 use std::process::{self, Command};
@@ -25,6 +26,8 @@ fn main() -> Result<(), Error> {
         "collectives" => collectives::all(&comm),
         "mismatch" => collectives::mismatch(&comm),
         "deserted" => collectives::deserted(&comm),
+        "groups" => groups::all(&comm),
+        "lost-in-group" => groups::lost(&comm),
         "many" => collectives::many(&comm),
         other => panic!("there is no task `{other}`"),
     }

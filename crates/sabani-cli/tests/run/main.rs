@@ -122,6 +122,23 @@ fn collectives_bring_what_they_should() {
 }
 
 #[test]
+fn parts_of_the_ranks_work_side_by_side() {
+    for ranks_count in ["1", "4", "7"] {
+        let done = run(&["-n", ranks_count, "--", &ranks(), "groups"]);
+        let right = done.out.matches("all is right").count();
+        assert_eq!(right.to_string(), ranks_count, "{}{}", done.out, done.err);
+    }
+}
+
+#[test]
+fn a_lost_rank_is_named_as_it_was_in_its_part() {
+    let how = ["-n", "5", "--on-failure", "continue", "--"];
+    let done = run(&[&how[..], &[&ranks(), "lost-in-group"]].concat());
+    let told = done.out.matches("rank 0 was killed by SIGABRT").count();
+    assert_eq!(told, 2, "{}{}", done.out, done.err);
+}
+
+#[test]
 fn many_ranks_work_together() {
     let done = run(&["-n", "64", "--no-prefix", "--", &ranks(), "many"]);
     assert_eq!(done.out, "64 ranks agree\n", "{}", done.err);

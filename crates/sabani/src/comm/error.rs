@@ -24,6 +24,9 @@ pub enum Error {
     },
     /// All other ranks have ended, so nobody is left to receive from.
     Alone,
+    /// A process can offer some 2²⁸ / P numbers for communicators, P being the size of the world, and
+    /// one has.
+    NoMoreGroups,
     /// There is no such rank.
     NoSuchRank {
         /// What was asked for.
@@ -101,6 +104,10 @@ impl fmt::Display for Error {
             Error::Alone => write!(
                 f,
                 "all other ranks have ended: nobody is left to receive from"
+            ),
+            Error::NoMoreGroups => write!(
+                f,
+                "communicators have been divided too often: make them once, and keep them"
             ),
             Error::NoSuchRank { rank, size } => {
                 write!(f, "there is no rank {rank}: ranks are 0 to {}", size - 1)

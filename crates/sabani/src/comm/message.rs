@@ -5,7 +5,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use super::lives::LOOK;
 use super::tag::Kind;
 use super::{Comm, Error};
-use crate::{Error as NodeError, Match, Message, PeerId, Posted};
+use crate::{Error as NodeError, Match, Message, Posted};
 
 /// What came, and from whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Comm {
     /// [`Error::NoSuchRank`], [`Error::RankLost`], [`Error::Length`], [`Error::Node`].
     pub fn recv<T: Pod>(&self, from: usize, tag: u32, elements: &mut [T]) -> Result<usize, Error> {
         let message = self.recv_message(from, Kind::Message, tag)?;
-        copy_out(&message, tag, elements)
+        copy_out(&message, from, tag, elements)
     }
 
     /// Receives as many elements as a rank has sent.
@@ -45,7 +45,7 @@ impl Comm {
     pub fn recv_vec<T: Pod>(&self, from: usize, tag: u32) -> Result<Vec<T>, Error> {
         let message = self.recv_message(from, Kind::Message, tag)?;
         let mut elements = vec![T::zeroed(); message.body().len() / size_of::<T>().max(1)];
-        copy_out(&message, tag, &mut elements)?;
+        copy_out(&message, from, tag, &mut elements)?;
         Ok(elements)
     }
 
@@ -55,12 +55,11 @@ impl Comm {
     /// As [`Comm::recv`]. [`Error::RankLost`] once for each rank that has failed, if the launcher
     /// tells: call again to receive from the others. [`Error::Alone`] if all others have ended.
     pub fn recv_any<T: Pod>(&self, tag: u32, elements: &mut [T]) -> Result<Received, Error> {
-        let wanted = self.context.matching(Kind::Message, tag);
+        let wanted = self.group.context.matching(Kind::Message, tag);
         let message = self.wait_for(wanted, || self.check_others())?;
-        Ok(Received {
-            rank: message.source.0 as usize,
-            count: copy_out(&message, tag, elements)?,
-        })
+        let rank = self.rank_of(message.source)?;
+        let count = copy_out(&message, rank, tag, elements)?;
+        Ok(Received { rank, count })
     }
 
     /// Sends to one rank and receives from one, the same or another, with the same tag, and returns
@@ -78,11 +77,11 @@ impl Comm {
     ) -> Result<usize, Error> {
         let source = self.peer(from)?;
         // Posted first, so that a large message needs no round trip to be let come.
-        let wanted = self.context.matching(Kind::Message, tag).from(source);
+        let wanted = self.group.context.matching(Kind::Message, tag).from(source);
         let posted = self.node().post(wanted, None)?;
         self.send(to, tag, sent)?;
-        let message = self.wait_posted(posted, source)?;
-        copy_out(&message, tag, received)
+        let message = self.wait_posted(posted, from)?;
+        copy_out(&message, from, tag, received)
     }
 
     pub(super) fn send_bytes(
@@ -93,20 +92,25 @@ impl Comm {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let peer = self.peer(to)?;
-        let wire_tag = self.context.tag(kind, tag);
+        let wire_tag = self.group.context.tag(kind, tag);
         loop {
             match self.node().try_send(peer, wire_tag, bytes) {
                 Err(NodeError::Full { .. }) => {}
-                sent => return Ok(sent?),
+                sent => return sent.map_err(|error| self.explained(error)),
             }
-            if !self.node().wait_writable(peer, bytes.len(), LOOK)? {
+            let room = self.node().wait_writable(peer, bytes.len(), LOOK);
+            if !room.map_err(|error| self.explained(error))? {
                 self.check_alive(to)?;
             }
         }
     }
 
     pub(super) fn recv_message(&self, from: usize, kind: Kind, tag: u32) -> Result<Message, Error> {
-        let wanted = self.context.matching(kind, tag).from(self.peer(from)?);
+        let wanted = self
+            .group
+            .context
+            .matching(kind, tag)
+            .from(self.peer(from)?);
         self.wait_for(wanted, || self.check_alive(from))
     }
 
@@ -117,7 +121,8 @@ impl Comm {
         check: impl Fn() -> Result<(), Error>,
     ) -> Result<Message, Error> {
         loop {
-            if let Some(message) = self.node().recv_timeout(wanted, LOOK)? {
+            let message = self.node().recv_timeout(wanted, LOOK);
+            if let Some(message) = message.map_err(|error| self.explained(error))? {
                 return Ok(message);
             }
             if let Err(lost) = check() {
@@ -127,12 +132,13 @@ impl Comm {
         }
     }
 
-    fn wait_posted(&self, mut posted: Posted, source: PeerId) -> Result<Message, Error> {
+    fn wait_posted(&self, mut posted: Posted, from: usize) -> Result<Message, Error> {
         loop {
-            if let Some(message) = posted.wait(Some(LOOK))? {
+            let message = posted.wait(Some(LOOK));
+            if let Some(message) = message.map_err(|error| self.explained(error))? {
                 return Ok(message);
             }
-            if let Err(lost) = self.check_alive(source.0 as usize) {
+            if let Err(lost) = self.check_alive(from) {
                 return posted.test()?.ok_or(lost);
             }
         }
@@ -140,12 +146,17 @@ impl Comm {
 }
 
 /// Copies a message's elements, and counts them.
-fn copy_out<T: Pod>(message: &Message, tag: u32, elements: &mut [T]) -> Result<usize, Error> {
+fn copy_out<T: Pod>(
+    message: &Message,
+    rank: usize,
+    tag: u32,
+    elements: &mut [T],
+) -> Result<usize, Error> {
     let body = message.body();
     let room: &mut [u8] = cast_slice_mut(elements);
     let element = size_of::<T>().max(1);
     let wrong = |expected| Error::Length {
-        rank: message.source.0 as usize,
+        rank,
         tag,
         bytes: body.len(),
         expected,

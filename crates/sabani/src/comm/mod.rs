@@ -21,29 +21,32 @@
 
 mod collective;
 mod error;
+mod group;
 mod lives;
 mod message;
+mod split;
 mod start;
 mod tag;
 
 use std::fmt;
 use std::process;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use bytemuck::Pod;
-use sabani_launch::{Launcher, World};
+use sabani_launch::{Launcher, Member, World};
 
-use collective::Collectives;
 pub use collective::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
 pub use error::{Error, Unreachable};
 pub use message::Received;
 use tag::Context;
 
-use crate::{Builder, Node, PeerId};
+use crate::{Builder, Node};
+use group::Group;
 use lives::Lives;
 
-/// A group of ranks that talk to each other: all that were started together. Cheap to clone, usable
-/// from several threads.
+/// A group of ranks that talk to each other: all that were started together, or some of them
+/// ([`Comm::split`]). Cheap to clone, usable from several threads.
 ///
 /// # Failures
 /// A call that waits for a rank that has ended fails with [`Error::RankLost`] instead of waiting
@@ -53,7 +56,7 @@ use lives::Lives;
 #[derive(Clone)]
 pub struct Comm {
     job: Arc<Job>,
-    context: Context,
+    group: Arc<Group>,
 }
 
 /// What all communicators of a process share. The node goes before the world: it lingers until the
@@ -62,9 +65,12 @@ struct Job {
     node: Node,
     world: Mutex<World>,
     lives: Lives,
-    collectives: Collectives,
+    /// This process's rank in the world.
     rank: usize,
-    size: usize,
+    /// For each rank of the world the first one on its host.
+    host_of: Vec<usize>,
+    /// How many numbers this process has offered for communicators.
+    offered: AtomicU32,
     launcher: Launcher,
 }
 
@@ -89,28 +95,31 @@ impl Comm {
     pub fn init_with(tune: impl Fn(Builder) -> Builder) -> Result<Self, Error> {
         let overrides = collective::overrides_of_environment()?;
         let (node, world) = start::join(tune)?;
+        let host_of = hosts_of(world.members());
+        let rank = world.rank() as usize;
+        let all = (0..host_of.len()).collect();
         Ok(Comm {
+            group: Arc::new(Group::new(Context::WORLD, all, rank, &host_of, overrides)),
             job: Arc::new(Job {
                 node,
-                rank: world.rank() as usize,
-                size: world.size() as usize,
+                rank,
+                host_of,
                 launcher: world.launcher(),
-                collectives: Collectives::new(overrides, world.members()),
                 world: Mutex::new(world),
                 lives: Lives::default(),
+                offered: AtomicU32::new(0),
             }),
-            context: Context::WORLD,
         })
     }
 
     /// This process's rank: 0 to [`Comm::size`] - 1.
     pub fn rank(&self) -> usize {
-        self.job.rank
+        self.group.rank
     }
 
     /// The number of ranks.
     pub fn size(&self) -> usize {
-        self.job.size
+        self.group.size()
     }
 
     /// What has started the job.
@@ -120,7 +129,7 @@ impl Comm {
 
     /// How many ranks before this one are on the same host.
     pub fn local_rank(&self) -> usize {
-        self.job.world().local_rank() as usize
+        self.group.hosts.place(self.rank()).1
     }
 
     /// The name of a rank's host.
@@ -128,11 +137,12 @@ impl Comm {
     /// # Errors
     /// [`Error::NoSuchRank`].
     pub fn host_of(&self, rank: usize) -> Result<String, Error> {
-        self.peer(rank)?;
-        Ok(self.job.world().members()[rank].host.clone())
+        let peer = self.peer(rank)?;
+        let world = self.job.world();
+        Ok(world.members()[peer.0 as usize].host.clone())
     }
 
-    /// The node below: its peers' ids are ranks. For statistics and steering; of its tags, those with
+    /// The node below: its peers' ids are ranks of the world, [`Comm::init`]'s. For statistics and steering; of its tags, those with
     /// a top bit set belong to communicators.
     pub fn node(&self) -> &Node {
         &self.job.node
@@ -143,17 +153,6 @@ impl Comm {
         self.job.world().abort(status, why);
         process::exit(status)
     }
-
-    fn peer(&self, rank: usize) -> Result<PeerId, Error> {
-        if rank < self.size() {
-            Ok(PeerId(rank as u32))
-        } else {
-            Err(Error::NoSuchRank {
-                rank,
-                size: self.size(),
-            })
-        }
-    }
 }
 
 impl Job {
@@ -162,6 +161,15 @@ impl Job {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// For each rank the first one on its host.
+fn hosts_of(members: &[Member]) -> Vec<usize> {
+    let first_beside = |(rank, member): (usize, &Member)| {
+        let beside = members.iter().position(|other| other.is_beside(member));
+        beside.unwrap_or(rank)
+    };
+    members.iter().enumerate().map(first_beside).collect()
 }
 
 impl fmt::Debug for Comm {

@@ -1,11 +1,12 @@
 //! What the 64 bits of a message's tag say: that it is a communicator's (bit 63), which one's (bits
-//! 48 to 62), what kind of message (bits 32 to 47), and the program's own tag (bits 0 to 31).
+//! 35 to 62), what kind of message (bits 32 to 34), and the program's own tag (bits 0 to 31).
 
 use crate::Match;
 
-/// A communicator's number, equal at all its ranks.
+/// A communicator's number, equal at all its ranks, and no other's among those that a process has ever
+/// belonged to: what was sent in one is never taken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context(u16);
+pub struct Context(u32);
 
 /// What a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +20,70 @@ pub enum Kind {
 impl Context {
     /// All ranks.
     pub const WORLD: Context = Context(0);
+    const BITS: u32 = 28;
+
+    /// The `count`-th one (from 1) that this rank of a world of `size` gives away. No two ranks give
+    /// away the same, so they need not agree. `None` if there are no more: some 2²⁸ / `size`.
+    pub fn given(count: u32, rank: usize, size: usize) -> Option<Context> {
+        let number = u64::from(count) * size as u64 + rank as u64;
+        (number < 1 << Self::BITS).then_some(Context(number as u32))
+    }
+
+    /// As a number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// From what [`Context::number`] was at another rank.
+    pub fn numbered(number: u32) -> Option<Context> {
+        (number < 1 << Self::BITS).then_some(Context(number))
+    }
 
     /// A tag on the wire.
     pub fn tag(self, kind: Kind, tag: u32) -> u64 {
-        1 << 63 | u64::from(self.0) << 48 | (kind as u64) << 32 | u64::from(tag)
+        1 << 63 | u64::from(self.0) << 35 | (kind as u64) << 32 | u64::from(tag)
     }
 
     /// Messages of whatever rank.
     pub fn matching(self, kind: Kind, tag: u32) -> Match {
         Match::any().tag(self.tag(kind, tag))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_give_away_different_numbers_until_there_are_no_more() {
+        let size = 1000;
+        let mut given: Vec<_> = (1..4)
+            .flat_map(|count| (0..size).filter_map(move |rank| Context::given(count, rank, size)))
+            .map(Context::number)
+            .collect();
+        given.sort_unstable();
+        given.dedup();
+        assert_eq!(given.len(), 3 * size);
+        assert!(!given.contains(&Context::WORLD.number()));
+        let most = (1 << Context::BITS) / size as u32;
+        assert!(Context::given(most - 1, 999, size).is_some());
+        assert_eq!(Context::given(most + 1, 0, size), None);
+        assert_eq!(Context::given(u32::MAX, 0, size), None);
+    }
+
+    #[test]
+    fn tags_differ_in_whatever_they_say() {
+        let last = Context::numbered((1 << Context::BITS) - 1).unwrap();
+        let tags = [
+            Context::WORLD.tag(Kind::Message, u32::MAX),
+            Context::WORLD.tag(Kind::Collective, u32::MAX),
+            last.tag(Kind::Message, u32::MAX),
+            last.tag(Kind::Message, 0),
+        ];
+        assert!(tags.iter().all(|tag| tag >> 63 == 1));
+        for (place, tag) in tags.iter().enumerate() {
+            assert!(!tags[..place].contains(tag));
+        }
+        assert_eq!(Context::numbered(1 << Context::BITS), None);
     }
 }

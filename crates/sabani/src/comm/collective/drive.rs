@@ -54,36 +54,39 @@ impl Drive<'_, '_> {
     }
 
     fn wanted(&self) -> Match {
-        self.comm.context.matching(Kind::Collective, 0)
+        self.comm.group.context.matching(Kind::Collective, 0)
     }
 
     /// Sends one message; `false` if none is due.
     fn send_next(&mut self) -> Result<bool, Error> {
+        let wanted = self.wanted();
         let Some(outgoing) = self.exchange.poll() else {
             return Ok(false);
         };
         let comm = self.comm;
         let peer = comm.peer(outgoing.to)?;
-        let tag = comm.context.tag(Kind::Collective, 0);
+        let tag = comm.group.context.tag(Kind::Collective, 0);
         let header = outgoing.header.encode();
         let bytes = header.len() + outgoing.payload.len();
         // A peer that sends as well may have no room before this rank has taken something.
-        while !comm.node().wait_writable(peer, bytes, Duration::ZERO)? {
-            let wanted = comm.context.matching(Kind::Collective, 0);
-            match comm.node().recv_timeout(wanted, NO_ROOM)? {
+        let explained = |error| comm.explained(error);
+        let room = || comm.node().wait_writable(peer, bytes, Duration::ZERO);
+        while !room().map_err(explained)? {
+            let message = comm.node().recv_timeout(wanted, NO_ROOM);
+            match message.map_err(explained)? {
                 Some(message) => self.progress.early.push_back(message),
                 None => comm.check_alive(outgoing.to)?,
             }
         }
         if bytes >= HAND_OVER_BYTES {
             let body = [&header[..], outgoing.payload].concat();
-            comm.node().send_owned(peer, tag, body)?;
+            comm.node().send_owned(peer, tag, body).map_err(explained)?;
         } else {
             let buffer = &mut self.progress.buffer;
             buffer.clear();
             buffer.extend(header);
             buffer.extend(outgoing.payload);
-            comm.node().send(peer, tag, buffer)?;
+            comm.node().send(peer, tag, buffer).map_err(explained)?;
         }
         Ok(true)
     }
@@ -103,7 +106,7 @@ impl Drive<'_, '_> {
 
     /// Takes a message, or puts it aside; whether it was taken.
     fn take(&mut self, message: Message) -> Result<bool, Error> {
-        let peer = message.source.0 as usize;
+        let peer = self.comm.rank_of(message.source)?;
         let Some((header, payload)) = Header::decode(message.body()) else {
             return Err(Error::Collective(format!(
                 "rank {peer} sends something of another version"
@@ -122,7 +125,8 @@ impl Drive<'_, '_> {
     /// Waits for the next message. When none comes, those who owe one are reminded, and looked for.
     fn wait(&mut self) -> Result<Message, Error> {
         loop {
-            if let Some(message) = self.comm.node().recv_timeout(self.wanted(), LOOK)? {
+            let message = self.comm.node().recv_timeout(self.wanted(), LOOK);
+            if let Some(message) = message.map_err(|error| self.comm.explained(error))? {
                 return Ok(message);
             }
             let lost = self.remind()?;
@@ -147,8 +151,9 @@ impl Drive<'_, '_> {
                 continue;
             }
             let body = [&outgoing.header.encode()[..], outgoing.payload].concat();
-            let tag = self.comm.context.tag(Kind::Collective, 0);
-            self.comm.node().send(self.comm.peer(to)?, tag, &body)?;
+            let tag = self.comm.group.context.tag(Kind::Collective, 0);
+            let sent = self.comm.node().send(self.comm.peer(to)?, tag, &body);
+            sent.map_err(|error| self.comm.explained(error))?;
         }
         Ok(lost)
     }

@@ -9,8 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use sabani_collective::execute::{Exchange, Fingerprint, Memory, Operation as Bytewise};
-use sabani_collective::{Choice, Collective, Context, Counts, Hosts, Overrides};
-use sabani_launch::Member;
+use sabani_collective::{Choice, Collective, Context, Counts, Overrides};
 
 use super::{Comm, Error};
 use drive::{Drive, Progress};
@@ -24,19 +23,19 @@ const ALGORITHMS: &str = "SABANI_ALGORITHMS";
 pub(super) struct Collectives {
     progress: Mutex<Progress>,
     overrides: Mutex<Overrides>,
-    hosts: Hosts,
 }
 
 impl Collectives {
-    pub fn new(overrides: Overrides, members: &[Member]) -> Self {
-        let first_beside = |member: &Member| members.iter().position(|m| m.is_beside(member));
-        let host_of_rank = members.iter().enumerate();
-        let host_of_rank = host_of_rank.map(|(rank, m)| first_beside(m).unwrap_or(rank));
+    pub fn new(overrides: Overrides) -> Self {
         Self {
             progress: Mutex::default(),
             overrides: Mutex::new(overrides),
-            hosts: Hosts::new(&host_of_rank.collect::<Vec<_>>()),
         }
+    }
+
+    /// What is wanted instead of the rule.
+    pub fn overrides(&self) -> Overrides {
+        locked(&self.overrides).clone()
     }
 }
 
@@ -277,7 +276,7 @@ impl Comm {
     /// [`Error::Algorithms`], which names those there are.
     pub fn set_algorithms(&self, text: &str) -> Result<(), Error> {
         let overrides = text.parse().map_err(Error::Algorithms)?;
-        *locked(&self.job.collectives.overrides) = overrides;
+        *locked(&self.group.collectives.overrides) = overrides;
         Ok(())
     }
 
@@ -326,20 +325,23 @@ impl Comm {
         if element_bytes == 0 {
             return Ok(());
         }
-        let collectives = &self.job.collectives;
+        let collectives = &self.group.collectives;
         let mut cx = Context {
             root: task.root,
             element_bytes,
             commutative: task.commutative,
             in_place: task.in_place,
-            hosts: Some(&collectives.hosts),
+            hosts: Some(&self.group.hosts),
             ..Context::new(self.size(), task.counts)
         };
         let choice = locked(&collectives.overrides).choose(task.collective, &cx);
         cx.parameters = choice.parameters;
         let schedule = choice.algorithm.schedule;
         let mut progress = locked(&collectives.progress);
-        let fingerprint = fingerprint::<T>(task, &choice, progress.sequence);
+        let fingerprint = Fingerprint {
+            epoch: self.group.context.number(),
+            ..fingerprint::<T>(task, &choice, progress.sequence)
+        };
         progress.sequence = progress.sequence.wrapping_add(1);
         let mut scratch = vec![T::zeroed(); schedule.scratch(&cx, self.rank())];
         let memory = Memory {

@@ -1,0 +1,97 @@
+//! Which ranks of the world a communicator has.
+
+use std::sync::atomic::AtomicUsize;
+
+use sabani_collective::{Hosts, Overrides};
+
+use super::collective::Collectives;
+use super::tag::Context;
+use super::{Comm, Error};
+use crate::{Error as NodeError, PeerId};
+
+/// What makes a communicator, at one of its ranks.
+pub(super) struct Group {
+    pub context: Context,
+    /// This process's rank in it.
+    pub rank: usize,
+    /// For each rank its process, whose id is its rank in the world.
+    members: Vec<PeerId>,
+    /// For each process of the world its rank here.
+    places: Vec<Option<usize>>,
+    /// Who shares a host.
+    pub hosts: Hosts,
+    pub collectives: Collectives,
+    /// How many of the failures that were heard of have been told to receives from any rank.
+    pub told: AtomicUsize,
+}
+
+impl Group {
+    /// `members` are ranks of the world, of which this process is one; `host_of` has a number for each
+    /// rank of the world, equal where the host is.
+    pub fn new(
+        context: Context,
+        members: Vec<usize>,
+        me: usize,
+        host_of: &[usize],
+        overrides: Overrides,
+    ) -> Self {
+        let mut places = vec![None; host_of.len()];
+        for (rank, &member) in members.iter().enumerate() {
+            places[member] = Some(rank);
+        }
+        let hosts: Vec<_> = members.iter().map(|&member| host_of[member]).collect();
+        Group {
+            context,
+            rank: places[me].expect("a process makes only groups that it is in"),
+            members: members
+                .iter()
+                .map(|&member| PeerId(member as u32))
+                .collect(),
+            places,
+            hosts: Hosts::new(&hosts),
+            collectives: Collectives::new(overrides),
+            told: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The rank here of a process, if it is a member.
+    pub fn rank_of(&self, peer: PeerId) -> Option<usize> {
+        *self.places.get(peer.0 as usize)?
+    }
+}
+
+impl Comm {
+    /// The process that has a rank.
+    pub(super) fn peer(&self, rank: usize) -> Result<PeerId, Error> {
+        let peer = self.group.members.get(rank).copied();
+        peer.ok_or(Error::NoSuchRank {
+            rank,
+            size: self.size(),
+        })
+    }
+
+    /// The rank of a process that has sent something in this communicator.
+    pub(super) fn rank_of(&self, peer: PeerId) -> Result<usize, Error> {
+        let rank = self.group.rank_of(peer);
+        rank.ok_or(Error::NoSuchRank {
+            rank: peer.0 as usize,
+            size: self.size(),
+        })
+    }
+
+    /// What an error of the node means here: it knows processes, not ranks.
+    pub(super) fn explained(&self, error: NodeError) -> Error {
+        let lost = match &error {
+            NodeError::PeerLost { peer, .. } => self.group.rank_of(*peer),
+            _ => None,
+        };
+        match (Error::from(error), lost) {
+            (Error::RankLost { why, .. }, Some(rank)) => Error::RankLost { rank, why },
+            (error, _) => error,
+        }
+    }
+}
