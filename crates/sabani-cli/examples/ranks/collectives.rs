@@ -21,7 +21,9 @@ pub fn work(comm: &Comm) -> Result<(), Error> {
         }
         reductions(comm, len)?;
         in_order(comm, len)?;
+        in_place(comm, len)?;
         blocks(comm, len / comm.size())?;
+        uneven(comm, len / comm.size())?;
         comm.barrier()?;
     }
     Ok(())
@@ -67,6 +69,95 @@ fn rooted(comm: &Comm, root: usize, len: usize) -> Result<(), Error> {
     let mut part = vec![0; len];
     comm.scatter(root, &all, &mut part)?;
     assert_eq!(part, own);
+    Ok(())
+}
+
+/// The forms in which what a rank gives lies where the result goes.
+fn in_place(comm: &Comm, len: usize) -> Result<(), Error> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let mut own = vector(rank, len);
+    comm.reduce_in_place(size / 2, &mut own, Sum)?;
+    let expected = if rank == size / 2 {
+        sum(0..size, len)
+    } else {
+        vector(rank, len)
+    };
+    assert_eq!(own, expected);
+
+    let mut own = vector(rank, len);
+    comm.scan_in_place(&mut own, Sum)?;
+    assert_eq!(own, sum(0..rank + 1, len));
+
+    let mut own = vector(rank, len);
+    comm.exscan_in_place(&mut own, Sum)?;
+    assert!(rank == 0 || own == sum(0..rank, len));
+
+    let mut all = vec![0; len * size];
+    all[rank * len..][..len].copy_from_slice(&vector(rank, len));
+    comm.allgather_in_place(&mut all)?;
+    assert_eq!(all, together(size, len));
+
+    let is_root = rank == size - 1;
+    let mut some = if is_root {
+        all.clone()
+    } else {
+        vector(rank, len)
+    };
+    if is_root {
+        some[..rank * len].fill(0);
+    }
+    comm.gather_in_place(size - 1, &mut some)?;
+    assert_eq!(some, if is_root { all } else { vector(rank, len) });
+
+    if !is_root {
+        some.fill(0);
+    }
+    comm.scatter_in_place(size - 1, &mut some)?;
+    let own = if is_root { &some[rank * len..] } else { &some };
+    assert_eq!(own, vector(rank, len));
+    Ok(())
+}
+
+/// Blocks of different lengths, some of them empty.
+fn uneven(comm: &Comm, most: usize) -> Result<(), Error> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let len = |rank: usize| most * (rank % 3) / 2;
+    let counts: Vec<_> = (0..size).map(len).collect();
+    let own = vector(rank, len(rank));
+    let expected: Vec<_> = (0..size).flat_map(|rank| vector(rank, len(rank))).collect();
+
+    let mut all = vec![0; expected.len()];
+    comm.allgatherv(&own, &counts, &mut all)?;
+    assert_eq!(all, expected);
+
+    let root = size / 2;
+    let mut all = vec![0; if rank == root { expected.len() } else { 0 }];
+    let known = if rank == root { &counts[..] } else { &[] };
+    comm.gatherv(root, &own, known, &mut all)?;
+    assert!(rank != root || all == expected);
+    let mut part = vec![0; own.len()];
+    comm.scatterv(root, &all, known, &mut part)?;
+    assert_eq!(part, own);
+
+    let wide = vector(rank, expected.len());
+    comm.reduce_scatterv(&wide, &counts, &mut part, Sum)?;
+    let before: usize = counts[..rank].iter().sum();
+    assert_eq!(part, sum(0..size, expected.len())[before..][..own.len()]);
+    pairs(comm, most)
+}
+
+/// Each pair has a length of its own.
+fn pairs(comm: &Comm, most: usize) -> Result<(), Error> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let len = |from: usize, to: usize| most * ((from + 2 * to) % 3) / 2;
+    let block = |from: usize, to: usize| vector(from * size + to, len(from, to));
+    let counts: Vec<_> = (0..size).map(|to| len(rank, to)).collect();
+    let result_counts: Vec<_> = (0..size).map(|from| len(from, rank)).collect();
+    let sent: Vec<_> = (0..size).flat_map(|to| block(rank, to)).collect();
+    let mut got = vec![0; result_counts.iter().sum()];
+    comm.alltoallv(&sent, &counts, &mut got, &result_counts)?;
+    let expected: Vec<_> = (0..size).flat_map(|from| block(from, rank)).collect();
+    assert_eq!(got, expected);
     Ok(())
 }
 
@@ -118,6 +209,9 @@ fn blocks(comm: &Comm, each: usize) -> Result<(), Error> {
     comm.alltoall(&wide, &mut all)?;
     let from = |other: usize| vector(other, each * size)[rank * each..][..each].to_vec();
     assert_eq!(all, (0..size).flat_map(from).collect::<Vec<_>>());
+    let mut exchanged = wide.clone();
+    comm.alltoall_in_place(&mut exchanged)?;
+    assert_eq!(exchanged, all);
 
     let mut part = vec![0; each];
     comm.reduce_scatter(&wide, &mut part, Sum)?;

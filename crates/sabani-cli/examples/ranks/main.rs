@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use sabani::Comm;
-use sabani::comm::Error;
+use sabani::comm::{Error, Strided};
 
 fn main() -> Result<(), Error> {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -51,7 +51,26 @@ fn ring(comm: &Comm) -> Result<(), Error> {
         assert!(received.iter().all(|&number| number == left as u64));
         comm.barrier()?;
     }
+    columns(comm, right, left)?;
     println!("rank {rank} of {size} is {} on its host", comm.local_rank());
+    Ok(())
+}
+
+/// Passes the last column of a matrix on, which becomes the first one of the next rank's.
+fn columns(comm: &Comm, right: usize, left: usize) -> Result<(), Error> {
+    let column = Strided {
+        count: 5,
+        block: 1,
+        stride: 3,
+    };
+    let mut matrix: Vec<_> = (0..15).map(|at| comm.rank() * 100 + at).collect();
+    comm.send_strided(right, 6, &matrix[2..], column)?;
+    comm.recv_strided(left, 6, &mut matrix, column)?;
+    let expected = |at| match at % 3 {
+        0 => left * 100 + at + 2,
+        _ => comm.rank() * 100 + at,
+    };
+    assert_eq!(matrix, (0..15).map(expected).collect::<Vec<_>>());
     Ok(())
 }
 

@@ -146,7 +146,8 @@ fn many_ranks_work_together() {
 
 #[test]
 fn algorithms_can_be_chosen() {
-    let chosen = "SABANI_ALGORITHMS=bcast=chain:segment=1KiB,alltoall=windowed:mode=rendezvous";
+    let chosen = "SABANI_ALGORITHMS=bcast=chain:segment=1KiB,alltoall=windowed:mode=rendezvous,\
+                  gather=binomial,scatter=binomial";
     let done = run(&["-n", "3", "--", "env", chosen, &ranks(), "collectives"]);
     assert_eq!(done.out.matches("all is right").count(), 3, "{}", done.err);
     let wrong = "SABANI_ALGORITHMS=bcast=nonsense";

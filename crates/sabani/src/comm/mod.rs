@@ -26,6 +26,7 @@ mod lives;
 mod message;
 mod split;
 mod start;
+mod strided;
 mod tag;
 
 use std::fmt;
@@ -39,6 +40,7 @@ use sabani_launch::{Launcher, Member, World};
 pub use collective::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
 pub use error::{Error, Unreachable};
 pub use message::Received;
+pub use strided::Strided;
 use tag::Context;
 
 use crate::{Builder, Node};

@@ -19,11 +19,20 @@ const NO_ROOM: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub struct Progress {
     /// The number of the next one.
-    pub sequence: u32,
+    sequence: u32,
     /// Messages whose turn has not come.
     early: VecDeque<Message>,
     /// Where short messages are put together.
     buffer: Vec<u8>,
+}
+
+impl Progress {
+    /// Numbers the next collective.
+    pub fn next_number(&mut self) -> u32 {
+        let number = self.sequence;
+        self.sequence = number.wrapping_add(1);
+        number
+    }
 }
 
 /// One collective on its way.

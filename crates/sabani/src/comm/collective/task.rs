@@ -1,0 +1,158 @@
+//! From a call to a schedule that runs.
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use sabani_collective::execute::{Exchange, Fingerprint, Memory, Operation as Bytewise};
+use sabani_collective::{Choice, Collective, Context, Counts};
+
+use super::drive::Drive;
+use super::operation::combine_all;
+use super::{Operation, locked};
+use crate::comm::{Comm, Error};
+
+/// What is to be done together, as all ranks must agree on it.
+pub(super) struct Task<'a> {
+    collective: Collective,
+    root: usize,
+    counts: Counts<'a>,
+    in_place: bool,
+    operation: u8,
+    commutative: bool,
+}
+
+impl<'a> Task<'a> {
+    pub fn new(collective: Collective, counts: Counts<'a>) -> Self {
+        Self {
+            collective,
+            root: 0,
+            counts,
+            in_place: false,
+            operation: u8::MAX,
+            commutative: true,
+        }
+    }
+
+    pub fn root(self, root: usize) -> Self {
+        Self { root, ..self }
+    }
+
+    pub fn in_place(self) -> Self {
+        Self {
+            in_place: true,
+            ..self
+        }
+    }
+
+    pub fn by<T, O: Operation<T>>(self, _: &O) -> Self {
+        Self {
+            operation: O::ID,
+            commutative: O::COMMUTATIVE,
+            ..self
+        }
+    }
+
+    /// The counts by which an algorithm is chosen: those that all ranks know.
+    fn counts_known_to_all(&self) -> Counts<'a> {
+        match (self.collective, self.counts) {
+            (Collective::Gather | Collective::Scatter, Counts::Offsets(_)) => Counts::Own(0),
+            (_, counts) => counts,
+        }
+    }
+
+    /// How many elements, in what all ranks must agree on; for different counts that all know, a number
+    /// that stands for them.
+    fn size(&self) -> u64 {
+        match self.counts_known_to_all() {
+            Counts::Each(len) | Counts::Vector(len) => len as u64,
+            Counts::Offsets(offsets) => offsets.iter().fold(0, |hash: u64, &offset| {
+                hash.wrapping_mul(0x0100_0000_01b3) ^ offset as u64
+            }),
+            _ => 0,
+        }
+    }
+
+    fn fingerprint<T>(&self, epoch: u32, sequence: u32, choice: &Choice) -> Fingerprint {
+        // The same program runs at all ranks: its names for types are the same.
+        let name = std::any::type_name::<T>().bytes();
+        let element_type = name.fold(0_u8, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte));
+        Fingerprint {
+            epoch,
+            sequence,
+            collective: self.collective,
+            algorithm: choice.algorithm.id(),
+            operation: self.operation,
+            element_type,
+            size: self.size(),
+            root: self.root as u32,
+            parameters: Fingerprint::of_parameters(&choice.parameters),
+        }
+    }
+}
+
+impl Comm {
+    /// Runs a collective that combines nothing.
+    pub(super) fn moved<T: Pod>(
+        &self,
+        task: &Task,
+        input: &[T],
+        output: &mut [T],
+    ) -> Result<(), Error> {
+        self.run(task, input, output, &|_, _, _| {})
+    }
+
+    /// Runs one that combines elements.
+    pub(super) fn combined<T: Pod, O: Operation<T>>(
+        &self,
+        task: Task,
+        input: &[T],
+        output: &mut [T],
+        operation: &O,
+    ) -> Result<(), Error> {
+        // All memory is of elements, so spans of it lie as elements must.
+        self.run(&task.by(operation), input, output, &|from, into, side| {
+            combine_all(operation, cast_slice(from), cast_slice_mut(into), side);
+        })
+    }
+
+    fn run<T: Pod>(
+        &self,
+        task: &Task,
+        input: &[T],
+        output: &mut [T],
+        operation: &Bytewise,
+    ) -> Result<(), Error> {
+        self.peer(task.root)?;
+        let element_bytes = size_of::<T>();
+        if element_bytes == 0 {
+            return Ok(());
+        }
+        let collectives = &self.group.collectives;
+        let mut cx = Context {
+            root: task.root,
+            element_bytes,
+            commutative: task.commutative,
+            in_place: task.in_place,
+            hosts: Some(&self.group.hosts),
+            ..Context::new(self.size(), task.counts_known_to_all())
+        };
+        let choice = locked(&collectives.overrides).choose(task.collective, &cx);
+        cx.counts = task.counts;
+        cx.parameters = choice.parameters;
+        let schedule = choice.algorithm.schedule;
+        let mut progress = locked(&collectives.progress);
+        let epoch = self.group.context.number();
+        let fingerprint = task.fingerprint::<T>(epoch, progress.next_number(), &choice);
+        let mut scratch = vec![T::zeroed(); schedule.scratch(&cx, self.rank())];
+        let memory = Memory {
+            input: cast_slice(input),
+            output: cast_slice_mut(output),
+            scratch: cast_slice_mut(&mut scratch),
+            element_bytes,
+        };
+        Drive {
+            comm: self,
+            progress: &mut progress,
+            exchange: Exchange::new(schedule, cx, self.rank(), fingerprint, memory, operation),
+        }
+        .run()
+    }
+}
