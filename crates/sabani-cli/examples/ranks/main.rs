@@ -1,6 +1,7 @@
 //! A program for the tests of `sabani run`: does what its first argument says.
 
 mod collectives;
+mod failures;
 mod groups;
 
 use std::io::Read;
@@ -13,7 +14,10 @@ use sabani::comm::{Error, Strided};
 
 fn main() -> Result<(), Error> {
     let task = std::env::args().nth(1).unwrap_or_default();
-    let comm = Comm::init()?;
+    let comm = Comm::init_with(|builder| match &task[..] {
+        "stopped" | "shut-out" => builder.dead_after(failures::SILENCE),
+        _ => builder,
+    })?;
     match &task[..] {
         "ring" => ring(&comm),
         "lost" => lost(&comm),
@@ -29,6 +33,13 @@ fn main() -> Result<(), Error> {
         "groups" => groups::all(&comm),
         "lost-in-group" => groups::lost(&comm),
         "many" => collectives::many(&comm),
+        "survive" => failures::survive(&comm),
+        "attrition" => failures::attrition(&comm),
+        "halves" => failures::halves(&comm),
+        "revoke" => failures::revoke(&comm),
+        "stopped" => failures::stopped(&comm, failures::SILENCE / 4),
+        "shut-out" => failures::stopped(&comm, failures::SILENCE * 3),
+        "nobody-sends" => failures::nobody_sends(&comm),
         other => panic!("there is no task `{other}`"),
     }
 }

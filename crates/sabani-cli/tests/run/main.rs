@@ -185,6 +185,59 @@ fn nobody_waits_in_a_collective_for_a_rank_that_is_lost() {
     assert_eq!(told, 4, "{}{}", done.out, done.err);
 }
 
+/// Runs a task while ranks fail; returns what the others say, and fails if one of them fails, too.
+fn survivors(ranks_count: &str, task: &str, dead: usize) -> Vec<String> {
+    let how = ["-n", ranks_count, "--no-prefix", "--on-failure", "continue"];
+    let done = run(&[&how[..], &["--", &ranks(), task]].concat());
+    let failed = done.err.matches("the others go on").count();
+    assert_eq!(failed, dead, "{}{}", done.out, done.err);
+    done.out.lines().map(String::from).collect()
+}
+
+#[test]
+fn ranks_killed_in_a_collective_leave_the_others_able_to_work() {
+    let said = survivors("4", "survive", 2);
+    assert_eq!(said, ["110 are left: rank 0 was killed by SIGKILL"; 2]);
+}
+
+#[test]
+fn ranks_killed_while_all_agree_leave_the_others_agreed() {
+    assert_eq!(survivors("8", "attrition", 6), ["11000000 are left"; 2]);
+}
+
+#[test]
+fn a_failure_ends_the_communicators_of_that_rank_and_no_others() {
+    let mut said = survivors("4", "halves", 1);
+    said.sort_unstable();
+    let lost = |rank| format!("rank {rank} was killed by SIGKILL");
+    assert_eq!(said, [lost(0), lost(1), lost(1), lost(1)]);
+}
+
+#[test]
+fn who_gives_up_takes_the_others_along() {
+    let said = survivors("5", "revoke", 0);
+    let expected = "rank 0 has ended the communicator: the input makes no sense";
+    assert_eq!(said, [expected; 5]);
+}
+
+#[test]
+fn who_waits_for_anybody_hears_of_a_death() {
+    assert_eq!(survivors("4", "nobody-sends", 1), ["1101 are left"; 3]);
+}
+
+#[test]
+fn a_rank_that_is_stopped_for_a_while_is_not_lost() {
+    assert_eq!(survivors("3", "stopped", 0), ["111 are left"; 3]);
+}
+
+#[test]
+fn a_rank_that_is_stopped_for_too_long_is_shut_out() {
+    let mut said = survivors("4", "shut-out", 0);
+    said.sort_unstable();
+    assert_eq!(said[..3], ["1101 are left"; 3], "{said:?}");
+    assert!(said[3].starts_with("rank 1 "), "{said:?}");
+}
+
 #[test]
 fn what_a_rank_sent_before_it_ended_is_still_received() {
     let done = run(&["-n", "3", "--", &ranks(), "left"]);

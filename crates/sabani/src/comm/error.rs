@@ -15,11 +15,19 @@ pub enum Error {
     Unreachable(Vec<Unreachable>),
     /// The node below failed: see its error.
     Node(crate::Error),
-    /// A rank that this one has waited for, or has sent something to, is gone.
+    /// A rank of the communicator has failed; or one that this rank has waited for has ended.
     RankLost {
         /// The rank.
         rank: usize,
         /// What became of it.
+        why: String,
+    },
+    /// A rank has ended the communicator, with [`Comm::revoke`](super::Comm::revoke) or because it has waited
+    /// for one that is gone.
+    Revoked {
+        /// The rank.
+        by: usize,
+        /// What it says.
         why: String,
     },
     /// All other ranks have ended, so nobody is left to receive from.
@@ -101,6 +109,9 @@ impl fmt::Display for Error {
             }
             Error::Node(error) => error.fmt(f),
             Error::RankLost { rank, why } => write!(f, "rank {rank} {why}"),
+            Error::Revoked { by, why } => {
+                write!(f, "rank {by} has ended the communicator: {why}")
+            }
             Error::Alone => write!(
                 f,
                 "all other ranks have ended: nobody is left to receive from"

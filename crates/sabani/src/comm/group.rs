@@ -1,13 +1,14 @@
 //! Which ranks of the world a communicator has.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::Mutex;
 
 use sabani_collective::{Hosts, Overrides};
 
 use super::collective::Collectives;
+use super::epoch::Epoch;
 use super::tag::Context;
 use super::{Comm, Error};
-use crate::{Error as NodeError, PeerId};
+use crate::PeerId;
 
 /// What makes a communicator, at one of its ranks.
 pub(super) struct Group {
@@ -15,14 +16,15 @@ pub(super) struct Group {
     /// This process's rank in it.
     pub rank: usize,
     /// For each rank its process, whose id is its rank in the world.
-    members: Vec<PeerId>,
+    pub members: Vec<PeerId>,
     /// For each process of the world its rank here.
     places: Vec<Option<usize>>,
     /// Who shares a host.
     pub hosts: Hosts,
     pub collectives: Collectives,
-    /// How many of the failures that were heard of have been told to receives from any rank.
-    pub told: AtomicUsize,
+    pub epoch: Epoch,
+    /// How many times its ranks have agreed on something.
+    pub agreements: Mutex<u32>,
 }
 
 impl Group {
@@ -50,7 +52,8 @@ impl Group {
             places,
             hosts: Hosts::new(&hosts),
             collectives: Collectives::new(overrides),
-            told: AtomicUsize::new(0),
+            epoch: Epoch::default(),
+            agreements: Mutex::default(),
         }
     }
 
@@ -81,17 +84,5 @@ impl Comm {
             rank: peer.0 as usize,
             size: self.size(),
         })
-    }
-
-    /// What an error of the node means here: it knows processes, not ranks.
-    pub(super) fn explained(&self, error: NodeError) -> Error {
-        let lost = match &error {
-            NodeError::PeerLost { peer, .. } => self.group.rank_of(*peer),
-            _ => None,
-        };
-        match (Error::from(error), lost) {
-            (Error::RankLost { why, .. }, Some(rank)) => Error::RankLost { rank, why },
-            (error, _) => error,
-        }
     }
 }

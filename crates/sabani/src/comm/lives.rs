@@ -1,90 +1,228 @@
-//! Which ranks are gone, as the launcher tells.
+//! Which processes have ended: the launcher tells, the node finds out by silence, and ranks tell each
+//! other what they have found out.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::Ordering::Relaxed;
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::{Comm, Error};
-use crate::PeerId;
+use super::tag::{Context, Kind};
+use super::{Comm, Error, Job, locked};
+use crate::{Error as NodeError, Event, PeerId, PeerLost};
 
-/// A call that waits asks the launcher this often.
+/// A call that waits looks this often who has ended.
 pub const LOOK: Duration = Duration::from_millis(250);
 
-/// What has been heard so far.
+/// What became of processes that have ended, by their ranks in the world.
 #[derive(Default)]
-pub struct Lives(Mutex<Heard>);
+pub(super) struct Lives(Mutex<Fates>);
 
-/// Processes, by their ranks in the world.
-#[derive(Default)]
-struct Heard {
-    gone: BTreeMap<PeerId, String>,
-    /// Those of them that have failed, in the order in which that was heard.
-    failed: Vec<PeerId>,
+type Fates = BTreeMap<PeerId, Fate>;
+
+/// What became of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fate {
+    /// As in "rank 3 was killed by SIGKILL".
+    pub why: String,
+    /// Whether it has failed, or else has ended in good order.
+    pub failed: bool,
+    /// Whether the launcher says so, which makes no mistakes.
+    pub is_certain: bool,
+}
+
+impl Fate {
+    fn by_node(why: &PeerLost) -> Self {
+        let left = *why == PeerLost::Closed;
+        Fate {
+            why: match left {
+                true => "has ended".into(),
+                false => format!("is lost: {why}"),
+            },
+            failed: !left,
+            is_certain: false,
+        }
+    }
+
+    /// What another rank has found out.
+    fn by_rank(why: String) -> Self {
+        Fate {
+            why,
+            failed: true,
+            is_certain: false,
+        }
+    }
+}
+
+impl Lives {
+    fn lock(&self) -> MutexGuard<'_, Fates> {
+        locked(&self.0)
+    }
+}
+
+impl Job {
+    /// What became of a process, as far as this one knows by now.
+    pub fn fate(&self, peer: PeerId) -> Option<Fate> {
+        self.hear();
+        self.lives.lock().get(&peer).cloned()
+    }
+
+    /// All that have ended.
+    pub fn fates(&self) -> Fates {
+        self.hear();
+        self.lives.lock().clone()
+    }
+
+    /// Takes notice of what is new, and passes on what others may not find out by themselves.
+    fn hear(&self) {
+        let departures = self.world().departures();
+        let mut fates = self.lives.lock();
+        for departure in departures {
+            let fate = Fate {
+                why: departure.why,
+                failed: departure.failed,
+                is_certain: true,
+            };
+            fates.insert(PeerId(departure.rank), fate);
+        }
+        let mut found = Vec::new();
+        while let Some((peer, fate)) = self.found_by_node().or_else(|| self.found_by_rank()) {
+            if let Entry::Vacant(place) = fates.entry(peer) {
+                if fate.failed {
+                    found.push(encode(peer.0, &fate.why));
+                }
+                place.insert(fate);
+            }
+        }
+        drop(fates);
+        for notice in found {
+            let tag = Context::WORLD.tag(Kind::Lost, 0);
+            for rank in neighbours(self.rank, self.host_of.len()) {
+                self.say(PeerId(rank as u32), tag, &notice);
+            }
+        }
+    }
+
+    fn found_by_node(&self) -> Option<(PeerId, Fate)> {
+        loop {
+            if let Event::Lost { peer, why, .. } = self.node.next_event()? {
+                return Some((peer, Fate::by_node(&why)));
+            }
+        }
+    }
+
+    fn found_by_rank(&self) -> Option<(PeerId, Fate)> {
+        let notices = Context::WORLD.matching(Kind::Lost, 0);
+        loop {
+            let notice = self.node.try_recv(notices).ok()??;
+            if let Some((peer, why)) = decode(notice.body()) {
+                return Some((PeerId(peer), Fate::by_rank(why)));
+            }
+        }
+    }
+
+    /// Sends something that is sent again, or by others as well: not to those that are known to be
+    /// dead, and not if there is no room.
+    pub fn say(&self, to: PeerId, tag: u64, body: &[u8]) {
+        if self
+            .lives
+            .lock()
+            .get(&to)
+            .is_some_and(|fate| fate.is_certain)
+        {
+            return;
+        }
+        // That a connection has ended is said once, and then a new one is made.
+        if let Err(NodeError::PeerLost { .. }) = self.node.try_send(to, tag, body) {
+            let _ = self.node.try_send(to, tag, body);
+        }
+    }
 }
 
 impl Comm {
-    /// Ranks that have ended, as far as the launcher tells, and what became of them.
+    /// Ranks that have ended, as far as is known here, and what became of them.
     pub fn gone(&self) -> BTreeMap<usize, String> {
-        self.hear(|heard| {
-            let here = |(peer, why): (&PeerId, &String)| {
-                let rank = self.group.rank_of(*peer)?;
-                Some((rank, why.clone()))
-            };
-            heard.gone.iter().filter_map(here).collect()
-        })
+        self.ended(|_| true)
     }
 
-    /// Fails if this rank is gone.
-    pub(super) fn check_alive(&self, rank: usize) -> Result<(), Error> {
-        let peer = self.peer(rank)?;
-        let why = self.hear(|heard| heard.gone.get(&peer).cloned());
-        why.map_or(Ok(()), |why| Err(Error::RankLost { rank, why }))
+    /// Ranks that have failed, as far as is known here, and what became of them: others than
+    /// [`Comm::gone`] has, they have not ended in good order.
+    pub fn failed(&self) -> BTreeMap<usize, String> {
+        self.ended(|fate| fate.failed)
     }
 
-    /// The loss of a rank that has failed, if there is one.
-    pub(super) fn any_failed(&self) -> Option<Error> {
-        self.hear(|heard| heard.failed.iter().find_map(|&peer| self.lost(heard, peer)))
+    fn ended(&self, counts: impl Fn(&Fate) -> bool) -> BTreeMap<usize, String> {
+        let fates = self.job.fates().into_iter();
+        let here = fates.filter(|(_, fate)| counts(fate));
+        here.filter_map(|(peer, fate)| Some((self.group.rank_of(peer)?, fate.why)))
+            .collect()
     }
 
-    /// Fails once for each rank that has failed, and if nobody else is left.
-    pub(super) fn check_others(&self) -> Result<(), Error> {
-        self.hear(|heard| {
-            while let Some(&peer) = heard.failed.get(self.group.told.load(Relaxed)) {
-                self.group.told.fetch_add(1, Relaxed);
-                if let Some(lost) = self.lost(heard, peer) {
-                    return Err(lost);
-                }
+    /// What an error of the node means here: it knows processes, not ranks.
+    pub(super) fn explained(&self, error: NodeError) -> Error {
+        let lost = match &error {
+            NodeError::PeerLost { peer, .. } => self.group.rank_of(*peer),
+            _ => None,
+        };
+        let found = lost.and_then(|rank| self.check_alive(rank).err());
+        found.unwrap_or_else(|| Error::from(error))
+    }
+}
+
+/// Whom a rank passes on what all are to know: those 1, 2, 4, … further, either way round. So it reaches
+/// all in log P steps, unless all of these that a rank has are dead.
+pub(super) fn neighbours(rank: usize, size: usize) -> BTreeSet<usize> {
+    let distances = (0..usize::BITS).map(|bit| 1 << bit);
+    let distances = distances.take_while(|&distance| distance < size);
+    distances
+        .flat_map(|distance| [(rank + distance) % size, (rank + size - distance) % size])
+        .collect()
+}
+
+/// A rank, and something about it.
+pub(super) fn encode(rank: u32, text: &str) -> Vec<u8> {
+    [&rank.to_le_bytes(), text.as_bytes()].concat()
+}
+
+/// What [`encode`] has made.
+pub(super) fn decode(bytes: &[u8]) -> Option<(u32, String)> {
+    let (rank, text) = bytes.split_first_chunk()?;
+    let text = String::from_utf8_lossy(text).into_owned();
+    Some((u32::from_le_bytes(*rank), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many steps it takes until all know what rank 0 knows, the dead left out.
+    fn steps(size: usize, dead: &BTreeSet<usize>) -> Option<usize> {
+        let mut told = BTreeSet::from([0]);
+        for step in 0..size {
+            if told.len() + dead.len() == size {
+                return Some(step);
             }
-            let is_here = |peer: &&PeerId| self.group.rank_of(**peer).is_some();
-            let gone = heard.gone.keys().filter(is_here).count();
-            let others = self.size() - 1;
-            let all_gone = others > 0 && gone >= others;
-            if all_gone { Err(Error::Alone) } else { Ok(()) }
-        })
+            let further = told.iter().flat_map(|&rank| neighbours(rank, size));
+            let further: BTreeSet<_> = further.filter(|rank| !dead.contains(rank)).collect();
+            told.extend(further);
+        }
+        None
     }
 
-    /// What became of a process, if it is a rank of this communicator.
-    fn lost(&self, heard: &Heard, peer: PeerId) -> Option<Error> {
-        let rank = self.group.rank_of(peer)?;
-        let why = heard.gone[&peer].clone();
-        Some(Error::RankLost { rank, why })
-    }
-
-    /// Takes notice of what the launcher has told.
-    fn hear<T>(&self, then: impl FnOnce(&Heard) -> T) -> T {
-        let departures = self.job.world().departures();
-        let lives = &self.job.lives.0;
-        let mut heard = lives
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        for departure in departures {
-            let peer = PeerId(departure.rank);
-            heard.gone.insert(peer, departure.why);
-            if departure.failed {
-                heard.failed.push(peer);
+    #[test]
+    fn all_hear_of_it_in_few_steps_even_if_some_are_dead() {
+        for size in 1..=130_usize {
+            let log = size.next_power_of_two().ilog2() as usize;
+            assert!(steps(size, &BTreeSet::new()).is_some_and(|steps| steps <= log));
+            for dead in 1..size {
+                let dead = BTreeSet::from([dead, size - 1]);
+                assert!(steps(size, &dead).is_some(), "{size} without {dead:?}");
             }
         }
-        then(&heard)
+    }
+
+    #[test]
+    fn notices_survive_the_wire() {
+        assert_eq!(decode(&encode(7, "is lost")), Some((7, "is lost".into())));
+        assert_eq!(decode(&[1, 2, 3]), None);
     }
 }

@@ -52,8 +52,8 @@ impl Comm {
     /// Receives elements from whichever rank has sent some first.
     ///
     /// # Errors
-    /// As [`Comm::recv`]. [`Error::RankLost`] once for each rank that has failed, if the launcher
-    /// tells: call again to receive from the others. [`Error::Alone`] if all others have ended.
+    /// As [`Comm::recv`]. [`Error::RankLost`] if any rank has failed. [`Error::Alone`] if all others have
+    /// ended in good order.
     pub fn recv_any<T: Pod>(&self, tag: u32, elements: &mut [T]) -> Result<Received, Error> {
         let wanted = self.group.context.matching(Kind::Message, tag);
         let message = self.wait_for(wanted, || self.check_others())?;
@@ -92,6 +92,7 @@ impl Comm {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let peer = self.peer(to)?;
+        self.usable()?;
         let wire_tag = self.group.context.tag(kind, tag);
         loop {
             match self.node().try_send(peer, wire_tag, bytes) {
@@ -120,6 +121,7 @@ impl Comm {
         wanted: Match,
         check: impl Fn() -> Result<(), Error>,
     ) -> Result<Message, Error> {
+        self.usable()?;
         loop {
             let message = self.node().recv_timeout(wanted, LOOK);
             if let Some(message) = message.map_err(|error| self.explained(error))? {

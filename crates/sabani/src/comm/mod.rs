@@ -19,7 +19,9 @@
 //! The same program starts under `sabani run`, `mpirun`, `mpiexec`, `srun` or in a Kubernetes Job:
 //! see `docs/launch.md`.
 
+mod agree;
 mod collective;
+mod epoch;
 mod error;
 mod group;
 mod lives;
@@ -37,6 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub use bytemuck::Pod;
 use sabani_launch::{Launcher, Member, World};
 
+pub use agree::Agreed;
 pub use collective::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
 pub use error::{Error, Unreachable};
 pub use message::Received;
@@ -44,6 +47,7 @@ pub use strided::Strided;
 use tag::Context;
 
 use crate::{Builder, Node};
+use agree::Decided;
 use group::Group;
 use lives::Lives;
 
@@ -51,10 +55,11 @@ use lives::Lives;
 /// ([`Comm::split`]). Cheap to clone, usable from several threads.
 ///
 /// # Failures
-/// A call that waits for a rank that has ended fails with [`Error::RankLost`] instead of waiting
-/// forever: within a second where the launcher tells (`sabani run`, a rendezvous), else when
-/// the rank has been silent for 10 s ([`Builder::dead_after`]) after this one has exchanged something
-/// with it.
+/// The first failure of a rank that becomes known ends all communicators that it is in: calls that wait
+/// fail with [`Error::RankLost`] instead of waiting forever, later ones at once. A failure is known within
+/// a second where the launcher tells (`sabani run`, a rendezvous), else when the rank has been silent for
+/// 10 s ([`Builder::dead_after`]); ranks tell each other. [`Comm::agree`] and [`Comm::shrink`] are for
+/// those that go on. A rank that ends in good order ends communicators only if it is still waited for.
 #[derive(Clone)]
 pub struct Comm {
     job: Arc<Job>,
@@ -67,6 +72,7 @@ struct Job {
     node: Node,
     world: Mutex<World>,
     lives: Lives,
+    decided: Decided,
     /// This process's rank in the world.
     rank: usize,
     /// For each rank of the world the first one on its host.
@@ -109,6 +115,7 @@ impl Comm {
                 launcher: world.launcher(),
                 world: Mutex::new(world),
                 lives: Lives::default(),
+                decided: Decided::default(),
                 offered: AtomicU32::new(0),
             }),
         })
@@ -144,8 +151,8 @@ impl Comm {
         Ok(world.members()[peer.0 as usize].host.clone())
     }
 
-    /// The node below: its peers' ids are ranks of the world, [`Comm::init`]'s. For statistics and steering; of its tags, those with
-    /// a top bit set belong to communicators.
+    /// The node below: its peers' ids are ranks of the world, [`Comm::init`]'s. For statistics and
+    /// steering; of its tags, those with a top bit set belong to communicators, as do its events.
     pub fn node(&self) -> &Node {
         &self.job.node
     }
@@ -159,10 +166,15 @@ impl Comm {
 
 impl Job {
     fn world(&self) -> MutexGuard<'_, World> {
-        self.world
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        locked(&self.world)
     }
+}
+
+/// A panic elsewhere leaves nothing half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// For each rank the first one on its host.

@@ -78,7 +78,7 @@ impl Comm {
 impl super::Job {
     /// A number for a communicator, that no other rank offers, and this one only now; `u32::MAX`
     /// if there are no more.
-    fn offer_context(&self) -> u32 {
+    pub(super) fn offer_context(&self) -> u32 {
         let count = self.offered.fetch_add(1, Relaxed).saturating_add(1);
         let context = Context::given(count, self.rank, self.host_of.len());
         context.map_or(u32::MAX, Context::number)

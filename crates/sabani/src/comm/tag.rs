@@ -15,6 +15,12 @@ pub enum Kind {
     Message = 0,
     /// All that collectives send: what each is for stands in its header.
     Collective = 1,
+    /// What survivors agree by; tagged with the agreement's number.
+    Agreement = 2,
+    /// A rank has ended the communicator: which one, and why.
+    Revoked = 3,
+    /// A process is lost, whatever communicators it is in: only in the world's context.
+    Lost = 4,
 }
 
 impl Context {

@@ -5,6 +5,7 @@ mod found;
 mod heat;
 mod pi;
 mod sample_sort;
+mod survivors;
 
 use std::env;
 use std::process::Command;

@@ -148,11 +148,11 @@ impl Drive<'_, '_> {
         }
     }
 
-    /// Reminds all whom this rank waits for; returns the loss of one of them, or of any rank that has
-    /// failed: those in between may wait for that one.
+    /// Reminds all whom this rank waits for; returns the loss of one of them, or of any other rank: those
+    /// in between may wait for that one.
     fn remind(&mut self) -> Result<Option<Error>, Error> {
         self.exchange.remind();
-        let mut lost = self.comm.any_failed();
+        let mut lost = self.comm.look().err();
         while let Some(outgoing) = self.exchange.poll() {
             let to = outgoing.to;
             if let Err(gone) = self.comm.check_alive(to) {

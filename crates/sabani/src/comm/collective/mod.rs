@@ -12,11 +12,11 @@ mod task;
 mod vectors;
 
 use std::env;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use sabani_collective::Overrides;
 
-use super::{Comm, Error};
+use super::{Comm, Error, locked};
 use drive::Progress;
 pub use operation::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
 
@@ -72,10 +72,4 @@ fn fits(len: usize, expected: usize) -> Result<(), Error> {
     } else {
         Err(Error::Size { len, expected })
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -4,10 +4,10 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use sabani_collective::execute::{Exchange, Fingerprint, Memory, Operation as Bytewise};
 use sabani_collective::{Choice, Collective, Context, Counts};
 
+use super::Operation;
 use super::drive::Drive;
 use super::operation::combine_all;
-use super::{Operation, locked};
-use crate::comm::{Comm, Error};
+use crate::comm::{Comm, Error, locked};
 
 /// What is to be done together, as all ranks must agree on it.
 pub(super) struct Task<'a> {
@@ -120,6 +120,7 @@ impl Comm {
         output: &mut [T],
         operation: &Bytewise,
     ) -> Result<(), Error> {
+        self.usable()?;
         self.peer(task.root)?;
         let element_bytes = size_of::<T>();
         if element_bytes == 0 {

@@ -1,0 +1,115 @@
+//! The end of a communicator: with the first failure that a rank hears of, or when a rank says so.
+
+use std::sync::OnceLock;
+
+use super::lives::{decode, encode, neighbours};
+use super::tag::Kind;
+use super::{Comm, Error};
+
+/// Whether, and why, a communicator can't be used any more.
+#[derive(Default)]
+pub(super) struct Epoch(OnceLock<End>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    /// A rank is lost.
+    Lost { rank: usize, why: String },
+    /// A rank has revoked it.
+    Revoked { by: usize, why: String },
+}
+
+impl End {
+    fn error(&self) -> Error {
+        match self.clone() {
+            End::Lost { rank, why } => Error::RankLost { rank, why },
+            End::Revoked { by, why } => Error::Revoked { by, why },
+        }
+    }
+
+    /// What rank `me` tells the others.
+    fn notice(&self, me: usize) -> Vec<u8> {
+        match self {
+            End::Lost { rank, why } => encode(me as u32, &format!("rank {rank} {why}")),
+            End::Revoked { by, why } => encode(*by as u32, why),
+        }
+    }
+
+    fn by_notice(notice: &[u8]) -> Option<End> {
+        let (by, why) = decode(notice)?;
+        let by = by as usize;
+        Some(End::Revoked { by, why })
+    }
+}
+
+impl Comm {
+    /// Ends this communicator at all ranks: calls that wait fail within a second, later ones at once,
+    /// with [`Error::Revoked`] and this reason. What can still be done with it: [`Comm::agree`],
+    /// [`Comm::shrink`], [`Comm::failed`], [`Comm::abort`].
+    ///
+    /// Needed only where a rank leaves a computation for another reason than a failed rank. Does
+    /// nothing if the communicator has ended already.
+    pub fn revoke(&self, why: &str) {
+        self.end(End::Revoked {
+            by: self.rank(),
+            why: why.into(),
+        });
+    }
+
+    /// Ends the communicator here, and tells the others if that is new.
+    fn end(&self, end: End) {
+        let notice = end.notice(self.rank());
+        if self.group.epoch.0.set(end).is_ok() {
+            let tag = self.group.context.tag(Kind::Revoked, 0);
+            for rank in neighbours(self.rank(), self.size()) {
+                self.job.say(self.group.members[rank], tag, &notice);
+            }
+        }
+    }
+
+    /// Fails if the communicator is known to have ended.
+    pub(super) fn usable(&self) -> Result<(), Error> {
+        match self.group.epoch.0.get() {
+            Some(end) => Err(end.error()),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks whether the communicator has ended, and does what others may wait for: for calls that wait.
+    pub(super) fn look(&self) -> Result<(), Error> {
+        self.job.answer();
+        self.usable()?;
+        if let Some((rank, why)) = self.failed().pop_first() {
+            // The others hear of it as this rank has.
+            let _ = self.group.epoch.0.set(End::Lost { rank, why });
+        }
+        let notices = self.group.context.matching(Kind::Revoked, 0);
+        while let Some(notice) = self.node().try_recv(notices)? {
+            End::by_notice(notice.body())
+                .into_iter()
+                .for_each(|end| self.end(end));
+        }
+        self.usable()
+    }
+
+    /// Fails if the communicator has ended, or if this rank, for which the caller waits, is gone: then
+    /// the others may soon wait for the caller, so that the communicator ends, too.
+    pub(super) fn check_alive(&self, rank: usize) -> Result<(), Error> {
+        self.look()?;
+        let Some(fate) = self.job.fate(self.peer(rank)?) else {
+            return Ok(());
+        };
+        let why = fate.why;
+        self.end(End::Lost { rank, why });
+        self.usable()
+    }
+
+    /// Fails if the communicator has ended, or if nobody else is left.
+    pub(super) fn check_others(&self) -> Result<(), Error> {
+        self.look()?;
+        let others = self.size() - 1;
+        if others > 0 && self.gone().len() >= others {
+            return Err(Error::Alone);
+        }
+        Ok(())
+    }
+}
