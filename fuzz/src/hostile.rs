@@ -100,7 +100,7 @@ impl Scene {
     fn deliver(&mut self, mut bytes: Vec<u8>) {
         let len = bytes.len();
         self.victim
-            .handle_datagrams(self.now_ns, address(FOE), None, len, &mut bytes);
+            .handle_datagrams(self.now_ns, address(FOE), None, len, false, &mut bytes);
         let mut out = Vec::new();
         drain(&mut self.victim, self.now_ns, &mut out);
         self.carry(out);
@@ -122,7 +122,7 @@ impl Scene {
                     &mut self.victim
                 };
                 let len = datagram.bytes.len();
-                node.handle_datagrams(self.now_ns, datagram.from, None, len, &mut datagram.bytes);
+                node.handle_datagrams(self.now_ns, datagram.from, None, len, false, &mut datagram.bytes);
                 drain(node, self.now_ns, &mut out);
             }
         }

@@ -196,6 +196,7 @@ impl Scene {
             datagram.from,
             None,
             segment,
+            false,
             &mut datagram.bytes,
         );
         self.fetch(side);

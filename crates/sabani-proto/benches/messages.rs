@@ -76,6 +76,7 @@ impl Pair {
                     address(from),
                     None,
                     train.segment,
+                    false,
                     bytes,
                 );
             }

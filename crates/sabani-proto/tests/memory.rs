@@ -54,13 +54,15 @@ fn run(hub: &mut Hub, peers: &mut [Node], now_ns: &mut u64, millis: u64) {
                 .find(|peer| address(peer.id().0) == train.to);
             let peer = peer.expect("the hub knows only these");
             let bytes = &mut buffer[..train.bytes];
-            peer.handle_datagrams(now, address(0), None, train.segment, bytes);
+            peer.handle_datagrams(now, address(0), None, train.segment, false, bytes);
         }
         for peer in peers.iter_mut() {
             peer.handle_deadline(now);
             while let Some(train) = peer.poll_transmit(now, &mut buffer) {
                 let (from, bytes) = (address(peer.id().0), &mut buffer[..train.bytes]);
-                hub.with(|node| node.handle_datagrams(now, from, None, train.segment, bytes));
+                hub.with(|node| {
+                    node.handle_datagrams(now, from, None, train.segment, false, bytes)
+                });
             }
             while peer.next_event().is_some() || peer.try_take(&Match::any()).is_some() {}
         }

@@ -97,6 +97,7 @@ fn run(nodes: &mut [Node; 2], now_ns: &mut u64, millis: u64, lossy: bool) {
                         address(from),
                         None,
                         train.segment,
+                        false,
                         bytes,
                     );
                 }

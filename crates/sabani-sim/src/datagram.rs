@@ -21,6 +21,27 @@ pub(crate) enum Stop {
     Switch(SwitchId),
 }
 
+/// Explicit congestion notification (RFC 3168).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ecn {
+    /// No switch may mark it.
+    #[default]
+    NotCapable,
+    /// A switch may.
+    Capable,
+    /// A switch has: congestion experienced.
+    Marked,
+}
+
+impl Ecn {
+    pub fn of(capable: bool) -> Self {
+        match capable {
+            true => Ecn::Capable,
+            false => Ecn::NotCapable,
+        }
+    }
+}
+
 /// A datagram under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
@@ -32,8 +53,8 @@ pub(crate) struct Datagram {
     pub to: HostId,
     /// Where it arrives next.
     pub next: Stop,
-    /// A switch has marked it: congestion experienced.
-    pub marked: bool,
+    /// What switches may do, or have done, to it.
+    pub ecn: Ecn,
     /// The port by whose cable it came into the switch that holds it.
     pub came_by: PortId,
     /// How many datagrams had come to the link before it.
@@ -86,7 +107,7 @@ impl Datagrams {
             from,
             to,
             next,
-            marked,
+            ecn,
             came_by,
             nth,
             bytes: _,
@@ -96,19 +117,20 @@ impl Datagrams {
             from,
             to,
             next,
-            marked,
+            ecn,
             came_by,
             nth,
             bytes,
         })
     }
 
-    /// Takes out a datagram that has arrived.
+    /// Takes out a datagram that has arrived: where it comes from, what it says, whether a switch has
+    /// marked it.
     pub fn take(&mut self, id: DatagramId) -> (SocketAddr, Vec<u8>, bool) {
         self.free.push(id);
         let datagram = &mut self[id];
         let bytes = std::mem::take(&mut datagram.bytes);
-        (datagram.source, bytes, datagram.marked)
+        (datagram.source, bytes, datagram.ecn == Ecn::Marked)
     }
 
     /// Forgets a datagram.

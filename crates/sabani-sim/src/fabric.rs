@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::datagram::{DatagramId, Stop};
+use crate::datagram::{DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
 use crate::{HostId, Link};
 
@@ -77,7 +77,8 @@ pub struct Switch {
     /// A port may hold this many times what is free of the buffer: a dynamic threshold, which
     /// keeps one busy port from taking all of it. Default: no limit.
     pub alpha: f64,
-    /// Datagrams that find more bytes than this before them are marked (ECN). Default: never.
+    /// Datagrams that may be marked (ECN) are, if they find more bytes than this before them. Default:
+    /// never.
     pub mark_above: u64,
     /// Silences neighbours rather than dropping, if the buffer has room for what they send until
     /// they hear of it. Default: no.
@@ -282,9 +283,10 @@ impl Fabric {
             link.counters.queue_full += 1;
             return engine.datagrams.remove(id);
         }
-        if mark {
+        let ecn = &mut engine.datagrams[id].ecn;
+        if mark && *ecn != Ecn::NotCapable {
             link.counters.marked += 1;
-            engine.datagrams[id].marked = true;
+            *ecn = Ecn::Marked;
         }
         self.wait(port, id, bytes, engine);
     }

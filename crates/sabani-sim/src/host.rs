@@ -280,7 +280,8 @@ impl Host {
                 .socket
                 .pop_train(self.batch - handled, buffer, datagrams)
         {
-            node.handle_datagrams(clock_ns, train.from, None, train.segment, buffer);
+            let marked = train.marked && self.config.ecn;
+            node.handle_datagrams(clock_ns, train.from, None, train.segment, marked, buffer);
             handled += train.count;
             spent_ns += self.reading.of(train.count, buffer.len());
         }

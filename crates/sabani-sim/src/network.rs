@@ -9,7 +9,7 @@ use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, SendError};
 
 use crate::canary::Canary;
 use crate::checker::{Checker, Rule, Violation, Wish};
-use crate::datagram::{Datagram, DatagramId, Stop};
+use crate::datagram::{Datagram, DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
 use crate::fabric::{Cable, Fabric, Place, Port, PortId, Switch, SwitchId};
 use crate::script::Script;
@@ -434,7 +434,7 @@ impl Network {
             from: to,
             to,
             next: Stop::Host(to),
-            marked: false,
+            ecn: Ecn::default(),
             came_by: PortId(0),
             nth: 0,
             bytes,
@@ -445,7 +445,7 @@ impl Network {
     /// Sends a datagram of the scenario's making from a host to another, past its node.
     pub fn emit(&mut self, from: HostId, to: HostId, bytes: &[u8]) {
         let to = self.host(to).addr;
-        self.carry(from, to, bytes, bytes.len());
+        self.carry(from, to, bytes, bytes.len(), Ecn::Capable);
     }
 
     fn wake(&mut self, id: HostId, at_ns: u64) {
@@ -624,7 +624,7 @@ impl Network {
             self.wake(id, self.now_ns() + US);
         }
         if let Some((to, bytes)) = last {
-            self.carry(id, to, &bytes, bytes.len());
+            self.carry(id, to, &bytes, bytes.len(), Ecn::NotCapable);
         }
     }
 
@@ -647,7 +647,8 @@ impl Network {
                 let datagrams = &mut train[..transmit.bytes];
                 canary.tamper(transmit.to, datagrams, transmit.segment);
             }
-            self.carry(id, transmit.to, &train[..transmit.bytes], transmit.segment);
+            let (bytes, ecn) = (&train[..transmit.bytes], Ecn::of(transmit.ecn));
+            self.carry(id, transmit.to, bytes, transmit.segment, ecn);
         }
         self.train = train;
         count > 0
@@ -665,7 +666,7 @@ impl Network {
     }
 
     /// Puts datagrams of `segment` bytes on their way; the last may be shorter.
-    fn carry(&mut self, from: HostId, to: SocketAddr, train: &[u8], segment: usize) {
+    fn carry(&mut self, from: HostId, to: SocketAddr, train: &[u8], segment: usize, ecn: Ecn) {
         if self.hosts[from.index()].closed {
             let what = format!("{from} has closed, yet sends {} bytes", train.len());
             self.checker.violated(self.now_ns(), Rule::Closed, what);
@@ -686,7 +687,7 @@ impl Network {
                 from,
                 to,
                 next: Stop::Host(to),
-                marked: false,
+                ecn,
                 came_by: PortId(0),
                 nth: 0,
                 bytes,

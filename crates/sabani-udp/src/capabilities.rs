@@ -17,6 +17,8 @@ pub struct Capabilities {
     /// The address each datagram was sent to is reported, because the socket is bound to a wildcard
     /// address and answers must leave from the address that was contacted. Costs 60 ns per message.
     pub reports_destination: bool,
+    /// What datagrams say of congestion is reported ([`Options::ecn`](crate::Options::ecn)).
+    pub reports_ecn: bool,
     /// IPv4 peers are served too by this IPv6 socket.
     pub dual_stack: bool,
     /// ICMP errors are collected as hints that name the peer.

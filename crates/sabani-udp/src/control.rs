@@ -4,6 +4,7 @@
 //! the data, each message padded to a multiple of the word size. This is the kernel's ABI.
 
 use crate::address::{Family, canonical, v4};
+use crate::train::Ecn;
 use libc::{UDP_GRO, UDP_SEGMENT};
 use std::net::IpAddr;
 
@@ -15,8 +16,8 @@ pub(crate) const fn space(len: usize) -> usize {
     HEADER + len.next_multiple_of(WORD)
 }
 
-/// Enough for a segment size and a source address, the most that is ever sent or asked for.
-pub(crate) const DATA_SPACE: usize = space(4) + space(20);
+/// Enough for a segment size, a source address and a codepoint, the most that is ever sent or asked for.
+pub(crate) const DATA_SPACE: usize = space(4) + space(20) + space(4);
 
 /// A buffer for control messages.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,15 @@ impl<const N: usize> Control<N> {
     /// Has the kernel cut the payload into datagrams of `segment` bytes.
     pub fn push_segment(&mut self, segment: u16) {
         self.push(libc::SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes());
+    }
+
+    /// Has the datagrams, to an address of this kind, bear a codepoint.
+    pub fn push_ecn(&mut self, ecn: Ecn, to: IpAddr) {
+        let (level, kind) = match to {
+            IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
+            IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        };
+        self.push(level, kind, &(ecn as i32).to_ne_bytes());
     }
 
     /// Has the datagrams leave from `source`. [`Family::takes`] must hold for it.
@@ -113,6 +123,8 @@ pub(crate) enum Fact {
     Segment(usize),
     /// The local address that the datagram was sent to.
     Destination(IpAddr),
+    /// What the datagrams say of congestion.
+    Ecn(Ecn),
     /// An entry of the error queue.
     Error(QueuedError),
     /// Nothing that was asked for.
@@ -143,6 +155,11 @@ pub(crate) fn interpret((level, kind, data): (i32, i32, &[u8])) -> Fact {
         (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => data
             .first_chunk()
             .map(|ip| Fact::Destination(canonical(*ip))),
+        // One byte for IPv4, an integer for IPv6.
+        (libc::IPPROTO_IP, libc::IP_TOS) => data.first().map(|&tos| Fact::Ecn(Ecn::of(tos))),
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => data
+            .first_chunk()
+            .map(|class| Fact::Ecn(Ecn::of(i32::from_ne_bytes(*class) as u8))),
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
             data.first_chunk().map(|error| Fact::Error(queued(error)))
         }
@@ -187,6 +204,18 @@ mod tests {
     }
 
     #[test]
+    fn codepoints_come_back() {
+        for ecn in [Ecn::NotCapable, Ecn::Capable1, Ecn::Capable, Ecn::Marked] {
+            let mut control = Control::<DATA_SPACE>::EMPTY;
+            control.push_segment(9);
+            control.push_source("fe80::2".parse().unwrap(), Family::V6 { mapped: false });
+            control.push_ecn(ecn, "fe80::1".parse().unwrap());
+            let last = control.messages().map(interpret).last();
+            assert_eq!(last, Some(Fact::Ecn(ecn)));
+        }
+    }
+
+    #[test]
     fn malformed_messages_end_the_list() {
         for len in [0_usize, 3, 15, 200, usize::MAX] {
             let mut control = Control::<64>::EMPTY;
@@ -198,7 +227,12 @@ mod tests {
 
     #[test]
     fn short_data_is_ignored() {
-        for kind in [UDP_GRO, libc::IP_PKTINFO, libc::IP_RECVERR] {
+        for kind in [
+            UDP_GRO,
+            libc::IP_PKTINFO,
+            libc::IP_RECVERR,
+            libc::IPV6_TCLASS,
+        ] {
             for level in [libc::SOL_UDP, libc::IPPROTO_IP, libc::IPPROTO_IPV6] {
                 assert_eq!(interpret((level, kind, &[1, 2, 3])), Fact::Other);
             }

@@ -138,6 +138,14 @@ pub(crate) struct Thermometer {
 }
 
 impl Thermometer {
+    /// `on`: hot peers are wanted.
+    pub fn new(on: bool) -> Self {
+        Self {
+            off: !on,
+            ..Self::default()
+        }
+    }
+
     /// No peer is hot any more.
     pub fn switch_off(&mut self, hot: &mut Option<Hot>) {
         self.off = true;

@@ -65,5 +65,5 @@ pub use hints::{HintKind, IcmpHint};
 pub use options::Options;
 pub use receive::{BUFFER_BYTES, Datagrams, MAX_BUFFERS, Received, RecvBatch};
 pub use socket::Socket;
-pub use train::{MAX_TRAIN_BYTES, SendOutcome, Train};
+pub use train::{Ecn, MAX_TRAIN_BYTES, SendOutcome, Train};
 pub use wait::{Ready, Waker, Watch};

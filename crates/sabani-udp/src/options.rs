@@ -19,6 +19,9 @@ pub struct Options {
     /// Receive coalesced trains where the kernel has it. Default true. When false, each buffer holds one
     /// datagram, as on a kernel without offload.
     pub gro: bool,
+    /// Report what datagrams say of congestion ([`Received::ecn`](crate::Received::ecn)). Default false: it
+    /// costs 0.1 to 0.2 µs for each message, and a peer that talks alone gets no socket of its own.
+    pub ecn: bool,
 }
 
 impl Default for Options {
@@ -29,6 +32,7 @@ impl Default for Options {
             force_buffers: true,
             gso: true,
             gro: true,
+            ecn: false,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Receiving: coalesced trains into owned buffers.
 
+use crate::capabilities::Capabilities;
 use crate::control::{DATA_SPACE, Fact, interpret, space};
 use crate::counters::Counters;
 use crate::hints::Hints;
 use crate::hot::Ends;
 use crate::sys::{self, Errno, Incoming};
-use crate::train::datagrams;
+use crate::train::{Ecn, datagrams};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -46,6 +47,7 @@ struct Slot {
     to: Option<IpAddr>,
     len: usize,
     segment: usize,
+    ecn: Ecn,
     truncated: bool,
 }
 
@@ -55,6 +57,7 @@ impl Slot {
         to: None,
         len: 0,
         segment: 1,
+        ecn: Ecn::NotCapable,
         truncated: false,
     };
 }
@@ -69,6 +72,9 @@ pub struct Received<'a> {
     pub to: Option<IpAddr>,
     /// Bytes of each datagram, at least 1; the last may be shorter.
     pub segment: usize,
+    /// What each of them says of congestion, where the socket reports it
+    /// ([`reports_ecn`](crate::Capabilities::reports_ecn)).
+    pub ecn: Ecn,
     /// The datagrams, one after another.
     pub bytes: &'a mut [u8],
     /// The end is missing because it was longer than the buffer.
@@ -140,6 +146,7 @@ impl RecvBatch {
                 from: slot.from,
                 to: slot.to,
                 segment: slot.segment,
+                ecn: slot.ecn,
                 bytes: &mut buffer[..slot.len],
                 truncated: slot.truncated,
             })
@@ -234,12 +241,14 @@ fn read(incoming: &Incoming<DATA_SPACE>) -> Slot {
         to: None,
         len: incoming.len,
         segment: incoming.len.max(1),
+        ecn: Ecn::NotCapable,
         truncated: incoming.truncated,
     };
     for fact in incoming.control.messages().map(interpret) {
         match fact {
             Fact::Segment(segment) => slot.segment = segment.max(1),
             Fact::Destination(ip) => slot.to = Some(ip),
+            Fact::Ecn(ecn) => slot.ecn = ecn,
             Fact::Error(_) | Fact::Other => {}
         }
     }
@@ -263,11 +272,12 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub fn new(gro: bool, reports_destination: bool) -> Self {
-        let gro = if gro { space(4) } else { 0 };
-        let destination = if reports_destination { space(20) } else { 0 };
+    pub fn new(capabilities: &Capabilities) -> Self {
+        let room = |asked: bool, len| if asked { space(len) } else { 0 };
         Self {
-            control_len: gro + destination,
+            control_len: room(capabilities.gro, 4)
+                + room(capabilities.reports_destination, 20)
+                + room(capabilities.reports_ecn, 4),
         }
     }
 

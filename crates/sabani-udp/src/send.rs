@@ -4,7 +4,7 @@ use crate::address::{Family, RawAddr};
 use crate::counters::Counters;
 use crate::hints::Hints;
 use crate::sys::{self, BATCH, Errno, Head};
-use crate::train::{MAX_TRAIN_BYTES, SendOutcome, Train, datagrams};
+use crate::train::{Ecn, MAX_TRAIN_BYTES, SendOutcome, Train, datagrams};
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -98,7 +98,7 @@ impl Sender {
     /// it is another, or did not leave.
     #[inline]
     fn send_single(&self, context: &mut Context<'_>, train: &Train<'_>) -> bool {
-        if train.is_divisible() || train.from.is_some() || !self.family.takes(train.to.ip()) {
+        if !train.is_plain() || train.from.is_some() || !self.family.takes(train.to.ip()) {
             return false;
         }
         let to = RawAddr::encode(train.to, self.family);
@@ -164,6 +164,9 @@ impl Sender {
         }
         if let Some(source) = train.from {
             head.control.push_source(source, self.family);
+        }
+        if train.ecn != Ecn::NotCapable {
+            head.control.push_ecn(train.ecn, train.to.ip());
         }
         head
     }

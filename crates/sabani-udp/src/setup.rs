@@ -43,6 +43,7 @@ pub(crate) fn open(addr: SocketAddr, options: &Options) -> io::Result<Opened> {
         recv_buffer: size_buffer(fd, &RECV_BUFFER, options.recv_buffer_bytes, options)?,
         send_buffer: size_buffer(fd, &SEND_BUFFER, options.send_buffer_bytes, options)?,
         reports_destination: wildcard,
+        reports_ecn: options.ecn && report_ecn(fd, family).is_ok(),
         dual_stack,
         icmp_hints: queue_icmp_errors(fd, family),
     };
@@ -157,6 +158,11 @@ fn report_destinations(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
         // On a socket that speaks both, this one reports IPv4 destinations too.
         Family::V6 { .. } => set(fd, IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
     }
+}
+
+/// Has the kernel report what datagrams say of congestion.
+fn report_ecn(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
+    set_ip(fd, family, libc::IP_RECVTOS, libc::IPV6_RECVTCLASS, 1)
 }
 
 /// Also has full device queues reported as `ENOBUFS` instead of passing over them in silence.

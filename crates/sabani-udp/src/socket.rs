@@ -50,13 +50,14 @@ impl Socket {
         } = setup::open(addr, options)?;
         Ok(Self {
             sender: Sender::new(family, capabilities.max_segments),
-            receiver: Receiver::new(capabilities.gro, capabilities.reports_destination),
+            receiver: Receiver::new(&capabilities),
             hints: Hints::new(),
             counters: Counters::default(),
             kernel_drops: AtomicU64::new(0),
             socket: Arc::new(socket),
             hot: None,
-            thermometer: Thermometer::default(),
+            // Where nothing is told beside the bytes, nothing is told of marks.
+            thermometer: Thermometer::new(!capabilities.reports_ecn),
             local_addr,
             capabilities,
         })
@@ -107,7 +108,7 @@ impl Socket {
         let Some(hot) = &self.hot else {
             return false;
         };
-        if train.is_divisible() || !hot.serves(train.to, train.from) {
+        if !train.is_plain() || !hot.serves(train.to, train.from) {
             return false;
         }
         let mut context = Context {

@@ -3,7 +3,7 @@
 #![cfg(not(miri))]
 
 use sabani_udp::{
-    BUFFER_BYTES, HintKind, MAX_BUFFERS, Options, RecvBatch, SendOutcome, Socket, Train, Waker,
+    BUFFER_BYTES, Ecn, HintKind, MAX_BUFFERS, Options, RecvBatch, SendOutcome, Socket, Train, Waker,
 };
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -221,10 +221,8 @@ fn answers_leave_from_the_address_contacted(wildcard: &str, client: &str, hosts:
         assert_eq!(question.to, Some(contacted.ip()));
         assert_eq!(question.from, client.local_addr());
         let answer = Train {
-            to: question.from,
             from: question.to,
-            segment: 3,
-            bytes: b"answer",
+            ..Train::new(question.from, 3, b"answer")
         };
         send_all(&mut server, &[answer]);
         let answer = collect(&mut client, 2);
@@ -233,6 +231,48 @@ fn answers_leave_from_the_address_contacted(wildcard: &str, client: &str, hosts:
             (&answer[0].bytes[..], &answer[1].bytes[..]),
             (&b"ans"[..], &b"wer"[..])
         );
+    }
+}
+
+/// What trains to a socket at this address say of congestion, in datagrams of different lengths.
+fn codepoints_arrive(receiver: &str, sender: &str, host: &str) {
+    let options = Options {
+        ecn: true,
+        ..Options::default()
+    };
+    let mut receiver = bind(receiver, &options);
+    assert!(receiver.capabilities().reports_ecn);
+    let mut sender = bind(sender, &Options::default());
+    let to = at(host, &receiver);
+    let mut batch = RecvBatch::new(1);
+    for ecn in [Ecn::NotCapable, Ecn::Capable1, Ecn::Capable, Ecn::Marked] {
+        for len in [5, 3_000] {
+            let bytes = pattern(len);
+            let train = Train {
+                ecn,
+                ..Train::new(to, 1_000, &bytes)
+            };
+            send_all(&mut sender, &[train]);
+            let mut came = 0;
+            while came < len {
+                assert!(receiver.wait(None, PATIENCE).unwrap().socket);
+                receiver.recv(&mut batch).unwrap();
+                for received in batch.received() {
+                    assert_eq!(received.ecn, ecn);
+                    came += received.bytes.len();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn codepoints_arrive_where_they_are_asked_for() {
+    codepoints_arrive("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1");
+    codepoints_arrive("0.0.0.0:0", "127.0.0.1:0", "127.0.0.1");
+    if has_ipv6() {
+        codepoints_arrive("[::1]:0", "[::1]:0", "::1");
+        codepoints_arrive("[::]:0", "[::]:0", "127.0.0.1");
     }
 }
 

@@ -215,6 +215,16 @@ impl Builder {
         self
     }
 
+    /// Takes notice of packets that switches have marked because their queues were long (ECN, RFC 3168),
+    /// and has peers send packets that may be marked: before a queue overflows, receivers give less
+    /// credit, and congestion control slows down. Default no: it costs 0.1 to 0.2 µs for each datagram
+    /// or train received, 0.4 µs for half a round trip of small messages, and few switches mark
+    /// anything unless they are told to.
+    pub fn ecn(mut self, on: bool) -> Self {
+        self.options.ecn = on;
+        self
+    }
+
     /// A peer that is silent for this long, although asked to answer, is lost. Default 10 s.
     pub fn dead_after(mut self, time: Duration) -> Self {
         self.config.dead_after_ns = crate::shared::nanos(time);
@@ -262,6 +272,7 @@ impl Builder {
         let socket = Socket::bind(addr, &self.options).map_err(Error::io(doing))?;
         let granted = socket.capabilities().recv_buffer.granted_bytes;
         self.config.socket_buffer_bytes = granted as u64;
+        self.config.ecn = socket.capabilities().reports_ecn;
         let mut seed = [0; 32];
         fill_random(&mut seed)?;
         let mut node = sabani_proto::Node::new(self.config, seed);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sabani_proto::Node;
+use sabani_udp::Ecn;
 
 use crate::layers::{Below, Clock, Doorbell, News, Report, Rest};
 use crate::poll_fd::PollFd;
@@ -205,6 +206,7 @@ impl Engine {
                         received.from,
                         received.to,
                         received.segment,
+                        received.ecn == Ecn::Marked,
                         received.bytes,
                     );
                 }

@@ -312,6 +312,13 @@ impl<C: Cargo> Channel<C> {
         }
     }
 
+    /// The peer tells how many packets have come to it marked by a switch, in all.
+    pub fn on_marks(&mut self, count: u32, now_ns: u64) {
+        if let Some(governor) = &mut self.governor {
+            governor.on_marks(count, &self.rtt, now_ns);
+        }
+    }
+
     /// Tells congestion control what was settled, and how much was on its way before.
     #[inline]
     fn govern(&mut self, settled: &Settled, in_flight: u32, now_ns: u64) {

@@ -17,6 +17,8 @@ pub(crate) struct Received {
     owed_packets: u32,
     owed_cost: u32,
     deadline: Option<u64>,
+    /// Packets that came marked by a switch, in all.
+    marks: u32,
     progress: Progress,
 }
 
@@ -45,6 +47,8 @@ pub(crate) struct Progress {
     /// Packets newly known to be missing, and those that came late after all.
     pub missing: u32,
     pub late: u32,
+    /// Packets marked by a switch.
+    pub marked: u32,
     /// Missing packets whose cost is not counted yet.
     uncounted: u32,
 }
@@ -84,6 +88,7 @@ impl Received {
             owed_packets: 0,
             owed_cost: 0,
             deadline: None,
+            marks: 0,
             progress: Progress::default(),
         }
     }
@@ -119,6 +124,18 @@ impl Received {
             flags: prelude.flags,
             arrival,
         }
+    }
+
+    /// A switch has marked a packet that was just recorded.
+    pub fn on_mark(&mut self) {
+        self.marks = self.marks.wrapping_add(1);
+        self.progress.marked += 1;
+    }
+
+    /// The low 32 bits of how many packets came marked.
+    #[inline]
+    pub fn marks(&self) -> u32 {
+        self.marks
     }
 
     /// Settles when packets must be acknowledged, once they are known to carry something that

@@ -1,5 +1,6 @@
 //! Is the loss ours? Loss that stays when we slow down belongs to the path; loss that goes was
-//! congestion. No other test told random loss, a shared core link and a shallow queue apart.
+//! congestion. No other test told random loss, a shared core link and a shallow queue apart. Where
+//! switches mark packets (ECN) there is nothing to be tested: they say so themselves.
 
 /// A round lasts two round trips and this much, so that it shows what the one before has changed.
 const ROUND_NS: u64 = 1_000_000;
@@ -7,6 +8,8 @@ const ROUND_NS: u64 = 1_000_000;
 const ROUND_PACKETS: u32 = 16;
 /// Fewer than this lost in a round are bad luck.
 const LOST: u32 = 3;
+/// Fewer than this marked in a round are a train that met another.
+const MARKED: u32 = 3;
 /// Loss above the usual that is not worth a suspicion.
 const MARGIN: f64 = 0.02;
 /// More loss than this is never taken for what the link has carried.
@@ -27,6 +30,8 @@ const MEMORY: f64 = 2_000.0;
 pub(super) enum Finding {
     /// So much was lost that a queue must have overflowed, unless the path always loses so much.
     Overflow,
+    /// Switches have marked so many that a queue must be nearly full.
+    Marked,
     /// The path does: a test has shown it.
     Acquitted,
     /// Loss went when we slowed down.
@@ -49,6 +54,7 @@ pub(super) struct Blame {
     since_ns: u64,
     received: u32,
     lost: u32,
+    marked: u32,
     /// Mean loss; the part of it that a test has found to be the path's, and the most of that.
     mean: f64,
     usual: f64,
@@ -66,6 +72,7 @@ impl Blame {
             since_ns: 0,
             received: 0,
             lost: 0,
+            marked: 0,
             mean: 0.0,
             usual: 0.0,
             proven: 0.0,
@@ -92,6 +99,11 @@ impl Blame {
         self.lost = self.lost.saturating_add(lost).saturating_sub(late);
     }
 
+    /// So many of those that were received had been marked.
+    pub fn add_marked(&mut self, marked: u32) {
+        self.marked = self.marked.saturating_add(marked);
+    }
+
     /// Ends the round if it is over.
     pub fn tick(&mut self, rtt_ns: u64, now_ns: u64) -> Option<Finding> {
         let packets = self.received.saturating_add(self.lost);
@@ -101,11 +113,14 @@ impl Blame {
         }
         let loss = f64::from(self.lost) / f64::from(packets);
         let overflow = self.lost >= LOST && loss > 3.0 * self.usual + 0.03;
+        let marked = self.marked >= MARKED;
         let verdict = self.judge(loss, packets);
         self.received = 0;
         self.lost = 0;
+        self.marked = 0;
         self.since_ns = now_ns;
-        verdict.or(overflow.then_some(Finding::Overflow))
+        let marked = marked.then_some(Finding::Marked);
+        marked.or(verdict).or(overflow.then_some(Finding::Overflow))
     }
 
     fn judge(&mut self, loss: f64, packets: u32) -> Option<Finding> {

@@ -181,6 +181,7 @@ impl Link {
         self.rate.add(worth);
         self.round.worth += worth;
         self.blame.add(arrival.packets, arrival.lost, arrival.late);
+        self.blame.add_marked(arrival.marked);
         if rtt_ns > 0 && worth > 0 {
             self.rtt_ns = match self.rtt_ns {
                 0 => rtt_ns,
@@ -213,6 +214,10 @@ impl Link {
         }
         match self.blame.tick(rtt_ns, now_ns) {
             Some(Finding::Overflow) => self.on_overflow(now_ns),
+            Some(Finding::Marked) => {
+                self.on_overflow(now_ns);
+                self.queue.on_guilty();
+            }
             Some(Finding::Guilty) => self.queue.on_guilty(),
             Some(Finding::Acquitted) => self.queue.on_acquitted(),
             None => {}

@@ -94,6 +94,8 @@ pub(crate) struct Arrival {
     pub lost: u32,
     /// Packets that were held to be missing and came after all.
     pub late: u32,
+    /// Packets that a switch has marked: its queue was long (ECN).
+    pub marked: u32,
     /// Charge announced by the peer that has not come.
     pub remaining: u64,
     /// Round-trip time; zero if unknown.

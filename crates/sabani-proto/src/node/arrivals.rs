@@ -16,13 +16,16 @@ use crate::wire::{Fragment, Kind, Prelude};
 pub(crate) struct Batch<'a> {
     rest: &'a mut [u8],
     segment: usize,
+    /// A switch has marked them all: congestion experienced.
+    pub marked: bool,
 }
 
 impl<'a> Batch<'a> {
-    pub fn new(bytes: &'a mut [u8], segment: usize) -> Self {
+    pub fn new(bytes: &'a mut [u8], segment: usize, marked: bool) -> Self {
         Batch {
             rest: bytes,
             segment: segment.max(1),
+            marked,
         }
     }
 
@@ -69,6 +72,8 @@ pub(crate) struct Origin {
     pub peer: PeerId,
     pub link: LinkRef,
     pub now_ns: u64,
+    /// A switch has marked them all: congestion experienced.
+    pub marked: bool,
 }
 
 impl Origin {
@@ -106,6 +111,9 @@ impl Session {
             let Some((owed, payload)) = self.open(packet, origin.now_ns, dropped) else {
                 continue;
             };
+            if origin.marked {
+                self.channel.received.on_mark();
+            }
             let fragment = Fragment::alone(payload);
             if let (Some(run), Some(fragment)) = (&mut run, &fragment)
                 && self.extend(run, &owed, fragment)

@@ -176,6 +176,7 @@ impl Session {
             packets: progress.packets,
             lost: progress.missing,
             late: progress.late,
+            marked: progress.marked,
             remaining: packets * u64::from(datagram_cost(bytes)),
             rtt_ns: self.channel.rtt.smoothed_ns(),
         }

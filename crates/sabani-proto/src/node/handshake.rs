@@ -152,12 +152,13 @@ impl Node {
 
     fn hello(&self, receiver: PeerId, connection: ConnectionId, log_limit: u64) -> Hello {
         let config = &self.hub.config;
+        let ecn = if config.ecn { Hello::ECN } else { 0 };
         Hello {
             sender: config.id,
             receiver,
             incarnation: self.incarnation,
             connection,
-            features: Hello::FEATURES,
+            features: Hello::FEATURES | u64::from(ecn),
             window: 0,
             ack_delay_us: (config.max_ack_delay_ns / 1_000) as u32,
             log_limit,

@@ -16,19 +16,21 @@ const STRAY_EVERY_NS: u64 = 100_000_000;
 impl Node {
     /// Takes in datagrams that arrived together from one address: `bytes` is one datagram, or
     /// several of `segment` bytes (the last may be shorter). They are opened in place. `local` is
-    /// the address they were sent to, if the socket has several.
+    /// the address they were sent to, if the socket has several. `marked`: a switch has marked each
+    /// of them (ECN, congestion experienced); never, unless [`crate::Config::ecn`] asks for that.
     pub fn handle_datagrams(
         &mut self,
         now_ns: u64,
         from: SocketAddr,
         local: Option<IpAddr>,
         segment: usize,
+        marked: bool,
         bytes: &mut [u8],
     ) {
         let now_ns = self.clock.lived(now_ns);
         let path = Path { peer: from, local };
         let mut touched = None;
-        let mut batch = Batch::new(bytes, segment);
+        let mut batch = Batch::new(bytes, segment, marked);
         while let Some(datagram) = batch.next() {
             let open = self.handle_datagram(now_ns, path, datagram, &mut batch);
             if open != touched {
@@ -134,6 +136,7 @@ impl Node {
                 generation: peer.generation,
             },
             now_ns,
+            marked: batch.marked,
         };
         let outgoing = &mut link.outgoing;
         let (elsewhere, before) = (path.peer != peer.addr, session.so_far());

@@ -12,11 +12,14 @@ const ADDRS: [&str; 2] = ["10.0.0.1:7000", "10.0.0.2:7000"];
 
 impl Pair {
     fn new(mode: Mode) -> Self {
+        Self::with(mode, |_| {})
+    }
+
+    fn with(mode: Mode, change: impl Fn(&mut Config)) -> Self {
         let node = |index: u32| {
-            let mut node = Node::new(
-                Config::new(PeerId(index), mode.clone()),
-                [index as u8 + 1; 32],
-            );
+            let mut config = Config::new(PeerId(index), mode.clone());
+            change(&mut config);
+            let mut node = Node::new(config, [index as u8 + 1; 32]);
             let other = 1 - index;
             node.add_peer(PeerId(other), ADDRS[other as usize].parse().unwrap());
             node
@@ -34,7 +37,7 @@ impl Pair {
         let train = train.expect("there is something to send");
         let bytes = &mut buffer[..train.bytes];
         let from = ADDRS[0].parse().unwrap();
-        self.nodes[1].handle_datagrams(self.now_ns, from, None, train.segment, bytes);
+        self.nodes[1].handle_datagrams(self.now_ns, from, None, train.segment, false, bytes);
         train
     }
 
@@ -58,6 +61,7 @@ impl Pair {
                         addr,
                         None,
                         train.segment,
+                        false,
                         bytes,
                     );
                 }
@@ -213,4 +217,32 @@ fn a_burst_that_uses_up_half_of_its_credit_is_answered_at_once() {
         let answer = pair.nodes[1].poll_transmit(pair.now_ns, buffer);
         assert_eq!(answer.is_some(), at_once, "{messages} messages");
     }
+}
+
+/// Handshakes can't be marked, and nothing that goes to somebody who would not hear of it.
+#[test]
+fn what_may_be_marked_goes_to_those_who_take_notice() {
+    let mut pair = Pair::with(modes()[0].clone(), |config| {
+        config.ecn = config.id == PeerId(1)
+    });
+    let mut buffer = vec![0; 65_536];
+    let mut may_be_marked = [Vec::new(), Vec::new()];
+    let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 5, b"hello", false);
+    sent.unwrap();
+    for turn in 0..100 {
+        let from = turn % 2;
+        pair.now_ns += 100_000;
+        pair.nodes[from].handle_deadline(pair.now_ns);
+        while let Some(train) = pair.nodes[from].poll_transmit(pair.now_ns, &mut buffer) {
+            may_be_marked[from].push(train.ecn);
+            let (addr, bytes) = (ADDRS[from].parse().unwrap(), &mut buffer[..train.bytes]);
+            let (to, segment) = (&mut pair.nodes[1 - from], train.segment);
+            to.handle_datagrams(pair.now_ns, addr, None, segment, train.ecn, bytes);
+        }
+    }
+    let [asked, others] = may_be_marked;
+    assert!(asked.len() > 1 && !asked[0] && asked[1..].iter().all(|&may| may));
+    assert!(others.len() > 1 && others.iter().all(|&may| !may));
+    let message = pair.nodes[1].try_take(&Match::any());
+    assert_eq!(&*message.unwrap().body, b"hello");
 }

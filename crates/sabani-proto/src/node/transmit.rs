@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::Node;
 use crate::rare;
+use crate::wire::Hello;
 
 /// A train of datagrams for one peer, at the front of the buffer handed to
 /// [`Node::poll_transmit`].
@@ -17,6 +18,8 @@ pub struct Transmit {
     pub bytes: usize,
     /// Bytes of each datagram; the last may be shorter.
     pub segment: usize,
+    /// Switches may mark them: send them as ECT(0) (ECN, RFC 3168).
+    pub ecn: bool,
 }
 
 impl Node {
@@ -31,6 +34,7 @@ impl Node {
                 from: letter.path.local,
                 bytes: letter.bytes.len(),
                 segment: letter.bytes.len(),
+                ecn: false,
             });
         }
         while let Some(index) = self.queue.pop_front() {
@@ -50,6 +54,7 @@ impl Node {
                 from: peer.local,
                 bytes: train.bytes,
                 segment: train.segment,
+                ecn: session.features & Hello::ECN != 0,
             };
             self.arm_later(index);
             if train.bytes > 0 {

@@ -24,6 +24,7 @@ const PATH_RESPONSE: u8 = 14;
 const WISH: u8 = 15;
 const TERMS: u8 = 16;
 const EXPIRE: u8 = 17;
+const MARKED: u8 = 18;
 
 /// A piece of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +201,9 @@ pub enum Frame<'a> {
     },
     /// The body of the message with these low 32 bits of its id does not come: it has expired (U17).
     Expire(u32),
+    /// How many packets of this connection have come marked by a switch (ECN), in all: the low 32
+    /// bits.
+    Marked(u32),
     /// What the sender grants to the peer's wish with this number.
     Terms {
         /// The wish's number.
@@ -224,7 +228,11 @@ impl Frame<'_> {
     pub fn must_arrive(&self) -> bool {
         !matches!(
             self,
-            Frame::Ack(_) | Frame::Floor(_) | Frame::PathChallenge(_) | Frame::PathResponse(_)
+            Frame::Ack(_)
+                | Frame::Marked(_)
+                | Frame::Floor(_)
+                | Frame::PathChallenge(_)
+                | Frame::PathResponse(_)
         )
     }
 
@@ -240,7 +248,7 @@ impl Frame<'_> {
                 Frame::Disconnect(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) => 8,
                 Frame::Wish { .. } | Frame::Terms { .. } => 4 + Terms::LEN,
                 Frame::Ping | Frame::Credit | Frame::Unknown(_) => 0,
-                Frame::Close(_) | Frame::Expire(_) => 4,
+                Frame::Close(_) | Frame::Expire(_) | Frame::Marked(_) => 4,
             }
     }
 
@@ -307,6 +315,10 @@ impl Frame<'_> {
             Frame::Expire(id) => {
                 head(EXPIRE);
                 out.u32(*id);
+            }
+            Frame::Marked(count) => {
+                head(MARKED);
+                out.u32(*count);
             }
             Frame::Wish { number, terms } => {
                 head(WISH);
@@ -410,6 +422,7 @@ impl<'a> Frames<'a> {
             PATH_CHALLENGE => Frame::PathChallenge(body.u64()?),
             PATH_RESPONSE => Frame::PathResponse(body.u64()?),
             EXPIRE => Frame::Expire(body.u32()?),
+            MARKED => Frame::Marked(body.u32()?),
             WISH => Frame::Wish {
                 number: body.u32()?,
                 terms: Terms::read(&mut body)?,

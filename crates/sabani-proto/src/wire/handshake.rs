@@ -31,8 +31,12 @@ impl Hello {
     pub const TERMS: u8 = 1;
     /// Feature: reads EXPIRE frames.
     pub const EXPIRE: u8 = 2;
+    /// Feature: reads MARKED frames.
+    pub const MARKED: u8 = 4;
     /// Features of this version.
-    pub const FEATURES: u64 = (Self::TERMS | Self::EXPIRE) as u64;
+    pub const FEATURES: u64 = (Self::TERMS | Self::EXPIRE | Self::MARKED) as u64;
+    /// Feature, if the program wants it: learns which packets switches have marked, and tells of them.
+    pub const ECN: u8 = 8;
     /// Bytes of an encoded hello.
     pub const LEN: usize = 64;
 

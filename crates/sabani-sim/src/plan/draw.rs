@@ -128,6 +128,7 @@ impl Plan {
         let steered = (0..count).map(|_| steering(dice, &plan));
         let steered: Vec<_> = steered.collect();
         plan.mishaps.extend(steered);
+        plan.settings.ecn = dice.maybe(0.3, |_| true);
         plan
     }
 }
@@ -174,6 +175,7 @@ fn settings(dice: &mut Dice) -> Settings {
         keep_alive: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
         connect_timeout: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
         disconnected_max: None,
+        ecn: None,
         credit: dice.maybe(some, |dice| dice.pick(Credit::ALL)),
         recovery: dice.maybe(some, |dice| dice.pick(Recovery::ALL)),
         congestion: dice.maybe(some, |dice| dice.pick(Congestion::ALL)),

@@ -297,6 +297,8 @@ settings! {
     recovery: Recovery => |c, v| c.recovery = v.policy();
     /// What keeps a sender to what paths carry, beside credit.
     congestion: Congestion => |c, v| c.congestion = v.policy();
+    /// Switches may mark what is sent to nodes (ECN), and they take notice.
+    ecn: bool => |c, v| c.ecn = v;
     /// A peer that is silent for so long is lost.
     dead_after: Time => |c, v| c.dead_after_ns = v.0;
     /// While one of two programs has disconnected, a peer that is silent for so long is lost.

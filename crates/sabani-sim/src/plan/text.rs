@@ -55,9 +55,10 @@ impl Plan {
             let what = format!("`{assignment}` sets nothing: write a name, `=` and a value");
             return Err(wrong(what));
         };
-        let value = match value.parse() {
-            Ok(number) => toml::Value::Integer(number),
-            Err(_) => toml::Value::String(value.into()),
+        let value = match (value.parse(), value.parse()) {
+            (Ok(number), _) => toml::Value::Integer(number),
+            (_, Ok(on)) => toml::Value::Boolean(on),
+            _ => toml::Value::String(value.into()),
         };
         let mut table = toml::Table::try_from(&self.settings).expect("settings are a table");
         table.insert(name.into(), value);
@@ -168,12 +169,17 @@ mod tests {
     #[test]
     fn settings_are_set_one_by_one() {
         let mut plan = Plan::default();
-        for assignment in ["recovery=go-back-n", "ack_every=1", "window_max=64KiB"] {
+        for assignment in [
+            "recovery=go-back-n",
+            "ack_every=1",
+            "window_max=64KiB",
+            "ecn=true",
+        ] {
             plan.set(assignment).unwrap();
         }
         let settings = &plan.settings;
         assert_eq!(settings.recovery, Some(Recovery::GoBackN));
-        assert_eq!(settings.ack_every, Some(1));
+        assert_eq!((settings.ack_every, settings.ecn), (Some(1), Some(true)));
         assert_eq!(settings.window_max, Some(crate::Size(64 << 10)));
         for (wrong, said) in [
             ("recovery", "a name, `=` and a value"),

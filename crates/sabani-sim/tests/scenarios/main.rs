@@ -10,6 +10,7 @@ mod hostile;
 mod limits;
 mod lives;
 mod machines;
+mod marks;
 mod moves;
 mod mtu;
 mod qualities;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use sabani_proto::{Node, Transmit};
 use sabani_ring::Recycle;
-use sabani_udp::{HintKind, IcmpHint, MAX_TRAIN_BYTES, RecvBatch, SendOutcome, Socket, Train};
+use sabani_udp::{Ecn, HintKind, IcmpHint, MAX_TRAIN_BYTES, RecvBatch, SendOutcome, Socket, Train};
 
 use super::Clock;
 
@@ -70,6 +70,10 @@ impl Load {
             to: transmit.to,
             from: transmit.from,
             segment: transmit.segment,
+            ecn: match transmit.ecn {
+                true => Ecn::Capable,
+                false => Ecn::NotCapable,
+            },
             bytes: &self.bytes[*at..at + transmit.bytes],
         }
     }

@@ -84,6 +84,8 @@ pub(crate) struct Governor {
     full: u32,
     /// What was lost, or marked, of packets that left before is known already.
     known_ns: u64,
+    /// Packets that have come to the peer marked.
+    marks: u32,
 }
 
 impl Governor {
@@ -100,6 +102,7 @@ impl Governor {
             pacer: Pacer::new(now_ns),
             full,
             known_ns: 0,
+            marks: 0,
         }))
     }
 
@@ -162,6 +165,16 @@ impl Governor {
         if sent_ns >= self.known_ns {
             self.known_ns = now_ns;
             self.controller.on_congestion(now_ns);
+        }
+    }
+
+    /// So many packets have come to the peer marked by a switch, in all; the low 32 bits of that.
+    pub fn on_marks(&mut self, count: u32, rtt: &Rtt, now_ns: u64) {
+        let is_news = count.wrapping_sub(self.marks) as i32 > 0;
+        if is_news {
+            self.marks = count;
+            // What is told of now left a round trip ago.
+            self.on_congestion(now_ns.saturating_sub(rtt.smoothed_ns()), now_ns);
         }
     }
 

@@ -94,6 +94,26 @@ fn packets_lost_in_one_round_trip_are_one_event() {
 }
 
 #[test]
+fn marks_count_once_in_each_round_trip_and_old_news_not_at_all() {
+    let mut governor = Governor::new(Congestion::Cubic, FULL, 0).unwrap();
+    let mut rtt = Rtt::default();
+    rtt.on_sample(10 * MS, 0);
+    let mut windows = vec![governor.window()];
+    for (count, now_ns) in [
+        (3, 20 * MS),
+        (5, 25 * MS),
+        (4, 50 * MS),
+        (5, 60 * MS),
+        (6, 70 * MS),
+    ] {
+        governor.on_marks(count, &rtt, now_ns);
+        windows.push(governor.window());
+    }
+    let slower: Vec<_> = windows.windows(2).map(|pair| pair[1] < pair[0]).collect();
+    assert_eq!(slower, [true, false, false, false, true]);
+}
+
+#[test]
 fn who_does_not_use_the_window_does_not_widen_it() {
     for kind in [Congestion::Cubic, Congestion::Copa] {
         let mut governor = Governor::new(kind, FULL, 0).unwrap();

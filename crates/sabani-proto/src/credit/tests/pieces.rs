@@ -137,6 +137,18 @@ fn loss_that_goes_when_we_slow_down_is_ours() {
 }
 
 #[test]
+fn marks_are_believed_at_once_and_a_few_are_not() {
+    let mut blame = Blame::new();
+    let rounds = [(2, None), (3, Some(Finding::Marked)), (0, None)];
+    for (round, (marked, found)) in (1..).zip(rounds) {
+        blame.add(100, 0, 0);
+        blame.add_marked(marked);
+        assert_eq!(blame.tick(100 * US, round * 2 * MS), found);
+    }
+    assert_eq!(blame.slow(), 1.0);
+}
+
+#[test]
 fn reordering_is_not_loss() {
     let mut blame = Blame::new();
     blame.add(100, 20, 20);

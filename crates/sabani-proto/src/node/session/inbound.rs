@@ -31,6 +31,7 @@ impl Session {
                 Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
                 Frame::Fragment(fragment) => self.incoming.on_fragment(&fragment, &mut inbox)?,
                 Frame::Ack(ack) => self.on_ack(outgoing, &ack, peer, hub, now_ns)?,
+                Frame::Marked(count) => self.channel.on_marks(count, now_ns),
                 Frame::Expire(id) => {
                     let unheard = self.incoming.on_expire(id, &mut inbox);
                     self.seldom.get_or_insert_default().expired_received += 1;

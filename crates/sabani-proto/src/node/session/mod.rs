@@ -36,7 +36,7 @@ pub(crate) struct Session {
     pub local: ConnectionId,
     pub remote: ConnectionId,
     pub incarnation: u64,
-    /// What the peer understands ([`Hello::FEATURES`]).
+    /// What the peer understands ([`Hello::FEATURES`]), and [`Hello::ECN`].
     pub features: u8,
     pub counters: Counters,
     /// What the peer may send above the largest packet that had come when this was given; what is
@@ -123,7 +123,7 @@ impl Session {
             local: made.local,
             remote: made.hello.connection,
             incarnation: made.hello.incarnation,
-            features: (made.hello.features & Hello::FEATURES) as u8,
+            features: made.hello.features as u8,
             counters: Counters::default(),
             next_hint_ns: 0,
             ping: false,

@@ -5,7 +5,7 @@ use crate::channel::Sent;
 use crate::message::{Content, Outgoing};
 use crate::node::hub::Hub;
 use crate::seal::SealTx;
-use crate::wire::{ConnectionId, Fragment, Frame, Grant, Prelude, Writer};
+use crate::wire::{ConnectionId, Fragment, Frame, Grant, Hello, Prelude, Writer};
 
 /// Packets of the first train to a peer to which nothing is on its way: it takes them in while the
 /// rest is built and sent. A message of 64 KiB leaves in two trains whichever way it is cut, and
@@ -211,7 +211,7 @@ impl Session {
         let end = packet.len() - self.tx.overhead();
         hub.contents.clear();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
-        Frame::Ack(self.channel.received.take_ack(self.credit_left(), now_ns)).write(&mut body);
+        self.write_ack(&mut body, now_ns);
         if let Closing::Due(reason) = self.close {
             put(Frame::Close(reason), Content::Close, &mut body, hub);
         }
@@ -219,6 +219,17 @@ impl Session {
         packet.truncate(bytes);
         self.finish_packet(&mut packet, 0, hub, now_ns);
         packet
+    }
+
+    /// Acknowledges what has come; marks first, as they belong to packets that this settles.
+    #[inline]
+    fn write_ack(&mut self, body: &mut Writer<'_>, now_ns: u64) {
+        let marks = self.channel.received.marks();
+        if marks > 0 && self.features & Hello::MARKED != 0 {
+            Frame::Marked(marks).write(body);
+        }
+        let ack = self.channel.received.take_ack(self.credit_left(), now_ns);
+        Frame::Ack(ack).write(body);
     }
 
     /// Builds one packet into `packet`, which is as long as the path allows; returns its length, and
@@ -245,8 +256,7 @@ impl Session {
         let end = packet.len() - self.tx.overhead();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
         if self.channel.received.owes() || self.credit_due || ack_due {
-            let ack = self.channel.received.take_ack(self.credit_left(), now_ns);
-            Frame::Ack(ack).write(&mut body);
+            self.write_ack(&mut body, now_ns);
         }
         if eliciting {
             self.fill_control(outgoing, &mut body, hub);
