@@ -368,3 +368,29 @@ fn layers_tell_times_for_each_stack_and_schedule() {
     let said = String::from_utf8_lossy(&unfit.stderr);
     assert!(said.contains("fits none of the stacks"), "{said}");
 }
+
+#[test]
+fn breakdown_tells_each_layer_sealed_and_plain() {
+    let lines = measured("bench breakdown --sizes 4,64k --seconds 0.01");
+    // 2 sizes, sealed and plain; 11 parts of the way.
+    assert_eq!(lines.len(), 2 * 2 * 11);
+    for line in &lines {
+        assert_eq!(line["bench"], "breakdown");
+        assert_positive(line, &["size_bytes", "packets", "rounds"]);
+        if ["system call", "waiting"].contains(&line["layer"].as_str().expect("a name")) {
+            assert_positive(line, &["ns", "ns_per_packet", "ns_per_byte"]);
+        }
+    }
+}
+
+#[test]
+fn layers_of_a_node_may_have_threads_of_their_own() {
+    let lines = measured(
+        "bench burst --sizes 64k --plain --against none --iterations 20 --layers per-layer",
+    );
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0]["lost"], 0);
+    let unfit = output("bench burst --against none --layers [messages][channel]");
+    let said = String::from_utf8_lossy(&unfit.stderr);
+    assert!(said.contains("messages+channel+seal, datagrams"), "{said}");
+}

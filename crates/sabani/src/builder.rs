@@ -15,6 +15,7 @@ use crate::job_key::fill_random;
 use crate::layers::{Below, Clock, Cuts, Doorbell};
 use crate::node::Handle;
 use crate::shared::Shared;
+use crate::timing::Stopwatch;
 use crate::{AddressBook, Error, JobKey, Node, PeerId};
 
 /// How long a waiting call spins before it sleeps: a round trip on a fast network is shorter.
@@ -34,6 +35,7 @@ pub struct Builder {
     options: Options,
     config: Config,
     layers: Option<Schedule>,
+    timed: bool,
     spin: Duration,
     linger: Duration,
 }
@@ -51,6 +53,7 @@ impl Builder {
             options: Options::default(),
             config: Config::new(id, plain),
             layers: None,
+            timed: false,
             spin: SPIN,
             linger: LINGER,
         }
@@ -127,6 +130,14 @@ impl Builder {
     /// opens the node.
     pub fn layers(mut self, schedule: Schedule) -> Self {
         self.layers = Some(schedule);
+        self
+    }
+
+    /// Times what calls are at ([`Node::timings`]), for those who want to know where a message's time goes.
+    /// Default no: it takes ten readings of the clock for each message. Tells most of an inline node: what
+    /// other threads do is not timed.
+    pub fn timed(mut self, on: bool) -> Self {
+        self.timed = on;
         self
     }
 
@@ -279,9 +290,11 @@ impl Builder {
         for (peer, addr) in self.addresses.iter().filter(|&(peer, _)| peer != self.id) {
             node.add_peer(peer, addr);
         }
-        let (clock, opening) = (Clock::new(), || Error::io("opening a node"));
+        let opening = || Error::io("opening a node");
+        let mut clock = Clock::new();
+        clock.watch = self.timed.then(|| Box::new(Stopwatch::new()));
         let bell = Arc::new(Doorbell::new().map_err(opening())?);
-        let below = Below::new(socket, cuts, &bell, clock, self.spin).map_err(opening())?;
+        let below = Below::new(socket, cuts, &bell, &clock, self.spin).map_err(opening())?;
         let engine = Engine::new(node, below, clock);
         let shared = Arc::new(Shared::new(engine, bell, self.spin, cuts.above_messages));
         let helper = crate::helper::start(shared.clone())?;

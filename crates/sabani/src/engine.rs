@@ -7,6 +7,7 @@ use sabani_udp::Ecn;
 
 use crate::layers::{Below, Clock, Doorbell, News, Report, Rest};
 use crate::poll_fd::PollFd;
+use crate::timing::{Stage, Timings};
 
 /// Receiving calls before it is the senders' turn.
 const RECV_CALLS: usize = 4;
@@ -114,6 +115,17 @@ impl Engine {
         self.clock.read()
     }
 
+    /// What has been done since the last lap was this.
+    #[inline]
+    pub fn lap(&mut self, stage: Stage) {
+        self.clock.lap(stage);
+    }
+
+    /// Where the time went, if that is wanted.
+    pub fn timings(&self) -> Option<Timings> {
+        self.clock.watch.as_ref().map(|watch| watch.timings)
+    }
+
     /// When the clock was last read.
     #[inline]
     pub fn now_ns(&self) -> u64 {
@@ -210,6 +222,7 @@ impl Engine {
                         received.bytes,
                     );
                 }
+                self.clock.lap(Stage::ChannelIn);
                 Some(bytes)
             }
         }
@@ -272,7 +285,7 @@ impl Engine {
             return false;
         }
         let mut any = false;
-        while self.below.pass(&mut self.node, self.clock.now_ns) {
+        while self.below.pass(&mut self.node, &mut self.clock) {
             any = true;
             self.sent_ns = self.clock.now_ns;
             self.hear_reports();

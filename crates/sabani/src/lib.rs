@@ -45,6 +45,7 @@ mod node;
 mod pending;
 mod poll_fd;
 mod shared;
+mod timing;
 
 pub use address_book::AddressBook;
 pub use builder::{Builder, LAYERS_VARIABLE};
@@ -63,6 +64,7 @@ pub use sabani_proto::{
 };
 pub use sabani_ring::{Schedule, ScheduleError};
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};
+pub use timing::{Spent, Stage, Timings};
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -12,6 +12,7 @@ use sabani_udp::{Capabilities, Counters as SocketCounters};
 use crate::engine::TRAIN_BYTES;
 use crate::pending::{PostedInto, copy_out};
 use crate::shared::{Shared, State};
+use crate::timing::{Stage, Timings};
 use crate::{
     Builder, Congestion, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId,
     PeerStats, Posted, Quality, Sent, Value,
@@ -178,6 +179,7 @@ impl Node {
     #[inline]
     pub fn try_send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
         let mut state = self.0.shared.lock()?;
+        state.engine.lap(Stage::Program);
         let now_ns = state.engine.now_ns();
         let sent = state.engine.node.send_copy(now_ns, to, tag, body, false);
         if let Err(error @ SendError::Full { .. }) = sent {
@@ -259,6 +261,7 @@ impl Node {
         let len = body.bytes().len();
         loop {
             let mut state = self.0.shared.lock()?;
+            state.engine.lap(Stage::Program);
             let now_ns = match value {
                 Value::Within(_) => state.engine.clock(),
                 Value::Reliable | Value::BestEffort => state.engine.now_ns(),
@@ -292,6 +295,7 @@ impl Node {
     /// waited for long enough.
     #[inline]
     fn after_send(&self, state: &mut State, to: PeerId) {
+        state.engine.lap(Stage::MessagesOut);
         if to == self.0.id {
             return self.0.shared.call_others(state, true);
         }
@@ -356,6 +360,7 @@ impl Node {
     #[inline(never)]
     pub fn recv_timeout(&self, wanted: Match, timeout: Duration) -> Result<Option<Message>, Error> {
         let mut state = self.0.shared.lock()?;
+        state.engine.lap(Stage::Program);
         if let Some(message) = take_ready(&mut state, &wanted) {
             return Ok(Some(message));
         }
@@ -373,7 +378,11 @@ impl Node {
     ) -> Result<Option<Message>, Error> {
         let shared = &self.0.shared;
         let result = shared.wait_until(Some(timeout), |state| {
-            state.engine.node.take_received(ticket)
+            let result = state.engine.node.take_received(ticket);
+            if result.is_some() {
+                state.engine.lap(Stage::MessagesIn);
+            }
+            result
         })?;
         if let Some(result) = result {
             return Ok(Some(result?));
@@ -546,6 +555,12 @@ impl Node {
         self.0.shared.lock_raw().engine.node.stats()
     }
 
+    /// Where the time of this node's calls went; `None` unless it was opened with
+    /// [`Builder::timed`](crate::Builder::timed).
+    pub fn timings(&self) -> Option<Timings> {
+        self.0.shared.lock_raw().engine.timings()
+    }
+
     /// A snapshot of the socket's counters.
     pub fn socket_counters(&self) -> SocketCounters {
         self.0.shared.lock_raw().engine.below.counters()
@@ -681,6 +696,9 @@ fn room(state: &mut State, to: PeerId, len: usize) -> Option<Result<(), SendErro
 #[inline]
 fn take_ready(state: &mut State, wanted: &Match) -> Option<Message> {
     let message = state.engine.node.try_take(wanted);
+    if message.is_some() {
+        state.engine.lap(Stage::MessagesIn);
+    }
     state.engine.send_queued();
     message
 }

@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
+    breakdown::args::BreakdownArgs,
     coll::args::CollArgs,
     incast::args::{IncastArgs, MixArgs},
     layers::args::LayersArgs,
@@ -68,6 +69,7 @@ pub enum BenchCommand {
     Mix(MixArgs),
     Layers(LayersArgs),
     Coll(CollArgs),
+    Breakdown(BreakdownArgs),
     /// Be the other half for a `sabani bench … --to ADDR` on another machine or in another namespace.
     ///
     /// Whoever can reach the port can make this machine send packets, to itself alone: let the

@@ -1,6 +1,7 @@
 //! `sabani bench`: two processes, several transports taking turns in them, and what came of it.
 
 pub mod args;
+mod breakdown;
 mod burst;
 mod coll;
 mod control;
@@ -57,6 +58,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Some(BenchCommand::Mix(args)) => incast::run_mix(&args),
         Some(BenchCommand::Layers(args)) => layers::run(&args),
         Some(BenchCommand::Coll(args)) => coll::run(&args),
+        Some(BenchCommand::Breakdown(args)) => breakdown::run(&args),
         Some(BenchCommand::Serve(args)) => serve::run(&args),
     }
 }

@@ -1,5 +1,6 @@
 //! What a measurement tells: a table, and on request lines of JSON and a page.
 
+pub mod bars;
 pub mod page;
 pub mod svg;
 pub mod text;

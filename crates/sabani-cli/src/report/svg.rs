@@ -10,7 +10,8 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 36.0;
-const COLOURS: [&str; 6] = [
+/// Colours that are told apart on light and on dark.
+pub const COLOURS: [&str; 6] = [
     "#0b6e99", "#d9730d", "#0f7b6c", "#ad1a72", "#6940a5", "#9f6b53",
 ];
 

@@ -19,6 +19,7 @@ use sabani_ring::{Schedule, ScheduleError};
 use sabani_udp::{Capabilities, Counters, RecvBatch, Socket, Waker, Watch};
 
 use crate::poll_fd::PollFd;
+use crate::timing::{Stage, Stopwatch};
 use datagrams::{Arrivals, Datagrams, Load, Look};
 use line::Line;
 
@@ -30,11 +31,13 @@ pub(crate) use doorbell::Doorbell;
 const LAYERS: [&str; 2] = ["messages+channel+seal", "datagrams"];
 
 /// The clock of one thread; those of a node's threads have one beginning.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Clock {
     start: Instant,
     /// When it was last read.
     pub now_ns: u64,
+    /// Of a node whose time is wanted in parts.
+    pub watch: Option<Box<Stopwatch>>,
 }
 
 impl Clock {
@@ -42,6 +45,15 @@ impl Clock {
         Clock {
             start: Instant::now(),
             now_ns: 0,
+            watch: None,
+        }
+    }
+
+    /// What has been done since the last lap was this.
+    #[inline]
+    pub fn lap(&mut self, stage: Stage) {
+        if let Some(watch) = &mut self.watch {
+            watch.lap(stage);
         }
     }
 
@@ -91,7 +103,7 @@ impl Below {
         socket: Socket,
         cuts: Cuts,
         bell: &Arc<Doorbell>,
-        clock: Clock,
+        clock: &Clock,
         spin: Duration,
     ) -> io::Result<Self> {
         let local_addr = socket.local_addr();
@@ -101,6 +113,10 @@ impl Below {
             let spin = match sabani_ring::cores(2).len() {
                 1 => Duration::ZERO,
                 _ => spin,
+            };
+            let clock = Clock {
+                watch: None,
+                ..clock.clone()
             };
             let line = Line::start(datagrams, Arc::clone(bell), clock, spin)?;
             Way::Line(Box::new(line))
@@ -136,7 +152,8 @@ impl Below {
 
     /// Passes on what may leave now; `false` if there is nothing, or if nothing more is taken.
     #[inline]
-    pub fn pass(&mut self, node: &mut Node, now_ns: u64) -> bool {
+    pub fn pass(&mut self, node: &mut Node, clock: &mut Clock) -> bool {
+        let now_ns = clock.now_ns;
         match &mut self.way {
             Way::Here(here) => {
                 let Here {
@@ -145,10 +162,16 @@ impl Below {
                 if !datagrams.send(load, now_ns) || !load.fill(node, now_ns) {
                     return false;
                 }
+                clock.lap(Stage::ChannelOut);
                 datagrams.send(load, now_ns);
+                clock.lap(Stage::CallOut);
                 true
             }
-            Way::Line(line) => line.pass(node, now_ns),
+            Way::Line(line) => {
+                let any = line.pass(node, now_ns);
+                clock.lap(Stage::ChannelOut);
+                any
+            }
         }
     }
 
@@ -176,7 +199,12 @@ impl Below {
         match &mut self.way {
             Way::Here(here) => {
                 let batch = &mut here.arrivals.0;
-                match here.datagrams.receive(batch, clock) {
+                let look = here.datagrams.receive(batch, clock);
+                clock.lap(match look {
+                    Look::Filled => Stage::CallIn,
+                    Look::Emptied | Look::Nothing => Stage::Waiting,
+                });
+                match look {
                     Look::Filled => News::Batch(batch),
                     Look::Emptied => News::Emptied,
                     Look::Nothing => News::Nothing,
@@ -184,6 +212,7 @@ impl Below {
             }
             Way::Line(line) => {
                 let news = line.receive();
+                clock.lap(Stage::Waiting);
                 if !matches!(news, News::Nothing) {
                     clock.read();
                 }

@@ -1,0 +1,52 @@
+//! `sabani bench breakdown`: where the time of a message goes.
+
+pub mod args;
+mod report;
+mod turn;
+
+use anyhow::Result;
+use sabani_ring::{cores, pin};
+
+use super::{progress_bar, transport::Key};
+use crate::report::Reports;
+use args::BreakdownArgs;
+use turn::{Couple, Sample};
+
+/// What was measured of one size.
+struct Cell {
+    size: usize,
+    sealed: Vec<Sample>,
+    plain: Vec<Sample>,
+    copy_ns: Vec<f64>,
+}
+
+/// Measures, and reports as the user wishes.
+///
+/// # Errors
+/// If a node can't be opened, or a file can't be written.
+pub fn run(args: &BreakdownArgs) -> Result<()> {
+    let mut reports = Reports::open(&args.output)?;
+    let [sealed, plain] = [Some(Key::random()?), None].map(Couple::open);
+    let (sealed, plain) = (sealed?, plain?);
+    // Not before the other ends have their cores.
+    pin(cores(1)[0]);
+    let progress = progress_bar(args.sizes.len() * args.rounds as usize)?;
+    let mut cells = Vec::new();
+    for &size in &args.sizes {
+        let mut cell = Cell {
+            size,
+            sealed: Vec::new(),
+            plain: Vec::new(),
+            copy_ns: Vec::new(),
+        };
+        for _ in 0..args.rounds {
+            cell.sealed.push(sealed.turn(size, args.seconds)?);
+            cell.plain.push(plain.turn(size, args.seconds)?);
+            cell.copy_ns.push(turn::copy_ns(size));
+            progress.inc(1);
+        }
+        cells.push(cell);
+    }
+    progress.finish_and_clear();
+    reports.write(&report::render(&cells)?)
+}
