@@ -218,6 +218,8 @@ struct Aside {
     asked: u64,
     /// Some receive waits until `asked` is less.
     squeezed: bool,
+    /// The first body that nobody has asked for and that waits until there is memory for such.
+    left: Option<u64>,
 }
 
 impl Empty for Aside {
@@ -229,6 +231,7 @@ impl Empty for Aside {
             unasked: 0,
             asked: 0,
             squeezed: false,
+            left: None,
         };
         EMPTY
     }
@@ -438,17 +441,37 @@ impl Incoming {
         let body = &mut self.bodies[at];
         let share = inbox.mailbox.peer_share;
         let budget = &mut inbox.mailbox.unmatched;
-        if body.granted >= body.total
-            || body.total > budget.limit / 2 - budget.used.min(budget.limit / 2)
-            || body.total > share.saturating_sub(self.aside.unasked)
-        {
+        let half = budget.limit / 2;
+        if body.granted >= body.total || body.total > half.min(share) {
             return;
         }
-        if budget.charge(body.total) {
-            body.charge.unmatched = body.total;
-            self.aside.unasked += body.total;
-            self.grant(at);
+        let free = half.saturating_sub(budget.used);
+        let free = free.min(share.saturating_sub(self.aside.unasked));
+        if body.total > free || !budget.charge(body.total) {
+            self.aside.left.get_or_insert(body.id);
+            return;
         }
+        body.charge.unmatched = body.total;
+        self.aside.unasked += body.total;
+        self.grant(at);
+    }
+
+    /// Memory for bodies that nobody has asked for may have come back: asks for those that had to be
+    /// left, in order. Returns whether there are any.
+    pub fn prefetch_left(&mut self, inbox: &mut Inbox<'_>) -> bool {
+        let Some(first) = self.aside.left.take() else {
+            return false;
+        };
+        let first = self.bodies.partition_point(|body| body.id < first);
+        for at in first..self.bodies.len() {
+            if matches!(self.bodies[at].owner, Owner::Unmatched(_)) {
+                self.prefetch(at, inbox);
+            }
+            if self.aside.left.is_some() {
+                break;
+            }
+        }
+        true
     }
 
     /// Asks for a body that somebody waits for, if there is memory for it.
@@ -705,6 +728,9 @@ impl Incoming {
                 mailbox.complete_body(ticket, inbox.source, body.tag, body.buffer);
                 mailbox.settle(inbox.link, charge);
                 self.on_taken(charge.log, charge.unmatched);
+                if charge.unmatched > 0 {
+                    self.prefetch_left(inbox);
+                }
             }
             Owner::Unknown => {}
         }
@@ -802,6 +828,9 @@ impl Incoming {
 
     /// Gives memory back while the connection is idle.
     pub fn shrink(&mut self) {
+        if self.bodies.is_empty() && self.aside.left.is_some() {
+            self.aside.left = None;
+        }
         if *self.aside == *Aside::empty() {
             self.aside = Rare::default();
         }

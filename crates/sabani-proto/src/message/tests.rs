@@ -106,11 +106,7 @@ impl Pipe {
     }
 
     fn deliver(&mut self, frame: &Carried) -> Result<(), Violation> {
-        let mut inbox = Inbox {
-            mailbox: &mut self.mailbox,
-            source: SOURCE,
-            link: LINK,
-        };
+        let mut inbox = inbox_of(&mut self.mailbox);
         match *frame {
             Carried::Entries(first_id, count, ref log) => {
                 let frame = Entries {
@@ -158,15 +154,12 @@ impl Pipe {
                 panic!("a whole message is bound");
             };
             self.incoming.on_taken(log, unasked);
+            let mut inbox = inbox_of(&mut self.mailbox);
+            self.incoming.prefetch_left(&mut inbox);
             return Some(message);
         }
-        let (link, id) = self.mailbox.pending(&any)?;
-        let mut inbox = Inbox {
-            mailbox: &mut self.mailbox,
-            source: SOURCE,
-            link,
-        };
-        self.incoming.want(id, &mut inbox);
+        let (_, id) = self.mailbox.pending(&any)?;
+        self.incoming.want(id, &mut inbox_of(&mut self.mailbox));
         None
     }
 
@@ -186,6 +179,14 @@ impl Pipe {
             }
         }
         panic!("no end: {} bytes queued", self.out.queued_bytes());
+    }
+}
+
+fn inbox_of(mailbox: &mut Mailbox) -> Inbox<'_> {
+    Inbox {
+        mailbox,
+        source: SOURCE,
+        link: LINK,
     }
 }
 
@@ -465,17 +466,10 @@ fn a_withdrawn_receive_leaves_its_message_to_another() {
         pipe.deliver(&frame).unwrap();
         pipe.arrived(content);
     }
-    let Cancelled::Filling {
-        link, id, stamp, ..
-    } = pipe.mailbox.cancel(ticket)
-    else {
+    let Cancelled::Filling { id, stamp, .. } = pipe.mailbox.cancel(ticket) else {
         panic!("the message has begun to fill it");
     };
-    let mut inbox = Inbox {
-        mailbox: &mut pipe.mailbox,
-        source: SOURCE,
-        link,
-    };
+    let mut inbox = inbox_of(&mut pipe.mailbox);
     let buffer = pipe.incoming.detach(id, stamp, &mut inbox);
     assert_eq!(buffer.map(|buffer| buffer.len()), Some(20_000));
     assert!(pipe.mailbox.result(ticket).is_none(), "its ticket is stale");
@@ -502,11 +496,7 @@ fn receives_starved_of_memory_get_it_in_turn() {
         pipe.deliver(&entry(id, EntryMode::Granted, len)).unwrap();
     }
     assert_eq!(pipe.mailbox.posted.used, 190_000, "the middle one waits");
-    let mut inbox = Inbox {
-        mailbox: &mut pipe.mailbox,
-        source: SOURCE,
-        link: LINK,
-    };
+    let mut inbox = inbox_of(&mut pipe.mailbox);
     for _ in 0..3 {
         inbox.mailbox.starved = false;
         pipe.incoming.retry_starved(&mut inbox);
@@ -518,11 +508,7 @@ fn receives_starved_of_memory_get_it_in_turn() {
     }
     assert!(pipe.mailbox.result(tickets[0]).unwrap().is_ok());
     assert!(pipe.mailbox.may_feed(), "memory has come back");
-    let mut inbox = Inbox {
-        mailbox: &mut pipe.mailbox,
-        source: SOURCE,
-        link: LINK,
-    };
+    let mut inbox = inbox_of(&mut pipe.mailbox);
     inbox.mailbox.starved = false;
     pipe.incoming.retry_starved(&mut inbox);
     assert_eq!(pipe.mailbox.posted.used, 190_000);
@@ -565,6 +551,27 @@ fn what_nobody_asked_for_gets_no_more_than_its_share() {
     assert_eq!(pipe.finish().len(), 3);
     assert_eq!(pipe.mailbox.unmatched.used, CREDIT, "all of it came back");
     assert_eq!(pipe.mailbox.posted.used, 0);
+}
+
+#[test]
+fn what_nobody_asked_for_comes_as_what_came_before_is_taken() {
+    let mut pipe = Pipe::with_share(1_000_000, 100_000);
+    let lens = [60_000, 60_000, 150_000, 40_000, 40_000];
+    for (id, len) in (0..).zip(lens) {
+        pipe.deliver(&entry(id, EntryMode::Granted, len)).unwrap();
+    }
+    let granted =
+        |pipe: &mut Pipe| -> Vec<_> { std::iter::from_fn(|| pipe.incoming.pop_grant()).collect() };
+    assert_eq!(granted(&mut pipe), [0, 3], "what fits beside the first");
+    let whole = Carried::Fragment(0, 60_000, 0, vec![3; 60_000]);
+    pipe.deliver(&whole).unwrap();
+    assert_eq!(granted(&mut pipe), [], "it is here, but not taken");
+    assert!(pipe.take().is_some());
+    assert_eq!(
+        granted(&mut pipe),
+        [1],
+        "more than the share never comes unasked"
+    );
 }
 
 #[test]

@@ -495,6 +495,13 @@ impl Node {
         match taken {
             Taken::Credit { link, log, unasked } => {
                 give_back(&mut self.peers, &mut self.queue, link, log, unasked);
+                if unasked > 0 {
+                    let prefetched =
+                        self.with_incoming(link, |incoming, inbox| incoming.prefetch_left(inbox));
+                    if prefetched == Some(true) {
+                        self.enqueue(link.peer);
+                    }
+                }
                 if self.hub.mailbox.may_feed() {
                     self.feed_starved();
                 }
