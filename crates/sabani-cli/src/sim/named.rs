@@ -197,11 +197,17 @@ impl Loss {
 }
 
 /// One flow over a long path that loses packets: by default 600 ms, 1 Gb/s, 1 %.
+///
+/// Goodput counts from the moment at which the program begins to send: asking for credit, finding
+/// the path's rate and mending the tail are part of it, and matter less the longer the flow is.
 #[derive(Args)]
 pub struct LongPath {
-    /// Bytes of the message.
-    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    /// Bytes of each message.
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     bytes: Size,
+    /// Messages, handed over all at once.
+    #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..))]
+    messages: u32,
     /// Round-trip time.
     #[arg(long, value_name = "TIME", default_value = "600ms")]
     rtt: Time,
@@ -230,9 +236,15 @@ impl LongPath {
             from: Hosts::one(0),
             to: Hosts::one(1),
             bytes: self.bytes,
+            messages: self.messages,
             ..Traffic::default()
         };
         let mut plan = self.common.star(2, &link, vec![flow]);
+        // What is sent and not acknowledged, lost packets' messages included: several round trips.
+        let rate_bytes = self.link.0 / 8;
+        let path_bytes = u128::from(rate_bytes) * u128::from(self.rtt.0) / 1_000_000_000;
+        let queue = Size((4 * path_bytes as u64).max(4 << 20));
+        plan.settings.send_queue.get_or_insert(queue);
         plan.faults = vec![Fault {
             loss: self.loss,
             ..Fault::default()

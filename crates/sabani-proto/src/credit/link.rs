@@ -23,6 +23,9 @@ const START_ROUND_NS: u64 = 60_000;
 const COLLAPSE: f64 = 4.0;
 /// More of the queue's term than this is not granted at a time, in full packets: two trains.
 const TRAINS: u64 = 128;
+/// A long path's content is granted in so many parts, and one more is on its way while the room for
+/// it is still being made.
+const QUANTA: f64 = 64.0;
 /// Grants leave a little faster than the link's rate, or errors of its estimate would only ever
 /// make it fall (with random loss, 600 ms: 0.79 of the link without, 0.86 with).
 const PACE: f64 = 1.05;
@@ -149,7 +152,7 @@ impl Link {
         let path = self.rate() * rtt_ns as f64;
         let cap = match &self.startup {
             Some(startup) => startup.window.max(path + self.queue.term()),
-            None => self.blame.slow() * path + self.queue.term(),
+            None => self.blame.slow() * path * (1.0 + 1.0 / QUANTA) + self.queue.term(),
         };
         (cap as u64).clamp(2 * self.full, u64::from(u32::MAX))
     }
@@ -167,7 +170,7 @@ impl Link {
             Some(startup) => startup.window / 6.0,
             None => {
                 let path = self.rate() * self.rtt_ns() as f64;
-                (self.queue.term() / 2.0).min((TRAINS * self.full) as f64) + path / 64.0
+                (self.queue.term() / 2.0).min((TRAINS * self.full) as f64) + path / QUANTA
             }
         };
         // Whole packets, or the rest of each grant would be of no use.
