@@ -26,6 +26,9 @@ const TRAINS: u64 = 128;
 /// A long path's content is granted in so many parts, and one more is on its way while the room for
 /// it is still being made.
 const QUANTA: f64 = 64.0;
+/// A sample need not span more than this, however long the path: a program that sends now and then
+/// would show its own rate, not the link's.
+const SAMPLE_MOST_NS: u64 = 4_000_000;
 /// Grants leave a little faster than the link's rate, or errors of its estimate would only ever
 /// make it fall (with random loss, 600 ms: 0.79 of the link without, 0.86 with).
 const PACE: f64 = 1.05;
@@ -206,12 +209,18 @@ impl Link {
     pub fn tick(&mut self, limited: bool, empty: bool, now_ns: u64) {
         let rtt_ns = self.rtt_ns();
         let rate = self.rate();
-        let least_ns = if self.startup.is_some() { 0 } else { rtt_ns };
+        let least_ns = if self.startup.is_some() {
+            0
+        } else {
+            rtt_ns.min(SAMPLE_MOST_NS)
+        };
         let delivered = 1.0 - self.blame.harmless_loss();
         let took_ns = self
             .rate
             .tick(self.full, least_ns, delivered, empty, now_ns);
-        self.rate.roll(rtt_ns, limited, now_ns);
+        // While we go slower than the link, credit being the limit says nothing of it.
+        let at_rate = self.blame.slow() == 1.0;
+        self.rate.roll(rtt_ns, limited && at_rate, now_ns);
         if self.rate() != rate {
             self.version += 1;
         }
