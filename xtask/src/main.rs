@@ -1,5 +1,6 @@
 //! The project's own commands. `cargo xtask test` runs every test; `cargo xtask --help` lists the rest.
 
+mod bench_mpi;
 mod ci;
 mod fuzz;
 mod loom;
@@ -35,6 +36,8 @@ enum Command {
     Loom,
     /// Run each fuzz target for a while, on the stable compiler
     Fuzz(fuzz::Options),
+    /// Measure collectives against those of MPI libraries, which are installed if they are missing
+    BenchMpi(bench_mpi::Options),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Miri => miri::run(),
         Command::Loom => loom::run(),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::BenchMpi(options) => bench_mpi::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
