@@ -154,6 +154,12 @@ impl Engine {
         self.progress_after(LOOKS)
     }
 
+    /// The same for one that sleeps if nothing is there.
+    pub fn progress_everywhere(&mut self) -> bool {
+        self.below.look_everywhere();
+        self.progress()
+    }
+
     #[inline]
     fn progress_after(&mut self, looks: usize) -> bool {
         if self.is_left_to_driver() {

@@ -509,8 +509,35 @@ impl Node {
     /// [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
     pub fn wait_writable(&self, to: PeerId, len: usize, timeout: Duration) -> Result<bool, Error> {
         let shared = &self.0.shared;
+        if let Some(room) = room(&mut *shared.lock()?, to, len) {
+            room?;
+            return Ok(true);
+        }
         let room = shared.wait_until(Some(timeout), |state| room(state, to, len))?;
         Ok(room.transpose()?.is_some())
+    }
+
+    /// Waits until what was accepted for a peer has left, as far as the peer has room for it; `false` when
+    /// the time is over. A program that stays away from then on holds nothing up: what waits for its receiver
+    /// is looked after at once, and not only when the program has been away for a while.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn wait_sent(&self, to: PeerId, timeout: Duration) -> Result<bool, Error> {
+        let shared = &self.0.shared;
+        let mut state = shared.lock()?;
+        if !has_left(&state, to) {
+            drop(state);
+            let left = |state: &mut State| has_left(state, to).then_some(());
+            if shared.wait_until(Some(timeout), left)?.is_none() {
+                return Ok(false);
+            }
+            state = shared.lock()?;
+        }
+        if state.engine.node.asks(to) {
+            shared.call_helper();
+        }
+        Ok(true)
     }
 
     /// Sends everything that waits for company in a packet.
@@ -678,6 +705,11 @@ impl Node {
     pub fn close(&self, linger: Duration) -> Result<(), Error> {
         self.0.close(linger)
     }
+}
+
+/// Whether all that may leave has left.
+fn has_left(state: &State, to: PeerId) -> bool {
+    state.engine.node.waiting(to).bytes == 0 && !state.engine.below.is_blocked()
 }
 
 /// Whether a message would be accepted; `None` if that is to be waited for.

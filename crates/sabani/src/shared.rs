@@ -4,7 +4,7 @@
 //! have nothing left to do, one sleeps on the socket; the others follow, and are told whenever
 //! something has arrived.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     /// spins.
     calls: AtomicU64,
     helper: OnceLock<Thread>,
+    /// The helper is to look after the socket at once: something waits for a peer's word.
+    helper_wanted: AtomicBool,
     bell: Arc<Doorbell>,
     pub has_driver: bool,
     spin: Duration,
@@ -83,6 +85,7 @@ impl Shared {
             arrived: Condvar::new(),
             calls: AtomicU64::new(0),
             helper: OnceLock::new(),
+            helper_wanted: AtomicBool::new(false),
             spin,
             born: sabani_udp::fork_generation(),
         }
@@ -102,6 +105,18 @@ impl Shared {
     /// The helper thread says who it is.
     pub fn set_helper(&self, thread: Thread) {
         let _ = self.helper.set(thread);
+    }
+
+    /// The program leaves while something is still to be done: its helper need not wait until it has been
+    /// away for a while.
+    pub fn call_helper(&self) {
+        self.helper_wanted.store(true, Relaxed);
+        self.wake_helper();
+    }
+
+    /// Whether the helper has been called since it last asked.
+    pub fn take_helper_call(&self) -> bool {
+        self.helper_wanted.swap(false, Relaxed)
     }
 
     fn wake_helper(&self) {
@@ -139,10 +154,14 @@ impl Shared {
         Ok(state)
     }
 
-    /// Makes progress for a call that waits, and calls whom it may concern.
+    /// Makes progress for a call that waits, and calls whom it may concern. Who does not spin looks once:
+    /// sleeping takes no longer than looking again.
     #[inline]
     fn progress_waiting(&self, state: &mut State) -> bool {
-        let received = state.engine.progress_waiting();
+        let received = match self.spin.is_zero() {
+            true => state.engine.progress_everywhere(),
+            false => state.engine.progress_waiting(),
+        };
         self.call_others(state, received);
         received
     }

@@ -28,6 +28,20 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_sender_waits_for_the_path_and_not_for_whoever_does_not_ask() {
+    let (left, right) = pair(true);
+    let (short, long) = (pattern(100 << 10, 1), pattern(2 << 20, 2));
+    left.send(PeerId(1), 1, &short).unwrap();
+    left.send(PeerId(1), 2, &long).unwrap();
+    // Nobody receives there.
+    assert!(left.wait_sent(PeerId(1), SOON).unwrap());
+    assert_eq!(right.recv(Match::any().tag(2)).unwrap().body(), long);
+    assert_eq!(right.recv(Match::any().tag(1)).unwrap().body(), short);
+    assert!(left.wait_sent(PeerId(1), SOON).unwrap());
+    left.close(SOON).unwrap();
+}
+
+#[test]
 fn messages_of_all_sizes_go_both_ways() {
     for sealed in [false, true] {
         let (left, right) = pair(sealed);

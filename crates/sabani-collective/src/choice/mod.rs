@@ -5,13 +5,15 @@
 //!
 //! "Bytes" are those of the vector, or of all blocks together; "block" is the average one; "by host" is
 //! for several hosts with two ranks each on average, of ranks that follow each other where the order of
-//! an operation or of blocks needs it.
+//! an operation or of blocks needs it; "one host" has all ranks, which share its cores: there the number of
+//! messages counts, and not how many of them travel at the same time.
 //!
 //! | collective | if | algorithm |
 //! |---|---|---|
 //! | barrier | by host | `by_host` |
 //! | | else | `dissemination` |
 //! | bcast | by host, up to 32 KiB; longer | `by_host`; `by_host_chain` |
+//! | | one host, up to 1 MiB | `binomial` |
 //! | | up to 32 KiB, or fewer than 4 ranks | `binomial` |
 //! | | a segment of 64 KiB for each rank, or more | `chain` |
 //! | | else | `scatter_allgather` |
@@ -19,10 +21,11 @@
 //! | | up to 32 KiB | `binomial` |
 //! | | else | `chain`, segments of 32 KiB |
 //! | allreduce | by host, up to 8 KiB; longer | `by_host`; `by_host_rabenseifner` |
+//! | | one host, up to 32 KiB, more than 2 ranks | `by_host`: there and back along a tree |
 //! | | up to 8 KiB, or 2 ranks | `recursive_doubling` |
 //! | | 64 KiB for each rank, or more; commutative | `ring` |
 //! | | else | `rabenseifner` |
-//! | gather, scatter | equal blocks up to 2 KiB | `binomial` |
+//! | gather, scatter | equal blocks up to 2 KiB, several hosts | `binomial` |
 //! | | else | `linear`, window 8 |
 //! | allgather | by host, up to 64 KiB | `by_host` |
 //! | | up to 512 KiB, P a power of two | `recursive_doubling` |
@@ -75,6 +78,7 @@ struct Facts {
     even: bool,
     commutative: bool,
     by_host: bool,
+    one_host: bool,
 }
 
 /// Chooses by the rule.
@@ -104,9 +108,10 @@ fn facts(collective: Collective, cx: &Context) -> Facts {
         0
     };
     let order_matters = collective == Collective::Allgather || !cx.commutative;
-    let by_host = cx.hosts.is_some_and(|hosts| {
+    let hosts = cx.hosts.filter(|hosts| hosts.ranks() == cx.size);
+    let by_host = hosts.is_some_and(|hosts| {
         let worth_it = hosts.len() > 1 && hosts.ranks() >= 2 * hosts.len();
-        worth_it && hosts.ranks() == cx.size && (!order_matters || hosts.in_order())
+        worth_it && (!order_matters || hosts.in_order())
     });
     Facts {
         size: cx.size,
@@ -115,6 +120,7 @@ fn facts(collective: Collective, cx: &Context) -> Facts {
         even,
         commutative: cx.commutative,
         by_host,
+        one_host: hosts.is_some_and(|hosts| hosts.len() == 1),
     }
 }
 
@@ -134,7 +140,9 @@ fn rule(collective: Collective, facts: &Facts) -> (&'static str, Parameters) {
         Collective::Bcast => plain(bcast(facts)),
         Collective::Reduce => (reduce(facts), short_segments),
         Collective::Allreduce => plain(allreduce(facts)),
-        Collective::Gather | Collective::Scatter if facts.even && facts.block <= 2 * KIB => {
+        Collective::Gather | Collective::Scatter
+            if facts.even && facts.block <= 2 * KIB && !facts.one_host =>
+        {
             plain("binomial")
         }
         Collective::Gather | Collective::Scatter => ("linear", window(8)),
@@ -157,6 +165,7 @@ fn bcast(facts: &Facts) -> &'static str {
         false if facts.by_host => "by_host_chain",
         true => "binomial",
         false if facts.size < 4 => "binomial",
+        false if facts.one_host && facts.bytes <= 1024 * KIB => "binomial",
         false if facts.bytes / facts.size >= 64 * KIB => "chain",
         false => "scatter_allgather",
     }
@@ -172,6 +181,9 @@ fn reduce(facts: &Facts) -> &'static str {
 }
 
 fn allreduce(facts: &Facts) -> &'static str {
+    if facts.one_host && facts.size > 2 && facts.bytes <= 32 * KIB {
+        return "by_host";
+    }
     match facts.bytes <= 8 * KIB {
         true if facts.by_host => "by_host",
         false if facts.by_host => "by_host_rabenseifner",
@@ -296,5 +308,21 @@ mod tests {
         assert_eq!(name(100), "binomial");
         assert_eq!(name(100_000), "scatter_allgather");
         assert_eq!(name(10_000_000), "chain");
+    }
+
+    #[test]
+    fn on_one_host_there_are_as_few_messages_as_possible() {
+        let hosts = Hosts::new(&[0; 16]);
+        let name = |collective, counts| {
+            let cx = Context {
+                hosts: Some(&hosts),
+                ..Context::new(16, counts)
+            };
+            choose(collective, &cx).algorithm.name
+        };
+        let vector = Counts::Vector(1000);
+        assert_eq!(name(Collective::Allreduce, vector), "by_host");
+        assert_eq!(name(Collective::Bcast, Counts::Vector(100_000)), "binomial");
+        assert_eq!(name(Collective::Gather, Counts::Each(10)), "linear");
     }
 }

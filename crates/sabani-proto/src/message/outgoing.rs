@@ -186,6 +186,12 @@ impl Outgoing {
         self.queued_bytes
     }
 
+    /// Whether a body waits for its receiver's grant.
+    pub fn asks(&self) -> bool {
+        let mut bodies = self.bodies.iter();
+        bodies.any(|body| body.granted < body.total && !body.expired)
+    }
+
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     #[inline]
     pub fn unsent_bytes(&self) -> usize {

@@ -359,6 +359,13 @@ impl Node {
         }
     }
 
+    /// Whether a body for a peer waits until its receiver asks for it.
+    pub fn asks(&self, to: PeerId) -> bool {
+        let index = self.peers.index(to);
+        let link = index.and_then(|index| self.peers[index].link.as_ref());
+        link.is_some_and(|link| link.outgoing.asks())
+    }
+
     /// Whether [`Node::poll_transmit`] may have something.
     #[inline]
     pub fn has_queued(&self) -> bool {

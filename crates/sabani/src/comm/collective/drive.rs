@@ -1,6 +1,6 @@
 //! Runs one rank of a collective over the node.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use sabani_collective::execute::{Exchange, Handled, Header};
@@ -24,6 +24,8 @@ pub struct Progress {
     early: VecDeque<Message>,
     /// Where short messages are put together.
     buffer: Vec<u8>,
+    /// To whom something was sent.
+    receivers: BTreeSet<usize>,
 }
 
 impl Progress {
@@ -58,8 +60,21 @@ impl Drive<'_, '_> {
                 self.take(message)?;
             }
         }
-        // Nobody may call in for a while: what was held back for company leaves now.
-        Ok(self.comm.node().flush()?)
+        self.see_off()
+    }
+
+    /// Nobody may call in for a while: what this rank has sent leaves before that.
+    fn see_off(&mut self) -> Result<(), Error> {
+        let comm = self.comm;
+        let explained = |error| comm.explained(error);
+        comm.node().flush().map_err(explained)?;
+        while let Some(receiver) = self.progress.receivers.pop_first() {
+            let peer = comm.peer(receiver)?;
+            while !comm.node().wait_sent(peer, LOOK).map_err(explained)? {
+                comm.check_alive(receiver)?;
+            }
+        }
+        Ok(())
     }
 
     fn wanted(&self) -> Match {
@@ -74,6 +89,7 @@ impl Drive<'_, '_> {
         };
         let comm = self.comm;
         let peer = comm.peer(outgoing.to)?;
+        self.progress.receivers.insert(outgoing.to);
         let tag = comm.group.context.tag(Kind::Collective, 0);
         let header = outgoing.header.encode();
         let bytes = header.len() + outgoing.payload.len();
