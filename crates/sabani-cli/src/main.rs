@@ -11,6 +11,7 @@ mod key;
 mod key_log;
 mod lab;
 mod layers;
+mod model;
 mod report;
 mod run;
 mod sim;
@@ -49,6 +50,7 @@ enum Command {
     RunRank(run::RankArgs),
     Lab(lab::LabArgs),
     Sim(Box<sim::SimArgs>),
+    Model(model::ModelArgs),
     Send(transfer::sender::SendArgs),
     Receive(transfer::receiver::ReceiveArgs),
     Key(key::KeyArgs),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::RunRank(args) => run::run_rank(&args),
         Command::Lab(args) => lab::run(args),
         Command::Sim(args) => sim::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Send(args) => transfer::sender::run(&args),
         Command::Receive(args) => transfer::receiver::run(&args),
         Command::Key(args) => key::run(&args),

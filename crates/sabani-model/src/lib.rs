@@ -2,6 +2,7 @@
 //! algorithm, and which one is fastest. Nothing here does input or output.
 //!
 //! - [`Network`] is what was measured, as kept in a file; [`Task`] is what is to be predicted.
+//! - [`measure`] says what to try on a network; [`infer`] finds the graph that explains what came of it.
 //! - [`price`] has models in closed form, the paper's PlogP-BR among them.
 //! - [`simulate`] simulates the messages, with intervals.
 //! - [`share`] divides links among those who send.
@@ -11,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod cast;
+pub mod infer;
+pub mod measure;
 pub mod network;
 pub mod price;
 mod route;

@@ -22,6 +22,7 @@ pub fn switched(hosts: usize) -> Network {
             hosts: (0..hosts).map(host).collect(),
             groups: Vec::new(),
             local: Capacity::exact(1e9),
+            fit: None,
         },
         transports: transports.into(),
         copy_bytes_per_s: Estimate::exact(5e9),

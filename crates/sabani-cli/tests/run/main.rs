@@ -1,6 +1,7 @@
 //! `sabani run` as its users run it: real processes.
 
 mod job;
+mod model;
 
 use std::fs;
 use std::io::Write;

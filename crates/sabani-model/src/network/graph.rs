@@ -95,6 +95,42 @@ pub struct Graph {
     pub groups: Vec<Group>,
     /// What two processes of one host move between each other at most.
     pub local: Capacity,
+    /// How well it predicts; `None` if that was not tried.
+    #[serde(default)]
+    pub fit: Option<Fit>,
+}
+
+/// How well a graph predicts rates of simultaneous traffic that it was not made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// How many patterns of simultaneous traffic were measured.
+    pub patterns: usize,
+    /// Median of the errors, as absolute differences of logarithms.
+    pub error: f64,
+    /// 90th percentile of the errors.
+    pub error_p90: f64,
+    /// Median difference between two measurements of the same.
+    pub noise: f64,
+}
+
+impl Fit {
+    /// An error that is not worth further patterns.
+    const GOOD: f64 = 0.1;
+    /// Errors may be so many times the noise: where transports share unevenly, max-min shares can't be
+    /// more exact than that.
+    const NOISES: f64 = 1.5;
+
+    /// Whether the network is as the graph says, as far as one can see. If not, intervals of capacities
+    /// have been widened.
+    pub fn is_good(&self) -> bool {
+        self.error <= Self::GOOD.max(Self::NOISES * self.noise)
+    }
+
+    /// By what an interval is stretched, up and down, as a difference of logarithms: nothing if the
+    /// graph is good.
+    pub fn widening(&self) -> f64 {
+        if self.is_good() { 0.0 } else { self.error_p90 }
+    }
 }
 
 impl Graph {

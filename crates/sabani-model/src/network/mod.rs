@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use graph::{Capacity, Graph, Group, Host};
+pub use graph::{Capacity, Fit, Graph, Group, Host};
 pub use transport::{Point, Recovery, Transport};
 
 /// The version of the file's format.

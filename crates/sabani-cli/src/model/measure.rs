@@ -1,0 +1,187 @@
+//! `sabani model measure`: one command on the machines that a job will use.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use sabani_model::measure::{Measured, Procedure, Settings};
+use sabani_model::network::{Capacity, Estimate, Graph};
+
+use super::page;
+use super::ranks::Ranks;
+use crate::exit::Usage;
+use crate::units::{format_figure, format_time};
+
+/// Measure the network between the hosts of a job.
+///
+/// Start it as a job's program, with one rank on each host or more: what is measured is the network
+/// between the hosts, by the first rank on each. On a single host it is what its ranks are to each other.
+/// Nothing else should use the network meanwhile. The file says what a message costs (PlogP's parameters
+/// by its length), which hosts share which capacities, and how well that predicts traffic that was held
+/// back; units stand in the names, and every quantity has the interval in which its median lies with
+/// 90 % confidence.
+///
+/// Examples:
+///   sabani run -n 8 -- sabani model measure -o network.json
+///   mpirun --map-by node sabani model measure -o network.json --html network.html
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct MeasureArgs {
+    /// The file to write, on rank 0's machine.
+    #[arg(short, long, value_name = "FILE", default_value = "network.json")]
+    output: PathBuf,
+    /// Also write a page: curves, the network as a drawing, and how well it predicts.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Most patterns of simultaneous traffic; 20 are usual.
+    #[arg(long, value_name = "N", default_value_t = 36)]
+    patterns: usize,
+    /// Most time on the network, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    seconds: u64,
+    /// Where the order of what is tried comes from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Measures. All ranks do what rank 0 says.
+///
+/// # Errors
+/// If this is no job of at least two ranks, one is lost, or a file can't be written.
+pub fn run(args: &MeasureArgs) -> Result<()> {
+    let ranks = Ranks::join()?;
+    if ranks.hosts() < 2 {
+        let how = "sabani run -n 4 -- sabani model measure";
+        return Err(Usage(format!(
+            "a network has two ends: start it as a job, `{how}`"
+        ))
+        .into());
+    }
+    if !ranks.leads() {
+        return ranks.follow();
+    }
+    let measured = lead(args, &ranks)?;
+    ranks.end()?;
+    fs::write(&args.output, measured.network.to_json())
+        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    if let Some(path) = &args.html {
+        fs::write(path, page::render(&measured))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    print!("{}", summary(&measured));
+    println!("written to {}", args.output.display());
+    Ok(())
+}
+
+fn lead(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
+    let mut procedure = Procedure::new(Settings {
+        names: ranks.names()?,
+        transport: "sabani".into(),
+        seed: args.seed,
+        patterns: args.patterns,
+        network_ns: args.seconds.saturating_mul(1_000_000_000),
+        copy_bytes_per_s: speed(|from, into| into.copy_from_slice(from)),
+        reduce_bytes_per_s: speed(|from, into| {
+            into.iter_mut()
+                .zip(from)
+                .for_each(|(into, from)| *into += from);
+        }),
+    });
+    let bar = ProgressBar::new(100);
+    let style = ProgressStyle::with_template("{bar:30} {percent} %  {msg}  {elapsed}");
+    bar.set_style(style.expect("a template of ours"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    while let Some(probe) = procedure.next_probe() {
+        bar.set_message(procedure.doing());
+        bar.set_position((100.0 * procedure.progress()) as u64);
+        let began = Instant::now();
+        let seen = ranks.run(&probe)?;
+        procedure.take(&probe, seen, began.elapsed().as_nanos() as u64);
+    }
+    bar.finish_and_clear();
+    procedure
+        .finish()
+        .context("the time was over before every host had sent and received: more --seconds")
+}
+
+/// Bytes for each second that something is done with, of arrays that no cache holds.
+fn speed(work: impl Fn(&[f64], &mut [f64])) -> Estimate {
+    const ELEMENTS: usize = 4 << 20;
+    const TIMES: usize = 7;
+    let (from, mut into) = (vec![1.0; ELEMENTS], vec![2.0; ELEMENTS]);
+    let mut speeds: Vec<f64> = (0..TIMES)
+        .map(|_| {
+            let began = Instant::now();
+            work(&from, &mut into);
+            std::hint::black_box(&mut into);
+            (ELEMENTS * size_of::<f64>()) as f64 / began.elapsed().as_secs_f64()
+        })
+        .collect();
+    speeds.sort_by(f64::total_cmp);
+    Estimate {
+        value: speeds[TIMES / 2],
+        low: speeds[0],
+        high: speeds[TIMES - 1],
+    }
+}
+
+/// What was found, in a few lines.
+pub fn summary(measured: &Measured) -> String {
+    let graph = &measured.network.graph;
+    let mut text = String::new();
+    for (name, transport) in &measured.network.transports {
+        let last = transport.points.last();
+        text += &format!(
+            "{name}: latency {}, {} for {} bytes\n",
+            format_time(transport.latency_ns.value / 1e9),
+            format_time(last.map_or(0.0, |point| point.gap_ns.value / 1e9)),
+            last.map_or(0.0, |point| point.bytes),
+        );
+    }
+    text += &format!(
+        "{} hosts, {} in groups behind trunks\n",
+        graph.hosts.len(),
+        grouped(graph)
+    );
+    for group in &graph.groups {
+        text += &format!(
+            "  {}: {} hosts, out {}, in {}\n",
+            group.name,
+            group.hosts.len(),
+            format_capacity(&group.out),
+            format_capacity(&group.into),
+        );
+    }
+    if let Some(fit) = graph.fit {
+        text += &format!(
+            "{} patterns in {}; what was held back is predicted within {:.0} % (median; twice the same \
+             differs by {:.0} %)\n",
+            fit.patterns,
+            format_time(measured.network_ns as f64 / 1e9),
+            100.0 * fit.error.exp_m1(),
+            100.0 * fit.noise.exp_m1(),
+        );
+        if !fit.is_good() {
+            text += "no tree of shared links explains this network: intervals have been widened\n";
+        }
+    }
+    if measured.unsteady_rounds > 0 {
+        text += "the network was not quiet: some rounds did not count\n";
+    }
+    text
+}
+
+fn grouped(graph: &Graph) -> usize {
+    graph.groups.iter().map(|group| group.hosts.len()).sum()
+}
+
+/// Bytes for each second; what was tried at most where the capacity is not known.
+pub fn format_capacity(capacity: &Capacity) -> String {
+    match capacity.bytes_per_s {
+        Some(speed) => format!("{}B/s", format_figure(speed.value)),
+        None => format!("at least {}B/s", format_figure(capacity.probed_bytes_per_s)),
+    }
+}

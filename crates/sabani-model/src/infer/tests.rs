@@ -1,0 +1,248 @@
+//! Graphs are found again from what flows get in networks drawn from seeds. The flows' rates come from a
+//! model of its own: all grow in small steps until something is full.
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::measure::patterns::{Patterns, neighbours};
+
+/// A network that is known.
+struct Truth {
+    out: Vec<f64>,
+    into: Vec<f64>,
+    both: Vec<f64>,
+    /// For each host its group, and for each group what passes outwards and inwards.
+    group: Vec<usize>,
+    trunks: Vec<(f64, f64)>,
+    /// How many equal trunks each of those is.
+    paths: usize,
+}
+
+/// Numbers that look random.
+struct Draw(u64);
+
+impl Draw {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.unit() * bound as f64) as usize
+    }
+}
+
+impl Truth {
+    /// `groups` groups of `each` hosts at places drawn, with trunks that carry `part` of their hosts'
+    /// traffic.
+    fn grouped(groups: usize, each: usize, part: f64, draw: &mut Draw) -> Self {
+        let hosts = groups * each;
+        let mut group: Vec<usize> = (0..hosts).map(|host| host / each).collect();
+        for at in (1..hosts).rev() {
+            group.swap(at, draw.below(at + 1));
+        }
+        let trunk = each as f64 * part;
+        Truth {
+            out: vec![1.0; hosts],
+            into: vec![1.0; hosts],
+            both: vec![f64::INFINITY; hosts],
+            group,
+            trunks: vec![(trunk, trunk); groups],
+            paths: 1,
+        }
+    }
+
+    /// Capacities of all that a flow passes: its place, unique, and how much.
+    fn way(&self, (from, to): (usize, usize)) -> Vec<(usize, f64)> {
+        let hosts = self.out.len();
+        let mut way = vec![
+            (from, self.out[from]),
+            (hosts + to, self.into[to]),
+            (2 * hosts + from, self.both[from]),
+            (2 * hosts + to, self.both[to]),
+        ];
+        let (ours, theirs) = (self.group[from], self.group[to]);
+        if ours != theirs {
+            let path = (from * 31 + to * 17) / 4 % self.paths;
+            let place = |group: usize| 3 * hosts + 2 * (group * self.paths + path);
+            let (out, into) = (self.trunks[ours].0, self.trunks[theirs].1);
+            way.push((place(ours), out / self.paths as f64));
+            way.push((place(theirs) + 1, into / self.paths as f64));
+        }
+        way
+    }
+
+    /// Rates by small steps, which differ by up to `unfair` from flow to flow: who shares a trunk does
+    /// not get the same.
+    fn observe(&self, flows: &[(usize, usize)], unfair: f64, draw: &mut Draw) -> Observation {
+        const STEP: f64 = 1.0 / 512.0;
+        let ways: Vec<_> = flows.iter().map(|&flow| self.way(flow)).collect();
+        let steps: Vec<_> = flows
+            .iter()
+            .map(|_| STEP * (1.0 + unfair * (2.0 * draw.unit() - 1.0)))
+            .collect();
+        let mut left = HashMap::new();
+        for &(place, capacity) in ways.iter().flatten() {
+            left.insert(place, capacity);
+        }
+        let mut rates = vec![0.0; flows.len()];
+        let mut grown = true;
+        while grown {
+            grown = false;
+            for ((rate, way), step) in rates.iter_mut().zip(&ways).zip(&steps) {
+                if way.iter().all(|(place, _)| left[place] >= *step) {
+                    *rate += step;
+                    grown = true;
+                    for (place, _) in way {
+                        *left.get_mut(place).unwrap() -= step;
+                    }
+                }
+            }
+        }
+        for rate in &mut rates {
+            *rate *= 1.0 + 0.03 * (2.0 * draw.unit() - 1.0);
+        }
+        Observation {
+            flows: flows.to_vec(),
+            rates,
+        }
+    }
+}
+
+/// For each host the smallest group that it is in.
+fn partition(inferred: &Inferred, hosts: usize) -> Vec<usize> {
+    let mut group = vec![usize::MAX; hosts];
+    let mut sorted: Vec<_> = inferred.groups().enumerate().collect();
+    sorted.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
+    for (index, hosts) in sorted {
+        hosts.iter().for_each(|&host| group[host] = index);
+    }
+    group
+}
+
+/// Measures a network whose flows share as unevenly as that.
+fn measured(truth: &Truth, unfair: f64, draw: &mut Draw) -> (Inferred, Vec<Observation>) {
+    let hosts = truth.out.len();
+    let mut patterns = Patterns::new(hosts, 7);
+    let mut seen = Vec::new();
+    while let Some(flows) = patterns.next(&seen) {
+        seen.push(truth.observe(&flows, unfair, draw));
+    }
+    (infer(hosts, &seen, &neighbours(hosts)), seen)
+}
+
+fn graph(inferred: &Inferred, seen: &[Observation], hosts: usize) -> Graph {
+    let names: Vec<String> = (0..hosts).map(|host| format!("host{host}")).collect();
+    inferred.graph(&names, seen, 0.0)
+}
+
+/// Two measurements of permutations, and how well they are predicted.
+fn checked(truth: &Truth, inferred: &Inferred, unfair: f64, draw: &mut Draw) -> Fit {
+    let hosts = truth.out.len();
+    let mut patterns = Patterns::new(hosts, 99);
+    let held_out: Vec<_> = (0..4).map(|_| patterns.permutation()).collect();
+    let mut observe = || -> Vec<Observation> {
+        let observed = held_out
+            .iter()
+            .map(|flows| truth.observe(flows, unfair, draw));
+        observed.collect()
+    };
+    let (once, again) = (observe(), observe());
+    inferred.check(&once, &again)
+}
+
+#[test]
+fn groups_behind_trunks_are_found_with_their_capacities() {
+    for (groups, each, part) in [(8, 8, 0.5), (2, 16, 0.4), (8, 4, 0.5), (4, 2, 0.5)] {
+        let hosts = groups * each;
+        for seed in 1..3 {
+            let case = format!("{groups} groups of {each}, trunks of {part}, seed {seed}");
+            let mut draw = Draw(seed);
+            let truth = Truth::grouped(groups, each, part, &mut draw);
+            let (found, seen) = measured(&truth, 0.4, &mut draw);
+            assert!(seen.len() <= 16, "{case}: {} patterns", seen.len());
+            let alike = adjusted_rand(&partition(&found, hosts), &truth.group);
+            let groups: Vec<_> = found.groups().collect();
+            assert!(
+                alike >= 0.98,
+                "{case}: {alike}, {groups:?} of {:?}",
+                truth.group
+            );
+            for group in &graph(&found, &seen, hosts).groups {
+                for capacity in [&group.out, &group.into] {
+                    let ratio = capacity.bytes_per_s.unwrap().value / truth.trunks[0].0;
+                    assert!((0.93..1.07).contains(&ratio), "{case}: {ratio}");
+                }
+            }
+            assert!(checked(&truth, &found, 0.4, &mut draw).is_good(), "{case}");
+        }
+    }
+}
+
+#[test]
+fn neighbours_behind_a_trunk_that_binds_only_when_all_cross_it_are_found() {
+    let mut draw = Draw(5);
+    let mut truth = Truth::grouped(2, 8, 0.7, &mut draw);
+    truth.group.sort_unstable();
+    let (found, seen) = measured(&truth, 0.3, &mut draw);
+    assert_eq!(adjusted_rand(&partition(&found, 16), &truth.group), 1.0);
+    let trunk = &graph(&found, &seen, 16).groups[0];
+    let ratio = trunk.out.bytes_per_s.unwrap().value / truth.trunks[0].0;
+    assert!((0.93..1.07).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_trunk_that_nothing_fills_is_not_invented() {
+    let mut draw = Draw(6);
+    let truth = Truth::grouped(4, 4, 1.5, &mut draw);
+    let (found, seen) = measured(&truth, 0.3, &mut draw);
+    assert_eq!(found.groups().count(), 0);
+    for host in graph(&found, &seen, 16).hosts {
+        assert!((0.93..1.07).contains(&host.out.bytes_per_s.unwrap().value));
+        assert!(host.both.bytes_per_s.is_none());
+    }
+}
+
+#[test]
+fn unequal_hosts_and_such_that_share_one_way_for_both_directions_are_found() {
+    let mut draw = Draw(7);
+    let mut truth = Truth::grouped(1, 24, 1.0, &mut draw);
+    truth.trunks[0] = (f64::INFINITY, f64::INFINITY);
+    (truth.out[3], truth.into[3]) = (0.25, 0.5);
+    (truth.out[5], truth.into[5]) = (2.0, 2.0);
+    truth.both[8] = 1.0;
+    let (found, seen) = measured(&truth, 0.2, &mut draw);
+    let hosts = graph(&found, &seen, 24).hosts;
+    let near = |capacity: &crate::network::Capacity, expected: f64| {
+        let value = capacity.bytes_per_s.unwrap().value;
+        assert!(
+            (value / expected - 1.0).abs() < 0.07,
+            "{value} is not {expected}"
+        );
+    };
+    near(&hosts[3].out, 0.25);
+    near(&hosts[3].into, 0.5);
+    near(&hosts[5].out, 2.0);
+    near(&hosts[5].into, 2.0);
+    near(&hosts[8].both, 1.0);
+    assert!(hosts[9].both.bytes_per_s.is_none());
+}
+
+/// Each group has two trunks; which one a flow takes depends on both its ends.
+#[test]
+fn hashed_trunks_are_no_tree_and_that_is_said() {
+    let mut draw = Draw(8);
+    let mut truth = Truth::grouped(4, 6, 0.3, &mut draw);
+    truth.paths = 2;
+    let (found, seen) = measured(&truth, 0.05, &mut draw);
+    let fit = checked(&truth, &found, 0.05, &mut draw);
+    assert!(!fit.is_good(), "{fit:?}");
+    assert!(fit.widening() > 0.1, "{fit:?}");
+    let names: Vec<String> = (0..24).map(|host| host.to_string()).collect();
+    let wide = found.graph(&names, &seen, fit.widening());
+    let speed = wide.hosts[0].out.bytes_per_s.unwrap();
+    assert!(speed.high / speed.low > 1.2, "{speed:?}");
+}

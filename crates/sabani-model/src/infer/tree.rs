@@ -1,0 +1,278 @@
+//! Hosts and trunks whose capacities are known: what flows get from them.
+
+use super::{Observation, quantile};
+use crate::network::{Capacity, Estimate, Graph, Host};
+use crate::share::{MaxMin, Use};
+
+/// Loads that come so close to the largest one are taken for measurements of the capacity.
+const PLATEAU: f64 = 0.93;
+/// What a host sends and receives together limits it if it is at most this part of both by themselves.
+const SUM_LIMITS: f64 = 0.85;
+/// A trunk limits if it carries at most this part of what its hosts do by themselves.
+const TRUNK_LIMITS: f64 = 0.95;
+/// A resource is full if so little of it is left.
+const FULL: f64 = 1e-6;
+
+/// A trunk, and who is behind it.
+#[derive(Clone, Debug)]
+pub struct Trunk {
+    /// All hosts behind it, ascending.
+    pub hosts: Vec<usize>,
+    /// For each host: whether it is behind it.
+    holds: Vec<bool>,
+    out: f64,
+    into: f64,
+}
+
+/// A tree of resources. Capacities are in bytes per second, infinite where nothing limits.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    out: Vec<f64>,
+    into: Vec<f64>,
+    both: Vec<f64>,
+    pub trunks: Vec<Trunk>,
+}
+
+/// What passes a place, of all flows.
+#[derive(Clone, Copy)]
+enum Place<'t> {
+    Out(usize),
+    Into(usize),
+    Both(usize),
+    TrunkOut(&'t Trunk),
+    TrunkInto(&'t Trunk),
+}
+
+impl Trunk {
+    /// Whether each of both holds hosts that the other one doesn't, and some are behind both.
+    pub fn overlaps(&self, other: &Trunk) -> bool {
+        let common = self.hosts.iter().filter(|host| other.holds[**host]).count();
+        common > 0 && common < self.hosts.len().min(other.hosts.len())
+    }
+
+    /// Whether both hold the same hosts.
+    pub fn equals(&self, other: &Trunk) -> bool {
+        self.hosts == other.hosts
+    }
+}
+
+impl Place<'_> {
+    fn is_passed(self, (from, to): (usize, usize)) -> bool {
+        match self {
+            Place::Out(host) => from == host,
+            Place::Into(host) => to == host,
+            Place::Both(host) => from == host || to == host,
+            Place::TrunkOut(trunk) => trunk.holds[from] && !trunk.holds[to],
+            Place::TrunkInto(trunk) => trunk.holds[to] && !trunk.holds[from],
+        }
+    }
+
+    /// What passed it at a time.
+    fn load(self, seen: &Observation) -> f64 {
+        let flows = seen.flows.iter().zip(&seen.rates);
+        let passing = flows.filter(|(flow, _)| self.is_passed(**flow));
+        passing.map(|(_, rate)| rate).sum()
+    }
+
+    /// What passed it at all times.
+    fn loads(self, observations: &[Observation]) -> Vec<f64> {
+        observations.iter().map(|seen| self.load(seen)).collect()
+    }
+}
+
+/// The largest loads, and what they say of the capacity: their median, and from the least to the
+/// greatest of them. The median of several is not as easily too high as the largest.
+fn plateau(loads: &[f64]) -> Estimate {
+    let most = loads.iter().copied().fold(0.0, f64::max);
+    let mut high: Vec<f64> = loads
+        .iter()
+        .copied()
+        .filter(|load| *load >= PLATEAU * most)
+        .collect();
+    let value = quantile(&mut high, 0.5);
+    Estimate {
+        value,
+        low: quantile(&mut high, 0.0),
+        high: most,
+    }
+}
+
+fn capacity(loads: &[f64]) -> f64 {
+    match plateau(loads).value {
+        0.0 => f64::INFINITY,
+        value => value,
+    }
+}
+
+impl Tree {
+    /// Hosts at one switch, with the loads seen as capacities.
+    pub fn of_hosts(hosts: usize, observations: &[Observation]) -> Self {
+        let of = |place: fn(usize) -> Place<'static>| {
+            (0..hosts)
+                .map(|host| capacity(&place(host).loads(observations)))
+                .collect()
+        };
+        Tree {
+            out: of(Place::Out),
+            into: of(Place::Into),
+            both: vec![f64::INFINITY; hosts],
+            trunks: Vec::new(),
+        }
+    }
+
+    /// Hosts that never sent and received together as much as each by itself, and what both were at
+    /// most.
+    pub fn possible_sums(&self, observations: &[Observation]) -> Vec<(usize, f64)> {
+        let sum = |host| (host, capacity(&Place::Both(host).loads(observations)));
+        let sums = (0..self.both.len()).map(sum);
+        sums.filter(|&(host, sum)| sum <= SUM_LIMITS * (self.out[host] + self.into[host]))
+            .collect()
+    }
+
+    /// Limits what a host sends and receives together.
+    pub fn set_sum(&mut self, host: usize, sum: f64) {
+        self.both[host] = sum;
+    }
+
+    /// A trunk for these hosts, with the loads seen as capacities where those are less than what the
+    /// hosts by themselves could do.
+    pub fn trunk_of(&self, hosts: Vec<usize>, observations: &[Observation]) -> Trunk {
+        let mut holds = vec![false; self.out.len()];
+        hosts.iter().for_each(|&host| holds[host] = true);
+        let trunk = Trunk {
+            hosts,
+            holds,
+            out: f64::INFINITY,
+            into: f64::INFINITY,
+        };
+        let limit = |place: Place, hosts: &[f64]| {
+            let carried = capacity(&place.loads(observations));
+            let alone: f64 = trunk.hosts.iter().map(|&host| hosts[host]).sum();
+            if carried <= TRUNK_LIMITS * alone {
+                carried
+            } else {
+                f64::INFINITY
+            }
+        };
+        let out = limit(Place::TrunkOut(&trunk), &self.out);
+        let into = limit(Place::TrunkInto(&trunk), &self.into);
+        Trunk { out, into, ..trunk }
+    }
+
+    /// What flows get that are there at the same time: max-min shares.
+    pub fn rates(&self, flows: &[(usize, usize)]) -> Vec<f64> {
+        let uses: Vec<_> = flows.iter().map(|&flow| self.uses(flow)).collect();
+        let mut shares = MaxMin::default();
+        let solved = shares.solve(self.resources(), flows.len(), |flow| &uses[flow]);
+        solved.map(|share| share.rate).collect()
+    }
+
+    /// Forgets limits that explain nothing: no flow is bound by them at any time.
+    pub fn settle(&mut self, observations: &[Observation]) {
+        let mut full = vec![false; self.resources()];
+        for seen in observations {
+            let uses: Vec<_> = seen.flows.iter().map(|&flow| self.uses(flow)).collect();
+            let mut shares = MaxMin::default();
+            let flows = seen.flows.len();
+            let solved = shares.solve(full.len(), flows, |flow| &uses[flow]);
+            solved.for_each(drop);
+            for one in uses.iter().flatten().filter(|one| one.part > 0.0) {
+                full[one.resource as usize] |= shares.left(one.resource) < FULL;
+            }
+        }
+        let hosts = self.out.len();
+        for (host, limit) in self.both.iter_mut().enumerate() {
+            if !full[2 * hosts + host] {
+                *limit = f64::INFINITY;
+            }
+        }
+        for (index, trunk) in self.trunks.iter_mut().enumerate() {
+            let at = 3 * hosts + 2 * index;
+            for (limit, full) in [(&mut trunk.out, full[at]), (&mut trunk.into, full[at + 1])] {
+                if !full {
+                    *limit = f64::INFINITY;
+                }
+            }
+        }
+    }
+
+    fn resources(&self) -> usize {
+        3 * self.out.len() + 2 * self.trunks.len()
+    }
+
+    fn uses(&self, flow: (usize, usize)) -> Vec<Use> {
+        let (from, to) = flow;
+        let hosts = self.out.len();
+        let mut uses = Vec::with_capacity(8);
+        let mut take = |resource: usize, capacity: f64| {
+            uses.push(Use {
+                resource: resource as u32,
+                part: 1.0 / capacity,
+            });
+        };
+        take(from, self.out[from]);
+        take(hosts + to, self.into[to]);
+        take(2 * hosts + from, self.both[from]);
+        take(2 * hosts + to, self.both[to]);
+        for (index, trunk) in self.trunks.iter().enumerate() {
+            let at = 3 * hosts + 2 * index;
+            if Place::TrunkOut(trunk).is_passed(flow) {
+                take(at, trunk.out);
+            } else if Place::TrunkInto(trunk).is_passed(flow) {
+                take(at + 1, trunk.into);
+            }
+        }
+        uses
+    }
+
+    /// Trunks, those that hold others before those.
+    pub fn outermost_first(&self) -> Vec<usize> {
+        let mut order: Vec<_> = (0..self.trunks.len()).collect();
+        order.sort_by_key(|&index| std::cmp::Reverse(self.trunks[index].hosts.len()));
+        order
+    }
+
+    /// The hosts, as they are kept in a file.
+    pub fn hosts(&self, names: &[String], observations: &[Observation], widening: f64) -> Graph {
+        let known = |place: Place, limit: f64| described(place, limit, observations, widening);
+        let host = |(index, name): (usize, &String)| Host {
+            name: name.clone(),
+            out: known(Place::Out(index), self.out[index]),
+            into: known(Place::Into(index), self.into[index]),
+            both: known(Place::Both(index), self.both[index]),
+        };
+        Graph {
+            hosts: names.iter().enumerate().map(host).collect(),
+            ..Graph::default()
+        }
+    }
+
+    /// What passes a trunk outwards and inwards, as it is kept in a file.
+    pub fn trunk(
+        &self,
+        trunk: &Trunk,
+        observations: &[Observation],
+        widening: f64,
+    ) -> (Capacity, Capacity) {
+        let known = |place: Place, limit: f64| described(place, limit, observations, widening);
+        (
+            known(Place::TrunkOut(trunk), trunk.out),
+            known(Place::TrunkInto(trunk), trunk.into),
+        )
+    }
+}
+
+/// A capacity with its interval, stretched; without one if nothing was limited by it.
+fn described(place: Place, limit: f64, observations: &[Observation], widening: f64) -> Capacity {
+    let seen = plateau(&place.loads(observations));
+    let estimate = Estimate {
+        value: seen.value,
+        low: seen.low * (-widening).exp(),
+        high: seen.high * widening.exp(),
+    };
+    Capacity {
+        bytes_per_s: limit.is_finite().then_some(estimate),
+        probed_bytes_per_s: seen.high,
+        queue_bytes: None,
+    }
+}

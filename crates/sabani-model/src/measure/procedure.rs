@@ -1,0 +1,503 @@
+//! The whole measurement, one probe after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::curve::{Curve, Round};
+use super::patterns::{Pattern, Patterns, neighbours, shuffled};
+use super::probe::{Flow, Probe, Seen, Traffic, Trip};
+use super::statistics::median;
+use crate::infer::{Inferred, Observation, infer};
+use crate::network::{Capacity, Estimate, Fit, Network, Recovery, Transport, VERSION};
+
+/// Length of the messages of streams: several go in each packet train, and enough arrive to be counted.
+const MESSAGE: usize = 16 << 10;
+/// So many messages a host that is alone should send in a stream.
+const MESSAGES: f64 = 160.0;
+/// Shortest and longest stream.
+const LASTS_NS: (f64, f64) = (50e6, 1.5e9);
+/// Bytes that wait at a sender for all its flows together, and for one of them at least: a receiver may
+/// acknowledge as late as after 384 KiB.
+const AHEAD: (usize, usize) = (1 << 20, 128 << 10);
+/// How long empty messages are sent for g(0).
+const EMPTY_NS: u64 = 20_000_000;
+/// Rounds of all lengths, at least and at most.
+const ROUNDS: (usize, usize) = (3, 8);
+/// Trips of one length in a round: so many, or as many as take so long.
+const TRIPS: (usize, usize) = (3, 20);
+const TRIPS_NS: f64 = 10e6;
+/// Patterns that are held back.
+const HELD_BACK: usize = 2;
+/// Trips through a port, empty or full.
+const QUEUE_TRIPS: usize = 40;
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The hosts' names.
+    pub names: Vec<String>,
+    /// The transport's name.
+    pub transport: String,
+    /// Where the order of probes comes from.
+    pub seed: u64,
+    /// Most patterns of simultaneous traffic. More than the usual 20 are tried only as long as those
+    /// held back are not predicted.
+    pub patterns: usize,
+    /// Most time on the network, in nanoseconds.
+    pub network_ns: u64,
+    /// How fast a process copies memory.
+    pub copy_bytes_per_s: Estimate,
+    /// How fast a process combines what came in with what it has.
+    pub reduce_bytes_per_s: Estimate,
+}
+
+/// What a probe is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// g(0).
+    Empty,
+    /// One length of the current round.
+    Length(usize),
+    /// To make the graph from.
+    Pattern,
+    /// To check the graph with, once and again.
+    HeldBack,
+    Again,
+    /// The way to a port that is empty, and one that is full.
+    Quiet,
+    Full,
+}
+
+/// The measurement's state.
+#[derive(Debug)]
+pub struct Procedure {
+    settings: Settings,
+    rng: ChaCha8Rng,
+    planned: VecDeque<(Purpose, Probe)>,
+    current: Option<Purpose>,
+    curve: Curve,
+    round: Round,
+    rounds: usize,
+    patterns: Patterns,
+    observed: Vec<Observation>,
+    held_back: Vec<Observation>,
+    again: Vec<Observation>,
+    tried: usize,
+    checked: Option<Inferred>,
+    fit: Option<Fit>,
+    quiet: Vec<Trip>,
+    full: Vec<Trip>,
+    port_done: bool,
+    network_ns: u64,
+}
+
+/// What was found, and what it rests on.
+#[derive(Debug)]
+pub struct Measured {
+    /// For the file.
+    pub network: Network,
+    /// Rates that were held back: what the graph expected and what was seen, in bytes per second.
+    pub held_back: Vec<(f64, f64)>,
+    /// Rounds that did not count because something had changed meanwhile.
+    pub unsteady_rounds: usize,
+    /// Time spent on the network.
+    pub network_ns: u64,
+}
+
+impl Procedure {
+    /// Nothing has been tried.
+    ///
+    /// # Panics
+    /// If there are fewer than two hosts.
+    pub fn new(settings: Settings) -> Self {
+        let hosts = settings.names.len();
+        assert!(hosts > 1, "there is no network between less than two hosts");
+        let mut procedure = Procedure {
+            rng: ChaCha8Rng::seed_from_u64(settings.seed),
+            patterns: Patterns::new(hosts, settings.seed),
+            settings,
+            planned: VecDeque::new(),
+            current: None,
+            curve: Curve::default(),
+            round: Round::new(),
+            rounds: 0,
+            observed: Vec::new(),
+            held_back: Vec::new(),
+            again: Vec::new(),
+            tried: 1,
+            checked: None,
+            fit: None,
+            quiet: Vec::new(),
+            full: Vec::new(),
+            port_done: false,
+            network_ns: 0,
+        };
+        let traffic = Traffic::Stream {
+            lasts_ns: EMPTY_NS,
+            ahead_bytes: AHEAD.1 / 1_024,
+            yields: true,
+        };
+        procedure.plan(Purpose::Empty, pair(0, traffic));
+        procedure
+    }
+
+    /// What to try next; `None` when all is known, or the time is over.
+    pub fn next_probe(&mut self) -> Option<Probe> {
+        if self.network_ns > self.settings.network_ns {
+            self.planned.clear();
+        } else {
+            while self.planned.is_empty() && self.plan_more() {}
+        }
+        let (purpose, probe) = self.planned.pop_front()?;
+        self.current = Some(purpose);
+        Some(probe)
+    }
+
+    /// What came of it: what was seen of each flow, and how long all took.
+    pub fn take(&mut self, probe: &Probe, seen: Vec<Seen>, took_ns: u64) {
+        self.network_ns += took_ns;
+        let Some(purpose) = self.current.take() else {
+            return;
+        };
+        let trips = || -> Vec<Trip> {
+            let trips = seen.iter().filter_map(|seen| match seen {
+                Seen::Trips(trips) => Some(trips),
+                Seen::Arrivals(_) => None,
+            });
+            trips.flatten().copied().collect()
+        };
+        match purpose {
+            Purpose::Empty => self.curve.empty_gap_ns = gap_of_empty(&seen),
+            Purpose::Length(bytes) => {
+                self.round.insert(bytes, trips());
+            }
+            Purpose::Pattern => self.observed.push(observation(probe, &seen)),
+            Purpose::HeldBack => self.held_back.push(observation(probe, &seen)),
+            Purpose::Again => self.again.push(observation(probe, &seen)),
+            Purpose::Quiet => self.quiet = trips(),
+            Purpose::Full => self.full = trips(),
+        }
+    }
+
+    /// What is being done, for people.
+    pub fn doing(&self) -> &'static str {
+        match self.current {
+            None => "calculating",
+            Some(Purpose::Empty | Purpose::Length(_)) => "messages between two hosts",
+            Some(Purpose::Pattern) => "many hosts at the same time",
+            Some(Purpose::HeldBack | Purpose::Again) => "checking",
+            Some(Purpose::Quiet | Purpose::Full) => "queues",
+        }
+    }
+
+    /// The part that is done, from 0 to 1, about.
+    pub fn progress(&self) -> f64 {
+        let patterns = self.observed.len() + self.held_back.len();
+        let left = self.patterns.left() + HELD_BACK.saturating_sub(self.held_back.len());
+        let (done, all) = (
+            self.rounds.min(ROUNDS.0) + patterns,
+            ROUNDS.0 + patterns + left,
+        );
+        done as f64 / all as f64
+    }
+
+    /// Plans the next probes; whether something new is known or planned.
+    fn plan_more(&mut self) -> bool {
+        self.end_round();
+        let precise = self.rounds >= ROUNDS.0 && self.curve.is_precise();
+        let over = self.rounds > 0 && self.network_ns > self.settings.network_ns / 2;
+        if !precise && !over && self.rounds < ROUNDS.1 {
+            self.plan_round();
+        } else if self.tried < self.settings.patterns && self.plan_pattern() {
+            self.tried += 1;
+        } else if self.held_back.is_empty() {
+            self.plan_held_back();
+        } else if self.fit.is_none() {
+            self.check();
+        } else if !self.port_done {
+            self.port_done = true;
+            self.plan_port();
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn end_round(&mut self) {
+        if !self.round.is_empty() {
+            self.curve.add(std::mem::take(&mut self.round));
+            self.rounds += 1;
+        }
+    }
+
+    fn plan(&mut self, purpose: Purpose, probe: Probe) {
+        self.planned.push_back((purpose, probe));
+    }
+
+    /// All lengths, in an order drawn.
+    fn plan_round(&mut self) {
+        let lengths = self.curve.lengths();
+        for index in shuffled(lengths.len(), &mut self.rng) {
+            let bytes = lengths[index];
+            let expected_ns = 2.0 * self.curve.time_ns(bytes);
+            let count = (TRIPS_NS / expected_ns.max(1.0)) as usize;
+            let traffic = Traffic::Trips {
+                count: count.clamp(TRIPS.0, TRIPS.1),
+            };
+            self.plan(Purpose::Length(bytes), pair(bytes, traffic));
+        }
+    }
+
+    fn plan_pattern(&mut self) -> bool {
+        let Some(pattern) = self.patterns.next(&self.observed) else {
+            return false;
+        };
+        let probe = self.streams(&pattern, true);
+        self.plan(Purpose::Pattern, probe);
+        true
+    }
+
+    fn plan_held_back(&mut self) {
+        for _ in 0..HELD_BACK {
+            let pattern = self.patterns.permutation();
+            let probe = self.streams(&pattern, true);
+            self.plan(Purpose::HeldBack, probe.clone());
+            self.plan(Purpose::Again, probe);
+            self.tried += 1;
+        }
+    }
+
+    /// Compares with what was held back. If that is not predicted, it is used, and more is tried.
+    fn check(&mut self) {
+        let hosts = self.settings.names.len();
+        let inferred = infer(hosts, &self.observed, &neighbours(hosts));
+        let fit = inferred.check(&self.held_back, &self.again);
+        if !fit.is_good() && self.tried < self.settings.patterns {
+            self.observed.append(&mut self.held_back);
+            self.again.clear();
+            self.patterns.again();
+            return;
+        }
+        self.fit = Some(Fit {
+            patterns: self.tried,
+            ..fit
+        });
+        self.checked = Some(inferred);
+    }
+
+    /// Trips to a host whose port is empty, and then full: two others send to it without giving way.
+    fn plan_port(&mut self) {
+        const TO: usize = 0;
+        let hosts = self.settings.names.len();
+        let groups = self.checked.iter().flat_map(Inferred::groups);
+        let near = groups.filter(|group| group.contains(&TO) && group.len() > 3);
+        let near = near.min_by_key(|group| group.len());
+        let others: Vec<usize> = match near {
+            Some(group) => group.iter().copied().filter(|host| *host != TO).collect(),
+            None => (1..hosts).collect(),
+        };
+        let [traveller, fillers @ ..] = &others[..] else {
+            return;
+        };
+        let fillers: Pattern = fillers.iter().take(2).map(|host| (*host, TO)).collect();
+        if fillers.len() < 2 {
+            return;
+        }
+        let trips = Flow {
+            from: *traveller,
+            to: TO,
+            bytes: 0,
+            traffic: Traffic::Trips { count: QUEUE_TRIPS },
+        };
+        self.plan(Purpose::Quiet, Probe { flows: vec![trips] });
+        let mut full = self.streams(&fillers, false);
+        full.flows.push(trips);
+        self.plan(Purpose::Full, full);
+        self.tried += 1;
+    }
+
+    /// All flows of a pattern at once.
+    fn streams(&self, pattern: &[(usize, usize)], yields: bool) -> Probe {
+        let mut degree: BTreeMap<usize, usize> = BTreeMap::new();
+        for (from, _) in pattern {
+            *degree.entry(*from).or_default() += 1;
+        }
+        let alone_ns = self.curve.time_ns(MESSAGE) - self.curve.time_ns(0);
+        let lasts_ns = (alone_ns * MESSAGES).clamp(LASTS_NS.0, LASTS_NS.1) as u64;
+        let flow = |&(from, to): &(usize, usize)| Flow {
+            from,
+            to,
+            bytes: MESSAGE,
+            traffic: Traffic::Stream {
+                lasts_ns,
+                ahead_bytes: (AHEAD.0 / degree[&from]).max(AHEAD.1),
+                yields,
+            },
+        };
+        Probe {
+            flows: pattern.iter().map(flow).collect(),
+        }
+    }
+
+    /// What is known now; `None` if the time was over before each host had sent and received.
+    pub fn finish(mut self) -> Option<Measured> {
+        self.end_round();
+        if self.fit.is_none() && !self.held_back.is_empty() {
+            // The time is over: with what there is.
+            self.settings.patterns = 0;
+            self.check();
+        }
+        let hosts = self.settings.names.len();
+        let inferred = self
+            .checked
+            .take()
+            .unwrap_or_else(|| infer(hosts, &self.observed, &neighbours(hosts)));
+        let widening = self.fit.map_or(0.0, |fit| fit.widening());
+        let mut graph = inferred.graph(&self.settings.names, &self.observed, widening);
+        graph.fit = self.fit;
+        let known = |capacity: &Capacity| capacity.bytes_per_s.is_some();
+        let hosts = &graph.hosts;
+        if !hosts
+            .iter()
+            .all(|host| known(&host.out) && known(&host.into))
+        {
+            return None;
+        }
+        let port = Port::of(&self.quiet, &self.full);
+        for host in &mut graph.hosts {
+            host.into.queue_bytes = port.and_then(|port| port.queue(host.into.bytes_per_s?));
+        }
+        let held_back = self.held_back.iter().flat_map(|seen| {
+            let expected = inferred.predict(&seen.flows);
+            expected.into_iter().zip(seen.rates.iter().copied())
+        });
+        let transport = Transport {
+            latency_ns: self.curve.latency_ns(),
+            points: self.curve.points(),
+            noise: self.curve.noise(),
+            recovery: recovery(&self.curve, port),
+        };
+        Some(Measured {
+            held_back: held_back.collect(),
+            unsteady_rounds: self.curve.unsteady(),
+            network_ns: self.network_ns,
+            network: Network {
+                version: VERSION,
+                graph,
+                transports: [(self.settings.transport.clone(), transport)].into(),
+                copy_bytes_per_s: self.settings.copy_bytes_per_s,
+                reduce_bytes_per_s: self.settings.reduce_bytes_per_s,
+            },
+        })
+    }
+}
+
+/// The first two hosts, both ways at once.
+fn pair(bytes: usize, traffic: Traffic) -> Probe {
+    let flow = |from, to| Flow {
+        from,
+        to,
+        bytes,
+        traffic,
+    };
+    Probe {
+        flows: vec![flow(0, 1), flow(1, 0)],
+    }
+}
+
+/// The time between two messages of a stream that lasts [`EMPTY_NS`].
+fn gap_of_empty(seen: &[Seen]) -> f64 {
+    let gaps = seen.iter().filter_map(|seen| match seen {
+        Seen::Arrivals(arrivals) => {
+            let (first, last) = (arrivals.first()?, arrivals.last()?);
+            Some((last - first) as f64 / (arrivals.len() as f64 - 1.0).max(1.0))
+        }
+        Seen::Trips(_) => None,
+    });
+    median(&gaps.collect::<Vec<_>>()).value
+}
+
+fn observation(probe: &Probe, seen: &[Seen]) -> Observation {
+    let flows = &probe.flows;
+    Observation {
+        flows: flows.iter().map(|flow| (flow.from, flow.to)).collect(),
+        rates: flows
+            .iter()
+            .zip(seen)
+            .map(|(flow, seen)| seen.rate(flow))
+            .collect(),
+    }
+}
+
+/// What trips through a port tell of its queue.
+#[derive(Clone, Copy, Debug)]
+struct Port {
+    /// By what trips take longer when it is full.
+    delay_ns: Estimate,
+    /// By what those take longer still whose message was lost there.
+    repair_ns: Option<Estimate>,
+}
+
+impl Port {
+    /// A trip that takes so many times the usual one has met a loss.
+    const LOST: f64 = 2.0;
+
+    fn of(quiet: &[Trip], full: &[Trip]) -> Option<Self> {
+        let times = |trips: &[Trip]| -> Vec<f64> {
+            trips.iter().map(|trip| trip.round_ns as f64).collect()
+        };
+        if quiet.is_empty() || full.is_empty() {
+            return None;
+        }
+        let (quiet, all) = (median(&times(quiet)).value, times(full));
+        let usual = median(&all).value;
+        let (lost, passed): (Vec<f64>, Vec<f64>) =
+            all.into_iter().partition(|time| *time > Self::LOST * usual);
+        let full = median(&passed);
+        let later = |time: f64| (time - quiet).max(0.0);
+        let repairs: Vec<f64> = lost.iter().map(|time| time - full.value).collect();
+        Some(Port {
+            delay_ns: Estimate {
+                value: later(full.value),
+                low: later(full.low),
+                high: later(full.high),
+            },
+            repair_ns: (!repairs.is_empty()).then(|| median(&repairs)),
+        })
+    }
+
+    /// The bytes that wait: the delay times what leaves meanwhile.
+    fn queue(self, speed: Estimate) -> Option<Estimate> {
+        let bytes = |ns: f64| ns * speed.value / 1e9;
+        let queue = Estimate {
+            value: bytes(self.delay_ns.value),
+            low: bytes(self.delay_ns.low),
+            high: bytes(self.delay_ns.high),
+        };
+        (self.repair_ns.is_some() && queue.value > 0.0).then_some(queue)
+    }
+}
+
+/// What becomes of what is lost over Sabani, as far as it was seen; else as its timers are set: a packet
+/// three behind shows a loss within a round trip, a probe comes after two and the longest delay of an
+/// acknowledgement, and after 200 ms a connection begins anew.
+fn recovery(curve: &Curve, port: Option<Port>) -> Recovery {
+    const ACK_DELAY_NS: f64 = 2e6;
+    const TIMEOUT_NS: f64 = 200e6;
+    const ALLOWANCE: f64 = 65_536.0;
+    const PACKET: f64 = 1_424.0;
+    let round_ns = 2.0 * curve.time_ns(0);
+    let seen = port.and_then(|port| port.repair_ns);
+    let probe = Estimate::exact(2.0 * round_ns + ACK_DELAY_NS);
+    Recovery {
+        window_bytes: Estimate::exact(ALLOWANCE),
+        granted: true,
+        packet_bytes: PACKET,
+        later_packets: 3,
+        later_ns: Estimate::exact(round_ns.max(1.0)),
+        probe_ns: Some(seen.unwrap_or(probe)),
+        timeout_ns: Estimate::exact(TIMEOUT_NS),
+    }
+}

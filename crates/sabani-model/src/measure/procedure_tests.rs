@@ -1,0 +1,166 @@
+//! The procedure on a network that answers as the model says.
+
+use super::*;
+use crate::network::{Estimate, Network};
+
+/// Bytes per second of each host's link.
+const LINK: f64 = 12.5e6;
+const LATENCY_NS: f64 = 30e3;
+/// What a full port adds to a trip, and what one that is lost takes more.
+const DELAY_NS: u64 = 5_000_000;
+const REPAIR_NS: u64 = 20_000_000;
+
+fn gap_ns(bytes: usize) -> f64 {
+    2e3 + bytes as f64 / LINK * 1e9
+}
+
+/// Hosts at one switch: each shares its link evenly among those that it sends to or receives from.
+fn answer(probe: &Probe) -> Vec<Seen> {
+    let streams = |flow: &&Flow| matches!(flow.traffic, Traffic::Stream { .. });
+    let filled = probe
+        .flows
+        .iter()
+        .any(|flow| !matches!(flow.traffic, Traffic::Trips { .. }));
+    let of = |flow: &Flow| {
+        let busy = |other: &Flow| other.from == flow.from || other.to == flow.to;
+        let sharing = probe
+            .flows
+            .iter()
+            .filter(streams)
+            .filter(|other| busy(other));
+        let senders = probe
+            .flows
+            .iter()
+            .filter(streams)
+            .filter(|other| other.to == flow.to);
+        match flow.traffic {
+            Traffic::Stream { lasts_ns, .. } => {
+                let shares = senders.count().max(sharing.count().div_ceil(2));
+                let every_ns = gap_ns(flow.bytes) * shares as f64;
+                let count = (lasts_ns as f64 / every_ns) as u64;
+                Seen::Arrivals(
+                    (1..=count)
+                        .map(|at| (at as f64 * every_ns) as u64)
+                        .collect(),
+                )
+            }
+            Traffic::Trips { count } => {
+                let round_ns = 2.0 * (LATENCY_NS + gap_ns(flow.bytes));
+                let more_ns = |at: usize| match (filled, at % 10) {
+                    (false, _) => 0,
+                    (true, 9) => DELAY_NS + REPAIR_NS,
+                    (true, _) => DELAY_NS,
+                };
+                let trip = |at| Trip {
+                    round_ns: round_ns as u64 + more_ns(at),
+                    send_ns: 500,
+                    receive_ns: 700,
+                };
+                Seen::Trips((0..count).map(trip).collect())
+            }
+        }
+    };
+    probe.flows.iter().map(of).collect()
+}
+
+fn settings(hosts: usize) -> Settings {
+    Settings {
+        names: (0..hosts).map(|host| format!("host{host}")).collect(),
+        transport: "sabani".into(),
+        seed: 1,
+        patterns: 36,
+        network_ns: u64::MAX,
+        copy_bytes_per_s: Estimate::exact(1e10),
+        reduce_bytes_per_s: Estimate::exact(5e9),
+    }
+}
+
+fn measured(settings: Settings, took_ns: u64) -> Measured {
+    let mut procedure = Procedure::new(settings);
+    while let Some(probe) = procedure.next_probe() {
+        let seen = answer(&probe);
+        procedure.take(&probe, seen, took_ns);
+    }
+    procedure.finish().unwrap()
+}
+
+#[test]
+fn a_switch_is_described_as_it_is() {
+    let measured = measured(settings(6), 1_000_000);
+    let network = measured.network;
+    assert_eq!(Network::from_json(&network.to_json()).unwrap(), network);
+    let transport = &network.transports["sabani"];
+    assert!(
+        (transport.latency_ns.value / LATENCY_NS - 1.0).abs() < 0.02,
+        "{:?}",
+        transport.latency_ns
+    );
+    for point in &transport.points {
+        let expected = gap_ns(point.bytes as usize);
+        assert!(
+            (point.gap_ns.value - expected).abs() < 0.02 * expected + 100.0,
+            "{point:?}"
+        );
+        assert_eq!(
+            (point.send_ns.value, point.receive_ns.value),
+            (500.0, 700.0)
+        );
+    }
+    assert!(network.graph.groups.is_empty());
+    assert!(
+        network
+            .graph
+            .fit
+            .is_some_and(|fit| fit.is_good() && fit.patterns <= 20)
+    );
+    for host in &network.graph.hosts {
+        for capacity in [&host.out, &host.into] {
+            let value = capacity.bytes_per_s.unwrap().value;
+            assert!((0.9 * LINK..1.05 * LINK).contains(&value), "{value}");
+        }
+        let queue = host.into.queue_bytes.unwrap().value;
+        let expected = DELAY_NS as f64 / 1e9 * LINK;
+        assert!(
+            (queue / expected - 1.0).abs() < 0.1,
+            "{queue}, not {expected}"
+        );
+    }
+    let repair = transport.recovery.probe_ns.unwrap().value;
+    assert!((repair / REPAIR_NS as f64 - 1.0).abs() < 0.05, "{repair}");
+}
+
+#[test]
+fn two_hosts_are_enough() {
+    let network = measured(settings(2), 1_000_000).network;
+    assert_eq!(Network::from_json(&network.to_json()).unwrap(), network);
+    assert!(
+        network.graph.hosts[1].into.queue_bytes.is_none(),
+        "nobody was there to fill it"
+    );
+}
+
+#[test]
+fn nothing_is_told_of_hosts_that_had_no_time_to_say_anything() {
+    let limited = Settings {
+        network_ns: 1,
+        ..settings(6)
+    };
+    let mut procedure = Procedure::new(limited);
+    while let Some(probe) = procedure.next_probe() {
+        let seen = answer(&probe);
+        procedure.take(&probe, seen, 1_000);
+    }
+    assert!(procedure.finish().is_none());
+}
+
+#[test]
+fn when_the_time_is_over_what_there_is_counts() {
+    let limited = Settings {
+        network_ns: 60_000_000_000,
+        ..settings(6)
+    };
+    let measured = measured(limited, 2_000_000_000);
+    assert!(measured.network_ns < 64_000_000_000);
+    let network = measured.network;
+    assert_eq!(Network::from_json(&network.to_json()).unwrap(), network);
+}
