@@ -5,6 +5,7 @@
 //! - [`measure`] says what to try on a network; [`infer`] finds the graph that explains what came of it.
 //! - [`price`] has models in closed form, the paper's PlogP-BR among them.
 //! - [`simulate`] simulates the messages, with intervals.
+//! - [`choose`] ranks algorithms, and compiles the table that a communicator looks up its choice in.
 //! - [`share`] divides links among those who send.
 //!
 //! `docs/model.md` has the formulas and what they assume.
@@ -12,12 +13,14 @@
 #![forbid(unsafe_code)]
 
 mod cast;
+pub mod choose;
 pub mod infer;
 pub mod measure;
 pub mod network;
 pub mod price;
 mod route;
 pub mod share;
+mod shorter;
 pub mod simulate;
 mod task;
 #[cfg(test)]

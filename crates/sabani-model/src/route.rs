@@ -129,7 +129,14 @@ impl Routes {
         let trunk = |ns_per_byte: f64| cost.wire_bytes * full * ns_per_byte;
         let mut uses = Vec::with_capacity(6);
         let mut take = |resource: usize, ns: &dyn Fn(f64) -> f64| {
-            let ns_per_byte = self.resources[resource].ns_per_byte;
+            let Resource {
+                ns_per_byte,
+                probed_bytes_per_ns,
+                ..
+            } = self.resources[resource];
+            if ns_per_byte + probed_bytes_per_ns == 0.0 {
+                return;
+            }
             let ns = if ns_per_byte > 0.0 {
                 ns(ns_per_byte)
             } else {

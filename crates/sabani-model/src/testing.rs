@@ -27,6 +27,7 @@ pub fn switched(hosts: usize) -> Network {
         transports: transports.into(),
         copy_bytes_per_s: Estimate::exact(5e9),
         reduce_bytes_per_s: Estimate::exact(2e9),
+        choices: Vec::new(),
     }
 }
 

@@ -1,17 +1,24 @@
 //! `sabani model`: knowing a network.
 
+mod compile;
 mod measure;
 mod page;
+mod predict;
 mod ranks;
 mod simulated;
 mod trial;
 
-use anyhow::Result;
-use clap::{Args, Subcommand};
+use std::fs;
+use std::path::Path;
 
-/// Know how a network carries messages: measure it.
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use sabani_model::Network;
+use sabani_model::network::Transport;
+
+/// Know how a network carries messages: measure it, predict collectives, choose their algorithms.
 ///
-/// See docs/model.md for what is measured, how, and when not to believe it.
+/// See docs/model.md for what is measured and predicted, how, and when not to believe it.
 #[derive(Args)]
 pub struct ModelArgs {
     #[command(subcommand)]
@@ -21,6 +28,8 @@ pub struct ModelArgs {
 #[derive(Subcommand)]
 enum Command {
     Measure(measure::MeasureArgs),
+    Predict(predict::PredictArgs),
+    Compile(compile::CompileArgs),
     Trial(trial::TrialArgs),
 }
 
@@ -31,6 +40,29 @@ enum Command {
 pub fn run(args: &ModelArgs) -> Result<()> {
     match &args.command {
         Command::Measure(args) => measure::run(args),
+        Command::Predict(args) => predict::run(args),
+        Command::Compile(args) => compile::run(args),
         Command::Trial(args) => trial::run(args),
     }
+}
+
+/// Reads a network's description.
+fn load(path: &Path) -> Result<Network> {
+    let named = || format!("cannot use {}", path.display());
+    let text = fs::read_to_string(path).with_context(named)?;
+    Network::from_json(&text).with_context(named)
+}
+
+/// One of a network's transports.
+fn transport<'n>(network: &'n Network, name: &str) -> Result<&'n Transport> {
+    let known = || {
+        network
+            .transports
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let found = network.transports.get(name);
+    found.with_context(|| format!("nothing was measured over `{name}`, only over {}", known()))
 }

@@ -47,7 +47,14 @@ impl Overrides {
     /// # Cost
     /// As [`choose`].
     pub fn choose(&self, collective: Collective, cx: &Context) -> Choice {
-        let mut choice = choose(collective, cx);
+        self.apply(collective, cx, choose(collective, cx))
+    }
+
+    /// Changes what was chosen as they want it.
+    ///
+    /// # Cost
+    /// A comparison for each override.
+    pub fn apply(&self, collective: Collective, cx: &Context, mut choice: Choice) -> Choice {
         let mut given = self.given.iter().filter(|(other, _)| *other == collective);
         let Some((_, given)) = given.next() else {
             return choice;

@@ -389,6 +389,7 @@ impl Procedure {
                 transports: [(self.settings.transport.clone(), transport)].into(),
                 copy_bytes_per_s: self.settings.copy_bytes_per_s,
                 reduce_bytes_per_s: self.settings.reduce_bytes_per_s,
+                choices: Vec::new(),
             },
         })
     }

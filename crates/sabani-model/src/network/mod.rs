@@ -11,6 +11,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::choose::{Lookup, Row};
 pub use graph::{Capacity, Fit, Graph, Group, Host};
 pub use transport::{Point, Recovery, Transport};
 
@@ -58,6 +59,9 @@ pub struct Network {
     pub copy_bytes_per_s: Estimate,
     /// How fast a process combines what has come in with what it has.
     pub reduce_bytes_per_s: Estimate,
+    /// The best algorithms over Sabani, as [`compile`](crate::choose::compile) finds them.
+    #[serde(default)]
+    pub choices: Vec<Row>,
 }
 
 /// Why a file can't be used.
@@ -122,7 +126,10 @@ impl Network {
         if speeds.iter().any(|speed| !is_positive(speed.low)) {
             return Err("a speed of memory is not positive".to_owned());
         }
-        Ok(())
+        let table = Lookup::new(&self.choices);
+        table
+            .map(|_| ())
+            .map_err(|why| format!("its choices: {why}"))
     }
 }
 

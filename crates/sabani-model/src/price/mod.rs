@@ -13,6 +13,7 @@ use sabani_collective::Choice;
 use crate::network::{Network, Transport};
 use crate::route::Routes;
 use crate::share::{MaxMin, Use};
+use crate::shorter::Shorter;
 use crate::task::Task;
 
 /// A model in closed form.
@@ -71,7 +72,11 @@ impl Prices {
 
     /// What an algorithm with its parameters takes by a model, in nanoseconds.
     pub fn price(&self, model: Model, task: &Task, choice: &Choice) -> f64 {
-        self.of_phases(model, &Phases::new(task, choice))
+        let price = |task: &Task| self.of_phases(model, &Phases::new(task, choice));
+        match Shorter::new(task, choice) {
+            Some(shorter) => shorter.continued(price(&shorter.half), price(&shorter.whole)),
+            None => price(task),
+        }
     }
 
     /// What phases take by a model, in nanoseconds.

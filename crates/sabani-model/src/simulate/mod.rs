@@ -10,12 +10,13 @@ mod chance;
 mod loss;
 mod traffic;
 
+use sabani_collective::Choice;
 use sabani_collective::execute::MessageId;
-use sabani_collective::{Action, Choice, Step};
 
 use crate::cast::{Act, Cast};
 use crate::network::{Estimate, Network, Transport};
 use crate::route::Routes;
+use crate::shorter::Shorter;
 use crate::task::Task;
 use agenda::Agenda;
 use chance::Chance;
@@ -25,9 +26,6 @@ use traffic::{Message, Passed, Traffic};
 /// So many replicates that the next run lies between the least and the largest of them with a
 /// probability of 90 %.
 pub const REPLICATES: u64 = 19;
-
-/// Schedules with more messages than this are simulated with shorter vectors, if that makes them fewer.
-const MOST_MESSAGES: f64 = 60_000.0;
 
 /// A sender hands messages to its link one after the other, and of a long one no more than this before
 /// the next one has its turn: a train of datagrams, a segment that the kernel cuts.
@@ -94,19 +92,13 @@ impl Simulation<'_> {
     }
 
     fn outcome(&self, replicate: Option<u64>, limit_ns: f64) -> Option<Outcome> {
-        let Some(shorter) = shorter(self.task, self.choice) else {
+        let Some(shorter) = Shorter::new(self.task, self.choice) else {
             return self.whole(replicate, limit_ns);
         };
-        let run = |bytes| {
-            let task = &self.task.with_bytes(bytes);
-            Simulation { task, ..*self }.whole(replicate, limit_ns)
-        };
-        let (half, whole) = (run(shorter / 2)?, run(shorter)?);
-        // A pipeline that runs goes on as it does.
-        let times = (self.task.bytes - shorter) as f64 / (shorter - shorter / 2) as f64;
-        let further = |half: f64, whole: f64| (whole + (whole - half) * times).max(whole);
-        let repair = |kind: usize| further(half.repairs[kind], whole.repairs[kind]);
-        let ns = further(half.ns, whole.ns);
+        let run = |task: &Task| Simulation { task, ..*self }.whole(replicate, limit_ns);
+        let (half, whole) = (run(&shorter.half)?, run(&shorter.whole)?);
+        let repair = |kind: usize| shorter.continued(half.repairs[kind], whole.repairs[kind]);
+        let ns = shorter.continued(half.ns, whole.ns);
         (ns <= limit_ns).then(|| Outcome {
             ns,
             repairs: [0, 1, 2].map(repair),
@@ -176,41 +168,6 @@ impl Prediction {
 
 /// A load is beyond what was tried if it is larger by this factor: less is noise.
 const BEYOND: f64 = 1.1;
-
-/// A shorter vector with which there are few enough messages.
-fn shorter(task: &Task, choice: &Choice) -> Option<usize> {
-    let messages = messages(task, choice);
-    if messages <= MOST_MESSAGES {
-        return None;
-    }
-    let bytes = (task.bytes as f64 * MOST_MESSAGES / 2.0 / messages) as usize;
-    let is_fewer = messages_of(task, choice, bytes) <= MOST_MESSAGES;
-    (bytes > 1 && is_fewer).then_some(bytes)
-}
-
-fn messages_of(task: &Task, choice: &Choice, bytes: usize) -> f64 {
-    messages(&task.with_bytes(bytes), choice)
-}
-
-/// About how many messages there are: counted in some of the rounds.
-fn messages(task: &Task, choice: &Choice) -> f64 {
-    const SAMPLES: usize = 64;
-    let cx = task.context(choice.parameters);
-    let schedule = choice.algorithm.schedule;
-    let rounds = schedule.rounds(&cx);
-    let samples = rounds.min(SAMPLES);
-    let sends = (0..samples).map(|sample| {
-        let k = sample * rounds / samples;
-        let of_rank = |rank| {
-            let round = schedule.round(&cx, rank, k);
-            let is_send = |step: &&Step| matches!(step.action, Action::Send { .. });
-            round.iter().filter(is_send).count()
-        };
-        (0..task.ranks).map(of_rank).sum::<usize>()
-    });
-    let sends: usize = sends.sum();
-    sends as f64 * rounds as f64 / samples.max(1) as f64
-}
 
 /// Something that happens to a rank.
 enum Event {
@@ -439,10 +396,7 @@ mod tests {
         let network = switched(8);
         let chain = choice(Collective::Bcast, "chain:segment=1KiB:window=16");
         let task = Task::new(Collective::Bcast, 8, 10_000_000, &network);
-        assert_eq!(
-            shorter(&task, &chain).map(|bytes| bytes < 5_000_000),
-            Some(true)
-        );
+        assert!(Shorter::new(&task, &chain).is_some());
         let whole = Simulation {
             network: &network,
             transport: &network.transports["tcp"],
@@ -455,9 +409,6 @@ mod tests {
             (continued / exact - 1.0).abs() < 0.01,
             "{continued} {exact}"
         );
-        let alltoall = choice(Collective::Alltoall, "xor");
-        let task = Task::new(Collective::Alltoall, 8, 1 << 30, &network);
-        assert_eq!(shorter(&task, &alltoall), None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Messages on their way: each one flows at its max-min fair share of what it passes, messages between
 //! the same two ranks one after the other.
 //!
-//! Shares are divided anew when messages have begun or ended, but no more often than some times in what
-//! the shortest message takes; in between, a new message gets what is left over, or an even part.
+//! Shares are divided anew when a part of the messages has begun or ended, or some time after the first
+//! one has; until then, a new message gets what is left over, or an even part. With few messages, that is
+//! at every change.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,8 +16,10 @@ use crate::network::Recovery;
 use crate::route::{Cost, Routes};
 use crate::share::{MaxMin, Use};
 
-/// How many times shares are divided at most in what the shortest message takes.
-const GRAINS: f64 = 16.0;
+/// Shares are divided anew when one in so many messages has begun or ended.
+const PATIENCE: usize = 32;
+/// And at the latest after this part of what the shortest message takes.
+const LATEST: f64 = 0.5;
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,8 +99,10 @@ pub struct Traffic<'r> {
     spare: Vec<(f64, f64)>,
     loads: Vec<Load>,
     solved_ns: f64,
-    grain_ns: f64,
-    changed: bool,
+    /// When they have to be divided at the latest, if something has changed.
+    latest_ns: f64,
+    /// Messages that have begun or ended since.
+    changes: usize,
     /// When a queue that overflows is to be looked at again.
     pub(super) look_again_ns: f64,
     pub(super) losses: Losses,
@@ -119,8 +124,8 @@ impl<'r> Traffic<'r> {
             spare: vec![(1.0, 0.0); resources],
             loads: vec![Load::default(); resources],
             solved_ns: f64::NEG_INFINITY,
-            grain_ns: 0.0,
-            changed: false,
+            latest_ns: 0.0,
+            changes: 0,
             look_again_ns: f64::INFINITY,
             losses: Losses::new(recovery, chance),
         }
@@ -134,10 +139,12 @@ impl<'r> Traffic<'r> {
 
     /// When shares are divided anew.
     fn divide_ns(&self) -> f64 {
-        match self.changed {
-            true => self.look_again_ns.min(self.solved_ns + self.grain_ns),
-            false => self.look_again_ns,
-        }
+        let changed_ns = match self.changes {
+            0 => f64::INFINITY,
+            few if few * PATIENCE <= self.active.len() => self.latest_ns,
+            _ => self.solved_ns,
+        };
+        self.look_again_ns.min(changed_ns)
     }
 
     /// A message is to be sent.
@@ -179,7 +186,7 @@ impl<'r> Traffic<'r> {
             *left += one.part * flow.rate;
             *users -= 1.0;
         }
-        self.changed = true;
+        self.changes += 1;
         let message = flow.message;
         let pair = self.pairs.get_mut(&(message.from, message.to));
         let next = pair.and_then(|pair| {
@@ -207,7 +214,7 @@ impl<'r> Traffic<'r> {
                 flow.since_ns = now_ns;
                 flow.place = self.active.len();
                 self.active.push(index);
-                self.changed = true;
+                self.changes += 1;
             }
         }
         if now_ns >= self.divide_ns() {
@@ -242,7 +249,7 @@ impl<'r> Traffic<'r> {
         self.finishes.push(now_ns + remaining / rate, index);
         let place = self.active.len();
         self.active.push(index);
-        self.changed = true;
+        self.changes += 1;
         let pair = self.pairs.get_mut(&(message.from, message.to));
         if let Some(pair) = pair {
             pair.flow = Some(index);
@@ -280,8 +287,8 @@ impl<'r> Traffic<'r> {
             flow.remaining = (flow.remaining - sent).max(0.0);
             flow.since_ns = now_ns;
         }
-        self.divide_shares();
-        self.changed = false;
+        self.divide_shares(now_ns);
+        self.changes = 0;
         self.look_again_ns = f64::INFINITY;
         if self.losses.can_happen(self.routes) {
             self.lose(now_ns);
@@ -295,7 +302,7 @@ impl<'r> Traffic<'r> {
         self.solved_ns = now_ns;
     }
 
-    fn divide_shares(&mut self) {
+    fn divide_shares(&mut self, now_ns: f64) {
         let Traffic { flows, active, .. } = self;
         let uses = |at: usize| {
             let flow: &Option<Flow> = &flows[active[at]];
@@ -323,10 +330,10 @@ impl<'r> Traffic<'r> {
                 rates[one.resource as usize] += payload;
             }
         }
-        self.grain_ns = if self.active.is_empty() {
-            0.0
+        self.latest_ns = if self.active.is_empty() {
+            now_ns
         } else {
-            shortest_ns / GRAINS
+            now_ns + LATEST * shortest_ns
         };
         for (load, rate) in self.loads.iter_mut().zip(rates) {
             load.peak = load.peak.max(rate);
@@ -347,7 +354,7 @@ impl<'r> Traffic<'r> {
             flow.stalled_until_ns = Some(until_ns);
         }
         self.resumes.push(until_ns, index);
-        self.changed = true;
+        self.changes += 1;
     }
 
     /// How many losses were repaired in which way.

@@ -1,0 +1,54 @@
+//! `sabani model compile`: finds the best algorithms, and keeps them in the network's file.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use sabani_model::choose;
+
+use super::{load, transport};
+
+/// Find the best algorithms for a network by simulation, and write them into its file
+///
+/// Takes some seconds for each number of ranks.
+#[derive(Args)]
+pub struct CompileArgs {
+    /// The network's file, which gets the table.
+    #[arg(long, value_name = "FILE", default_value = "network.json")]
+    network: PathBuf,
+    /// The transport that programs use.
+    #[arg(long, value_name = "NAME", default_value = "sabani")]
+    transport: String,
+    /// Numbers of ranks. Others use what is best for the nearest one [default: powers of two up to the
+    /// number of hosts, and that]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=4096))]
+    ranks: Vec<u32>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If the file can't be read or written.
+pub fn run(args: &CompileArgs) -> Result<()> {
+    let mut network = load(&args.network)?;
+    let transport = transport(&network, &args.transport)?;
+    let ranks = match args.ranks.is_empty() {
+        true => choose::usual_ranks(network.graph.hosts.len()),
+        false => args.ranks.iter().map(|&ranks| ranks as usize).collect(),
+    };
+    let rows = choose::compile(&network, transport, &ranks, |collective, ranks| {
+        eprintln!("{collective}, {ranks} ranks");
+    });
+    let gains = rows
+        .iter()
+        .map(|row| row.rule_ns / row.expected_ns.max(1.0));
+    let gain = gains.fold(1.0, f64::max);
+    println!(
+        "{} lines; at best {gain:.1} times as fast as the rule",
+        rows.len()
+    );
+    network.choices = rows;
+    let path = args.network.display();
+    fs::write(&args.network, network.to_json()).with_context(|| format!("cannot write {path}"))
+}

@@ -1,0 +1,341 @@
+//! `sabani model predict`: a ranking of a collective's algorithms.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use sabani_collective::Collective;
+use sabani_model::choose::{self, Ranked};
+use sabani_model::network::Transport;
+use sabani_model::price::{Model, Prices};
+use sabani_model::simulate::{Prediction, REPLICATES, Repair, Simulation};
+use sabani_model::{Network, Task, has_blocks};
+use serde::Serialize;
+
+use super::{load, transport};
+use crate::report::svg::{Line, Plot, Point, Scale, Style};
+use crate::report::{OutputArgs, Rendered, Reports, page, text};
+use crate::units::{format_size, format_time, parse_size};
+
+/// Predict what a collective takes with each of its algorithms
+///
+/// All algorithms and parameters are simulated on the network that was measured; the best ones and the one that the
+/// documented rule chooses get an interval, in which a run lies with a probability of 90 %, and the
+/// resource that limits them.
+#[derive(Args)]
+pub struct PredictArgs {
+    /// The collective: barrier, bcast, reduce, allreduce, gather, scatter, allgather, reduce_scatter,
+    /// alltoall, scan or exscan.
+    #[arg(value_parser = parse_collective)]
+    collective: Collective,
+    /// Number of ranks: one on each host as long as there are enough, else host after host.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    ranks: u32,
+    /// Length of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
+    bytes: usize,
+    /// The network, as it was measured.
+    #[arg(long, value_name = "FILE", default_value = "network.json")]
+    network: PathBuf,
+    /// The transport.
+    #[arg(long, value_name = "NAME", default_value = "sabani")]
+    transport: String,
+    /// Simulated runs for each interval. With 19, a run lies between the least and the largest of them with a
+    /// probability of 90 %.
+    #[arg(long, value_name = "N", default_value_t = REPLICATES)]
+    replicates: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn parse_collective(name: &str) -> Result<Collective, String> {
+    let mut all = Collective::ALL.into_iter();
+    let names = || Collective::ALL.map(Collective::name).join(", ");
+    let found = all.find(|collective| collective.name() == name);
+    found.ok_or_else(|| format!("one of {}", names()))
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If the network's file can't be used, or an output can't be written.
+pub fn run(args: &PredictArgs) -> Result<()> {
+    ensure!(args.replicates > 0, "--replicates: 1 or more");
+    let mut reports = Reports::open(&args.output)?;
+    let network = load(&args.network)?;
+    let transport = transport(&network, &args.transport)?;
+    let task = Task::new(args.collective, args.ranks as usize, args.bytes, &network);
+    let ranked = choose::rank(&network, transport, &task, args.replicates);
+    let report = Report {
+        args,
+        network: &network,
+        transport,
+        prices: Prices::new(&network, transport, &task),
+        task: &task,
+        ranked: &ranked,
+    };
+    reports.write(&Rendered {
+        table: report.table(),
+        json: report.json()?,
+        html: match args.output.html {
+            Some(_) => report.page(),
+            None => String::new(),
+        },
+    })
+}
+
+struct Report<'a> {
+    args: &'a PredictArgs,
+    network: &'a Network,
+    transport: &'a Transport,
+    prices: Prices,
+    task: &'a Task,
+    ranked: &'a [Ranked],
+}
+
+/// A result, as a line of JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    collective: &'static str,
+    ranks: usize,
+    bytes: usize,
+    transport: &'a str,
+    algorithm: String,
+    is_rule: bool,
+    /// Of an ordinary run; at least, if it was given up.
+    usual_ns: f64,
+    expected_ns: Option<f64>,
+    low_ns: Option<f64>,
+    high_ns: Option<f64>,
+    repaired_by_later_packets: Option<f64>,
+    repaired_by_probes: Option<f64>,
+    repaired_by_timeouts: Option<f64>,
+    timeout_probability: Option<f64>,
+    limited_by: Option<&'a str>,
+    limited_share: Option<f64>,
+    beyond_what_was_tried: &'a [String],
+    /// By models in closed form.
+    hockney_ns: Option<f64>,
+    loggp_ns: Option<f64>,
+    plogp_ns: Option<f64>,
+    plogp_br_ns: Option<f64>,
+}
+
+impl Report<'_> {
+    fn title(&self) -> String {
+        let Task {
+            collective,
+            ranks,
+            bytes,
+            ..
+        } = self.task;
+        let each = if has_blocks(*collective) {
+            " for each block"
+        } else {
+            ""
+        };
+        let (size, transport) = (format_size(*bytes), &self.args.transport);
+        format!("{collective}, {ranks} ranks, {size}{each}, over {transport}")
+    }
+
+    fn price(&self, model: Model, one: &Ranked) -> f64 {
+        self.prices.price(model, self.task, &one.choice)
+    }
+
+    /// Those with an interval.
+    fn predicted(&self) -> impl Iterator<Item = (&Ranked, &Prediction)> {
+        let ranked = self.ranked.iter();
+        ranked.filter_map(|one| Some((one, one.prediction.as_ref()?)))
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let header = [
+            "algorithm",
+            "",
+            "expected",
+            "from",
+            "to",
+            "PlogP",
+            "PlogP-BR",
+            "repairs",
+            "timeout",
+            "limited by",
+        ];
+        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        for (one, prediction) in self.predicted() {
+            let time = |ns: f64| format_time(ns / 1e9);
+            let [later, probes, timeouts] = prediction.repairs;
+            rows.push(vec![
+                one.choice.to_string(),
+                if one.is_rule { "the rule" } else { "" }.to_owned(),
+                time(prediction.ns.value),
+                time(prediction.ns.low),
+                time(prediction.ns.high),
+                time(self.price(Model::PLogP, one)),
+                time(self.price(Model::PLogPBr, one)),
+                format!("{later:.1} + {probes:.1} + {timeouts:.1}"),
+                format!("{:.0} %", 100.0 * prediction.timeout_probability),
+                reason(prediction),
+            ]);
+        }
+        rows
+    }
+
+    fn table(&self) -> String {
+        let mut table = format!("{}\n\n{}", self.title(), text::align(&self.rows()));
+        let others = self.ranked.iter().filter(|one| one.prediction.is_none());
+        let names: Vec<_> = others.map(|one| one.choice.to_string()).collect();
+        if !names.is_empty() {
+            let _ = write!(table, "\nslower, or no better: {}\n", names.join(", "));
+        }
+        table.push_str(
+            "\nFrom and to: 90 % of runs lie between. Repairs: of losses, by later packets + probes + timeouts, in a \
+             run on average.\n",
+        );
+        for warning in self.warnings() {
+            let _ = writeln!(table, "Note: {warning}.");
+        }
+        table
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let beyond = self
+            .predicted()
+            .flat_map(|(_, prediction)| &prediction.beyond);
+        let mut beyond: Vec<_> = beyond.map(String::as_str).collect();
+        beyond.sort_unstable();
+        beyond.dedup();
+        let hosts = self.network.graph.hosts.len();
+        let mut warnings = Vec::new();
+        if !beyond.is_empty() {
+            let what = beyond.join(", ");
+            warnings.push(format!("loaded harder than any measurement has: {what}"));
+        }
+        if self.task.ranks > hosts {
+            let ranks = self.task.ranks;
+            warnings.push(format!(
+                "{ranks} ranks share the {hosts} hosts that were measured"
+            ));
+        }
+        warnings
+    }
+
+    fn json(&self) -> Result<String> {
+        let mut lines = String::new();
+        for one in self.ranked {
+            let prediction = one.prediction.as_ref();
+            let repair = |kind: Repair| prediction.map(|found| found.repairs[kind as usize]);
+            let price = |model| prediction.map(|_| self.price(model, one));
+            let bound = prediction.and_then(|found| found.bound_by.as_ref());
+            let record = Record {
+                collective: self.task.collective.name(),
+                ranks: self.task.ranks,
+                bytes: self.task.bytes,
+                transport: &self.args.transport,
+                algorithm: one.choice.to_string(),
+                is_rule: one.is_rule,
+                usual_ns: one.usual_ns,
+                expected_ns: prediction.map(|found| found.ns.value),
+                low_ns: prediction.map(|found| found.ns.low),
+                high_ns: prediction.map(|found| found.ns.high),
+                repaired_by_later_packets: repair(Repair::Later),
+                repaired_by_probes: repair(Repair::Probe),
+                repaired_by_timeouts: repair(Repair::Timeout),
+                timeout_probability: prediction.map(|found| found.timeout_probability),
+                limited_by: bound.map(|(name, _)| &name[..]),
+                limited_share: bound.map(|(_, share)| *share),
+                beyond_what_was_tried: prediction.map_or(&[][..], |found| &found.beyond[..]),
+                hockney_ns: price(Model::Hockney),
+                loggp_ns: price(Model::LogGp),
+                plogp_ns: price(Model::PLogP),
+                plogp_br_ns: price(Model::PLogPBr),
+            };
+            lines.push_str(&serde_json::to_string(&record)?);
+            lines.push('\n');
+        }
+        Ok(lines)
+    }
+
+    fn page(&self) -> String {
+        let what = "Expected times of the best algorithms by length: lines are simulated runs in which everything is \
+                    as usual. The table is for the length asked for; 90 % of runs lie between `from` and `to`.";
+        let warnings = self.warnings().join("; ");
+        let notes = format!("<p>{}</p>\n", page::escape(&warnings));
+        let body = self.plot().render() + &page::table(&self.rows()) + &notes;
+        page::render(&self.title(), what, &body)
+    }
+
+    /// As the paper's figure 8: times over lengths, up to four times the one asked for.
+    fn plot(&self) -> Plot {
+        let top = (4 * self.task.bytes).max(4096);
+        let powers = std::iter::successors(Some(1_usize), |bytes| bytes.checked_mul(4));
+        let mut lengths: Vec<_> = powers.take_while(|&bytes| bytes <= top).collect();
+        lengths.push(self.task.bytes.max(1));
+        lengths.sort_unstable();
+        lengths.dedup();
+        let line = |(one, _): (&Ranked, &Prediction)| {
+            let point = |&bytes: &usize| {
+                let simulation = Simulation {
+                    network: self.network,
+                    transport: self.transport,
+                    task: &self.task.with_bytes(bytes),
+                    choice: &one.choice,
+                };
+                let outcome = simulation.usual(f64::INFINITY)?;
+                Some(Point::single(bytes as f64, outcome.ns / 1e6))
+            };
+            Line {
+                name: one.choice.algorithm.name.to_owned(),
+                points: lengths.iter().filter_map(point).collect(),
+                style: Style::Plain,
+            }
+        };
+        Plot {
+            lines: self.predicted().map(line).collect(),
+            scale: Scale::Logarithmic,
+            ticks: Vec::new(),
+            unit: "ms",
+        }
+    }
+}
+
+/// What limits a run, in words.
+fn reason(prediction: &Prediction) -> String {
+    match &prediction.bound_by {
+        Some((name, share)) if *share >= 0.5 => {
+            format!("{name}, {:.0} % of the time", 100.0 * share)
+        }
+        _ if prediction.timeout_probability > 0.5 => "timeouts".to_owned(),
+        _ => "latency".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sabani_model::Estimate;
+
+    use super::*;
+
+    #[test]
+    fn the_reason_is_what_takes_most_of_the_time() {
+        let mut prediction = Prediction {
+            ns: Estimate::exact(1.0),
+            repairs: [0.0; 3],
+            timeout_probability: 0.0,
+            bound_by: Some(("host3 in".to_owned(), 0.93)),
+            beyond: Vec::new(),
+        };
+        assert_eq!(reason(&prediction), "host3 in, 93 % of the time");
+        prediction.bound_by = Some(("host3 in".to_owned(), 0.1));
+        assert_eq!(reason(&prediction), "latency");
+        prediction.timeout_probability = 0.9;
+        assert_eq!(reason(&prediction), "timeouts");
+    }
+
+    #[test]
+    fn collectives_are_known_by_their_names() {
+        assert_eq!(parse_collective("alltoall"), Ok(Collective::Alltoall));
+        assert!(parse_collective("all").unwrap_err().contains("exscan"));
+    }
+}

@@ -1,0 +1,144 @@
+//! Which algorithms, with which parameters, are worth looking at.
+
+use sabani_collective::{Choice, Mode, Parameters, Step, choose};
+
+use crate::task::Task;
+
+const RADICES: [usize; 3] = [2, 4, 8];
+const SEGMENTS: [usize; 5] = [8 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10];
+const WINDOWS: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// All ways to do a task that differ from each other; what the documented rule chooses comes first.
+pub fn candidates(task: &Task) -> Vec<Choice> {
+    let rule = rule(task);
+    let mut found: Vec<(Choice, Sample)> = vec![(rule, Sample::new(task, &rule))];
+    for algorithm in task.collective.algorithms() {
+        for parameters in parameters(task) {
+            let choice = Choice {
+                algorithm,
+                parameters,
+            };
+            if !algorithm.schedule.fits(&task.context(parameters)) {
+                continue;
+            }
+            let sample = Sample::new(task, &choice);
+            let known = |(other, known): &(Choice, Sample)| {
+                other.algorithm.id() == algorithm.id() && *known == sample
+            };
+            if !found.iter().any(known) {
+                found.push((choice, sample));
+            }
+        }
+    }
+    found.into_iter().map(|(choice, _)| choice).collect()
+}
+
+/// What is chosen where nothing is known of the network.
+pub fn rule(task: &Task) -> Choice {
+    choose(task.collective, &task.context(Parameters::default()))
+}
+
+/// Parameters that may make a difference: one at a time, and windows with either mode.
+fn parameters(task: &Task) -> Vec<Parameters> {
+    let default = Parameters::default();
+    let mut all = vec![default];
+    all.extend(RADICES.map(|radix| Parameters { radix, ..default }));
+    all.extend(SEGMENTS.map(|segment_bytes| Parameters {
+        segment_bytes,
+        window: 8,
+        ..default
+    }));
+    let windows = WINDOWS.into_iter().chain([task.ranks.max(2) - 1]);
+    all.extend(windows.map(|window| Parameters { window, ..default }));
+    let eager = all.clone().into_iter();
+    let rendezvous = eager.filter(|parameters| parameters.segment_bytes == default.segment_bytes);
+    all.extend(rendezvous.map(|parameters| Parameters {
+        mode: Mode::Rendezvous,
+        ..parameters
+    }));
+    all
+}
+
+/// Some of a schedule's rounds, by which schedules are told apart: a parameter that an algorithm does not
+/// use changes none.
+#[derive(PartialEq)]
+struct Sample {
+    rounds: usize,
+    steps: Vec<Step>,
+}
+
+impl Sample {
+    fn new(task: &Task, choice: &Choice) -> Self {
+        let cx = task.context(choice.parameters);
+        let schedule = choice.algorithm.schedule;
+        let rounds = schedule.rounds(&cx);
+        let last = task.ranks - 1;
+        let ranks = [0, 1, task.ranks / 2, last].map(|rank| rank.min(last));
+        // From the front, where short schedules differ, and all over a long one.
+        let spread = (0..24).map(|sample| sample * rounds / 24);
+        let places: Vec<_> = (0..rounds.min(24)).chain(spread).collect();
+        let steps = places.iter().flat_map(|&k| {
+            ranks
+                .into_iter()
+                .flat_map(move |rank| schedule.round(&cx, rank, k).to_vec())
+        });
+        Sample {
+            rounds,
+            steps: if rounds == 0 {
+                Vec::new()
+            } else {
+                steps.collect()
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sabani_collective::Collective;
+
+    use super::*;
+    use crate::testing::switched;
+
+    fn names(collective: Collective, ranks: usize, bytes: usize) -> Vec<String> {
+        let task = Task::new(collective, ranks, bytes, &switched(ranks));
+        candidates(&task).iter().map(Choice::to_string).collect()
+    }
+
+    #[test]
+    fn parameters_that_change_nothing_make_no_candidates() {
+        let barrier = names(Collective::Barrier, 8, 0);
+        let mode = |name: &str| [name.to_owned(), format!("{name}:mode=rendezvous")];
+        assert_eq!(barrier, [mode("dissemination"), mode("by_host")].concat());
+        let bcast = names(Collective::Bcast, 8, 100);
+        let knomial = bcast.iter().filter(|name| name.starts_with("knomial"));
+        let binomial = bcast.iter().filter(|name| name.starts_with("binomial"));
+        // Radix 2, 4 and 8, and either mode.
+        assert_eq!((knomial.count(), binomial.count()), (6, 2));
+    }
+
+    #[test]
+    fn the_papers_algorithms_are_among_them() {
+        let alltoall = names(Collective::Alltoall, 64, 1000);
+        for name in [
+            "windowed:window=63",
+            "windowed:window=1:mode=rendezvous",
+            "bruck",
+        ] {
+            assert!(alltoall.contains(&name.to_owned()), "{alltoall:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let ring = |commutative| {
+            let network = switched(6);
+            let mut task = Task::new(Collective::Allreduce, 6, 1000, &network);
+            task.commutative = commutative;
+            let all = candidates(&task);
+            all.iter().any(|choice| choice.algorithm.name == "ring")
+        };
+        assert!(ring(true));
+        assert!(!ring(false));
+    }
+}

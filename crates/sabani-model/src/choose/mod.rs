@@ -1,0 +1,167 @@
+//! Which algorithm is fastest: a ranking of all there are, and a table of the best ones in which a
+//! communicator looks up its choice.
+
+mod candidates;
+mod table;
+
+use std::cmp::Ordering;
+
+use sabani_collective::Choice;
+
+pub use candidates::{candidates, rule};
+pub use table::{BadRow, Lookup, Row, compile, rows_from_json, rows_to_json, usual_ranks};
+
+use crate::network::{Network, Transport};
+use crate::simulate::{Prediction, Simulation};
+use crate::task::Task;
+
+/// A run that takes so many times as long as the best one so far is broken off.
+const HOPELESS: f64 = 2.0;
+/// What is within this factor of the best one in an ordinary run gets an interval.
+const CLOSE: f64 = 1.5;
+/// So many get an interval at most.
+const MOST_CLOSE: usize = 6;
+
+/// How a candidate does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The algorithm and its parameters.
+    pub choice: Choice,
+    /// Whether the documented rule chooses it.
+    pub is_rule: bool,
+    /// What it takes as usual; at least, if it was given up.
+    pub usual_ns: f64,
+    /// What it takes with all that varies, if it is among the best.
+    pub prediction: Option<Prediction>,
+}
+
+/// Ranks all ways to do a task, the best first. Those that are close get an interval from so many
+/// replicates, and so does what the rule chooses.
+pub fn rank(network: &Network, transport: &Transport, task: &Task, replicates: u64) -> Vec<Ranked> {
+    let simulation = |choice| Simulation {
+        network,
+        transport,
+        task,
+        choice,
+    };
+    let mut ranked = survey(network, transport, task);
+    let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);
+    for (place, one) in ranked.iter_mut().enumerate() {
+        let is_close = place < MOST_CLOSE && one.usual_ns <= CLOSE * best_ns;
+        if is_close || one.is_rule {
+            one.prediction = Some(simulation(&one.choice).predict(replicates));
+        }
+    }
+    ranked.sort_by(by_prediction);
+    ranked
+}
+
+/// Those with an interval come first.
+fn by_prediction(one: &Ranked, other: &Ranked) -> Ordering {
+    let key = |ranked: &Ranked| match &ranked.prediction {
+        Some(prediction) => prediction.ns.value,
+        None => ranked.usual_ns,
+    };
+    let is_without = |ranked: &Ranked| ranked.prediction.is_none();
+    is_without(one)
+        .cmp(&is_without(other))
+        .then(key(one).total_cmp(&key(other)))
+}
+
+/// One ordinary run of each candidate, those that are hopeless given up early.
+fn survey(network: &Network, transport: &Transport, task: &Task) -> Vec<Ranked> {
+    let mut best_ns = f64::INFINITY;
+    let run = |choice: Choice| {
+        let simulation = Simulation {
+            network,
+            transport,
+            task,
+            choice: &choice,
+        };
+        let limit_ns = HOPELESS * best_ns;
+        let outcome = simulation.usual(limit_ns);
+        let usual_ns = outcome.map_or(limit_ns, |outcome| outcome.ns);
+        best_ns = best_ns.min(usual_ns);
+        Ranked {
+            choice,
+            is_rule: false,
+            usual_ns,
+            prediction: None,
+        }
+    };
+    let mut ranked: Vec<_> = candidates(task).into_iter().map(run).collect();
+    if let Some(rule) = ranked.first_mut() {
+        rule.is_rule = true;
+    }
+    // The sort is stable: of equals, the rule's choice wins.
+    ranked.sort_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns));
+    ranked
+}
+
+#[cfg(test)]
+mod tests {
+    use sabani_collective::Collective;
+
+    use super::*;
+    use crate::network::Estimate;
+    use crate::testing::switched;
+
+    fn best(network: &Network, collective: Collective, ranks: usize, bytes: usize) -> String {
+        let task = Task::new(collective, ranks, bytes, network);
+        let ranked = rank(network, &network.transports["tcp"], &task, 3);
+        assert_eq!(ranked.iter().filter(|one| one.is_rule).count(), 1);
+        ranked[0].choice.algorithm.name.to_owned()
+    }
+
+    #[test]
+    fn short_and_long_messages_have_the_winners_that_they_should_have() {
+        let network = switched(64);
+        assert_eq!(best(&network, Collective::Alltoall, 64, 1), "bruck");
+        assert_ne!(best(&network, Collective::Alltoall, 16, 1 << 20), "bruck");
+        let long = best(&network, Collective::Bcast, 16, 8 << 20);
+        assert!(
+            [
+                "chain",
+                "split_binary",
+                "scatter_allgather",
+                "by_host_chain"
+            ]
+            .contains(&&long[..]),
+            "{long}"
+        );
+        let short = best(&network, Collective::Bcast, 16, 8);
+        assert!(
+            ["binomial", "knomial", "by_host"].contains(&&short[..]),
+            "{short}"
+        );
+        let long = best(&network, Collective::Allreduce, 16, 16 << 20);
+        assert!(long == "ring" || long.ends_with("rabenseifner"), "{long}");
+    }
+
+    #[test]
+    fn shallow_queues_and_long_timeouts_speak_against_sending_all_at_once() {
+        let mut network = switched(16);
+        for host in &mut network.graph.hosts {
+            host.into.queue_bytes = Some(Estimate::exact(40_000.0));
+        }
+        let tcp = network.transports.get_mut("tcp").unwrap();
+        tcp.recovery.probe_ns = None;
+        let transport = &network.transports["tcp"];
+        let task = Task::new(Collective::Gather, 16, 60_000, &network);
+        let ranked = rank(&network, transport, &task, 5);
+        let prediction = |one: &Ranked| one.prediction.clone().unwrap();
+        assert_eq!(
+            prediction(&ranked[0]).timeout_probability,
+            0.0,
+            "{ranked:?}"
+        );
+        let all_at_once = Choice::parse(Collective::Gather, "linear:window=16").unwrap();
+        let simulation = Simulation {
+            network: &network,
+            transport,
+            task: &task,
+            choice: &all_at_once,
+        };
+        assert!(simulation.predict(5).timeout_probability > 0.5);
+    }
+}
