@@ -104,7 +104,12 @@ impl Comm {
                 Some(message) => part.take(&message),
                 None => {
                     self.job.answer();
-                    part.agreement.fail(&self.gone().into_keys().collect());
+                    let gone = self.gone();
+                    // Nobody waits for a rank that is taken for dead: nor must it decide alone.
+                    if let Some(why) = gone.get(&self.rank()) {
+                        return Err(self.shut_out(why));
+                    }
+                    part.agreement.fail(&gone.into_keys().collect());
                     looks += 1;
                     // A rank may be away for long: it need not find a reminder for each look.
                     if looks.is_power_of_two() {
@@ -116,12 +121,16 @@ impl Comm {
         self.node().flush()?;
         self.job.keep(part);
         if decision.failed.contains(&self.rank()) {
-            return Err(Error::RankLost {
-                rank: self.rank(),
-                why: "was taken for dead by the others, who go on without it".into(),
-            });
+            return Err(self.shut_out("is lost"));
         }
         Ok(decision)
+    }
+
+    fn shut_out(&self, why: &str) -> Error {
+        Error::RankLost {
+            rank: self.rank(),
+            why: format!("{why}, so the others say, who go on without it"),
+        }
     }
 }
 
