@@ -86,11 +86,10 @@ impl Comm {
 
     fn decide(&self, bits: u64, offer: u32) -> Result<Decision, Error> {
         let mut number = locked(&self.group.agreements);
-        let gone = self.gone().into_keys().collect();
         let mut part = Part {
             group: Arc::clone(&self.group),
             number: *number,
-            agreement: Agreement::new(self.rank(), self.size(), bits, offer, &gone),
+            agreement: Agreement::new(self.rank(), self.size(), bits, offer, &self.absent()?),
         };
         *number = number.wrapping_add(1);
         let mut looks = 0_u32;
@@ -104,12 +103,7 @@ impl Comm {
                 Some(message) => part.take(&message),
                 None => {
                     self.job.answer();
-                    let gone = self.gone();
-                    // Nobody waits for a rank that is taken for dead: nor must it decide alone.
-                    if let Some(why) = gone.get(&self.rank()) {
-                        return Err(self.shut_out(why));
-                    }
-                    part.agreement.fail(&gone.into_keys().collect());
+                    part.agreement.fail(&self.absent()?);
                     looks += 1;
                     // A rank may be away for long: it need not find a reminder for each look.
                     if looks.is_power_of_two() {
@@ -121,15 +115,25 @@ impl Comm {
         self.node().flush()?;
         self.job.keep(part);
         if decision.failed.contains(&self.rank()) {
-            return Err(self.shut_out("is lost"));
+            return Err(self.shut_out("is taken for dead"));
         }
         Ok(decision)
+    }
+
+    /// Who can't take part; an error if that is this rank: nobody waits for one that is taken for dead, so
+    /// it must not decide alone.
+    fn absent(&self) -> Result<BTreeSet<usize>, Error> {
+        let gone = self.gone();
+        match gone.get(&self.rank()) {
+            Some(why) => Err(self.shut_out(why)),
+            None => Ok(gone.into_keys().collect()),
+        }
     }
 
     fn shut_out(&self, why: &str) -> Error {
         Error::RankLost {
             rank: self.rank(),
-            why: format!("{why}, so the others say, who go on without it"),
+            why: format!("{why}: the others go on without it"),
         }
     }
 }

@@ -104,9 +104,15 @@ impl Job {
 
     fn found_by_node(&self) -> Option<(PeerId, Fate)> {
         loop {
-            if let Event::Lost { peer, why, .. } = self.node.next_event()? {
-                return Some((peer, Fate::by_node(&why)));
+            let Event::Lost { peer, why, .. } = self.node.next_event()? else {
+                continue;
+            };
+            // The peer lives, and has taken this process for dead.
+            if why == PeerLost::Replaced {
+                let why = format!("was silent for so long that process {peer} gave it up");
+                return Some((PeerId(self.rank as u32), Fate::by_rank(why)));
             }
+            return Some((peer, Fate::by_node(&why)));
         }
     }
 
