@@ -93,12 +93,6 @@ fn a_rank_taken_for_dead_by_mistake_decides_the_same() {
 }
 
 #[test]
-#[ignore = "minutes: four ranks, two of which die"]
-fn four_ranks_agree_whatever_happens() {
-    fate(4, 2, false).explore_without_mistake();
-}
-
-#[test]
 fn one_death_at_each_step() {
     for size in 1..=8 {
         for seed in 0..10 {
