@@ -4,7 +4,7 @@ mod data;
 mod situations;
 
 use data::{Buffers, operation};
-use sabani_collective::execute::{Exchange, Handled, Header};
+use sabani_collective::execute::{Exchange, Handled, Header, Kind};
 use sabani_collective::{ALGORITHMS, Algorithm, Context, Mode};
 use situations::Depth;
 
@@ -27,7 +27,8 @@ struct Message {
     bytes: Vec<u8>,
 }
 
-/// Runs all ranks; any message may overtake any other.
+/// Runs all ranks; any message may overtake any other. Data is received only from those it is awaited
+/// from.
 fn run(ranks: &mut [Exchange], chance: &mut Chance) {
     let mut under_way: Vec<Message> = Vec::new();
     let mut early = 0;
@@ -56,10 +57,13 @@ fn run(ranks: &mut [Exchange], chance: &mut Chance) {
         }
         let message = under_way.swap_remove(chance.below(under_way.len()));
         let (header, payload) = Header::decode(&message.bytes).unwrap();
-        match ranks[message.to]
-            .handle(message.from, &header, payload)
-            .unwrap()
-        {
+        let rank = &mut ranks[message.to];
+        let awaited = rank.sources().any(|source| source == message.from);
+        let handled = match header.kind {
+            Kind::Data if !awaited => Handled::Early,
+            _ => rank.handle(message.from, &header, payload).unwrap(),
+        };
+        match handled {
             Handled::Taken => early = 0,
             Handled::Early => {
                 under_way.push(message);

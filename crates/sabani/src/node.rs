@@ -242,6 +242,25 @@ impl Node {
         Ok(self.sent(to, ticket))
     }
 
+    /// Like [`Node::send_tracked`], without waiting for room: the program bounds what it hands over.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_unbounded(
+        &self,
+        to: PeerId,
+        tag: u64,
+        body: impl Into<Outbound>,
+    ) -> Result<Sent, Error> {
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.now_ns();
+        let node = &mut state.engine.node;
+        let ticket = node.send_unbounded(now_ns, to, tag, body.into(), true)?;
+        self.after_send(&mut state, to);
+        drop(state);
+        Ok(self.sent(to, ticket))
+    }
+
     fn sent(&self, to: PeerId, ticket: Option<sabani_proto::SendTicket>) -> Sent {
         Sent {
             handle: self.0.clone(),
@@ -368,6 +387,37 @@ impl Node {
         let ticket = state.engine.node.post(wanted, None);
         drop(state);
         self.wait_received(ticket, timeout)
+    }
+
+    /// Takes a message that matches one of these: of several that are here, one that the first of them
+    /// matches. `None` when nothing came in time. What all of them wait for is let come at the same time.
+    ///
+    /// Costs a look for each of them whenever something has come.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] if a peer that one of them waits for is lost; [`Error::Closed`],
+    /// [`Error::Forked`].
+    pub fn recv_one_of(
+        &self,
+        wanted: &[Match],
+        timeout: Duration,
+    ) -> Result<Option<Message>, Error> {
+        let take = |state: &mut State| {
+            let node = &mut state.engine.node;
+            let message = wanted.iter().find_map(|wanted| node.try_take(wanted));
+            state.engine.send_queued();
+            message
+        };
+        {
+            let mut state = self.0.shared.lock()?;
+            if let Some(message) = take(&mut state) {
+                return Ok(Some(message));
+            }
+            for wanted in wanted {
+                check_lost(&mut state, wanted)?;
+            }
+        }
+        self.0.shared.wait_until(Some(timeout), take)
     }
 
     /// Waits for a receive that is posted, and withdraws it when the time is over.
@@ -500,6 +550,15 @@ impl Node {
         self.0
             .shared
             .wait_until(Some(timeout), |state| state.engine.node.probe(&wanted))
+    }
+
+    /// Whether a message of `len` bytes to the peer would be accepted now; makes no progress.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
+    pub fn is_writable(&self, to: PeerId, len: usize) -> Result<bool, Error> {
+        let mut state = self.0.shared.lock()?;
+        Ok(room(&mut state, to, len).transpose()?.is_some())
     }
 
     /// Waits until a message of `len` bytes to the peer would be accepted at once (U8:

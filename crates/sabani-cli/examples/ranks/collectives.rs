@@ -219,14 +219,31 @@ fn blocks(comm: &Comm, each: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// One rank is in another collective than the others.
-pub fn mismatch(comm: &Comm) -> Result<(), Error> {
-    let mut value = [1.0_f64; 3];
-    let outcome = if comm.rank() == 0 {
-        comm.bcast(0, &mut value).and_then(|()| comm.barrier())
-    } else {
-        comm.allreduce_in_place(&mut value, Sum)
+/// One rank does something else than the others, in what the argument says.
+pub fn mismatch(comm: &Comm, what: &str) -> Result<(), Error> {
+    let odd = comm.rank() == 0;
+    let mut value = [1.0_f64; 4];
+    let outcome = match what {
+        "collective" if odd => comm.bcast(0, &mut value),
+        "type" if odd => comm.allreduce_in_place(&mut [1_u64; 4], Sum),
+        "length" if odd => comm.allreduce_in_place(&mut value[..3], Sum),
+        "operation" if odd => comm.allreduce_in_place(&mut value, Max),
+        "root" => comm.reduce_in_place(comm.rank().min(1), &mut value, Sum),
+        "order" if odd => comm.barrier(),
+        "counts" => {
+            let counts: Vec<_> = (0..comm.size())
+                .map(|rank| rank + usize::from(odd))
+                .collect();
+            let mut all = vec![0; counts.iter().sum()];
+            comm.allgatherv(&vec![0; counts[comm.rank()]], &counts, &mut all)
+        }
+        "algorithm" => {
+            comm.set_algorithms(if odd { "allreduce=ring" } else { "" })?;
+            comm.allreduce_in_place(&mut value, Sum)
+        }
+        _ => comm.allreduce_in_place(&mut value, Sum),
     };
+    let outcome = outcome.and_then(|()| comm.barrier());
     println!("{}", outcome.expect_err("they differ"));
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! A program for the tests of `sabani run`: does what its first argument says.
 
+mod background;
 mod collectives;
 mod failures;
 mod groups;
@@ -28,8 +29,9 @@ fn main() -> Result<(), Error> {
         "abort" | "fail" | "hang" => hang(),
         "orphans" => orphans(&comm),
         "collectives" => collectives::all(&comm),
-        "mismatch" => collectives::mismatch(&comm),
+        "mismatch" => collectives::mismatch(&comm, &std::env::args().nth(2).unwrap_or_default()),
         "deserted" => collectives::deserted(&comm),
+        "background" => background::all(&comm),
         "groups" => groups::all(&comm),
         "lost-in-group" => groups::lost(&comm),
         "many" => collectives::many(&comm),

@@ -140,6 +140,15 @@ fn a_lost_rank_is_named_as_it_was_in_its_part() {
 }
 
 #[test]
+fn what_was_started_goes_on_while_the_ranks_do_something_else() {
+    for ranks_count in ["1", "2", "5"] {
+        let done = run(&["-n", ranks_count, "--", &ranks(), "background"]);
+        let right = done.out.matches("all is right").count();
+        assert_eq!(right.to_string(), ranks_count, "{}{}", done.out, done.err);
+    }
+}
+
+#[test]
 fn many_ranks_work_together() {
     let done = run(&["-n", "64", "--no-prefix", "--", &ranks(), "many"]);
     assert_eq!(done.out, "64 ranks agree\n", "{}", done.err);
@@ -162,13 +171,23 @@ fn algorithms_can_be_chosen() {
 
 #[test]
 fn ranks_in_different_collectives_are_told_so() {
-    let done = run(&["-n", "3", "--", &ranks(), "mismatch"]);
-    let named = done
-        .out
-        .lines()
-        .filter(|line| line.contains("is in bcast") || line.contains("in bcast "));
-    assert!(named.count() >= 1, "{}{}", done.out, done.err);
-    assert_eq!(done.out.lines().count(), 3, "{}", done.out);
+    let differences = [
+        "collective",
+        "type",
+        "length",
+        "operation",
+        "root",
+        "order",
+        "counts",
+        "algorithm",
+    ];
+    for what in differences {
+        let done = run(&["-n", "3", "--", &ranks(), "mismatch", what]);
+        let mut lines = done.out.lines();
+        let both_named = |line: &str| line.contains(" is in ") && line.contains(", but rank ");
+        assert!(lines.any(both_named), "{what}: {}{}", done.out, done.err);
+        assert_eq!(done.out.lines().count(), 3, "{what}: {}", done.out);
+    }
 }
 
 #[test]

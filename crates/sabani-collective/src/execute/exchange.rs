@@ -84,7 +84,7 @@ impl std::error::Error for Rejected {}
 /// # Driving
 /// Send what [`poll`](Exchange::poll) says until it says nothing; give each message that comes to
 /// [`handle`](Exchange::handle); poll again. A message's bytes may be reused as soon as `poll` is called
-/// again. When nothing has come for long, [`remind`](Exchange::remind): if a peer is in something else,
+/// again. [`sources`](Exchange::sources) are the ranks to receive data from. When nothing has come for long, [`remind`](Exchange::remind): if a peer is in something else,
 /// one side then finds out.
 pub struct Exchange<'a> {
     executor: Executor<'a>,
@@ -94,6 +94,8 @@ pub struct Exchange<'a> {
     operation: &'a Operation<'a>,
     /// Receivers' messages to senders, which go before everything else.
     announcements: VecDeque<(usize, MessageId)>,
+    /// Ranks that messages are awaited from, and how many.
+    sources: Vec<(usize, usize)>,
     /// The step whose bytes were handed out by the last poll.
     sending: Option<StepId>,
 }
@@ -115,6 +117,7 @@ impl<'a> Exchange<'a> {
             memory,
             operation,
             announcements: VecDeque::new(),
+            sources: Vec::new(),
             sending: None,
         }
     }
@@ -145,6 +148,7 @@ impl<'a> Exchange<'a> {
                     announce,
                     ..
                 } => {
+                    self.await_from(from);
                     if announce {
                         self.announcements.push_back((from, message));
                     }
@@ -206,12 +210,34 @@ impl<'a> Exchange<'a> {
         }
         place.copy_from_slice(payload);
         self.executor.complete(step);
+        self.has_come_from(peer);
         Ok(Handled::Taken)
+    }
+
+    /// The ranks that messages with data are awaited from now, each once.
+    pub fn sources(&self) -> impl Iterator<Item = usize> {
+        self.sources.iter().map(|(source, _)| *source)
     }
 
     /// Asks for every message that this rank waits for.
     pub fn remind(&mut self) {
         self.announcements.extend(self.executor.awaited());
+    }
+
+    fn await_from(&mut self, source: usize) {
+        match self.sources.iter_mut().find(|(known, _)| *known == source) {
+            Some((_, messages)) => *messages += 1,
+            None => self.sources.push((source, 1)),
+        }
+    }
+
+    fn has_come_from(&mut self, source: usize) {
+        let place = self.sources.iter().position(|(known, _)| *known == source);
+        let place = place.expect("what is taken was awaited");
+        self.sources[place].1 -= 1;
+        if self.sources[place].1 == 0 {
+            self.sources.swap_remove(place);
+        }
     }
 
     fn outgoing(&self, to: usize, kind: Kind, message: MessageId, from: Span) -> Outgoing<'_> {

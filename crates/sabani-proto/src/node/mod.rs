@@ -129,6 +129,19 @@ impl Clock {
     }
 }
 
+/// A message's length, and whether it must wait for room.
+#[derive(Clone, Copy)]
+struct Size {
+    len: usize,
+    bounded: bool,
+}
+
+impl Size {
+    fn bounded(len: usize) -> Self {
+        Size { len, bounded: true }
+    }
+}
+
 impl Node {
     /// A node without peers. `seed` must be fresh randomness: keys and identifiers come from it.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
@@ -211,14 +224,51 @@ impl Node {
         body: Outbound,
         want_ticket: bool,
     ) -> Result<Option<SendTicket>, SendError> {
+        self.send_body(now_ns, to, tag, body, want_ticket, true)
+    }
+
+    /// Like [`Node::send`], however much waits for the peer already: for bodies whose memory the program
+    /// has anyway, and bounds itself.
+    ///
+    /// # Errors
+    /// [`SendError`], but for [`SendError::Full`]; nothing was taken then.
+    pub fn send_unbounded(
+        &mut self,
+        now_ns: u64,
+        to: PeerId,
+        tag: u64,
+        body: Outbound,
+        want_ticket: bool,
+    ) -> Result<Option<SendTicket>, SendError> {
+        self.send_body(now_ns, to, tag, body, want_ticket, false)
+    }
+
+    #[inline]
+    fn send_body(
+        &mut self,
+        now_ns: u64,
+        to: PeerId,
+        tag: u64,
+        body: Outbound,
+        want_ticket: bool,
+        bounded: bool,
+    ) -> Result<Option<SendTicket>, SendError> {
         let len = body.bytes().len();
-        self.send_with(now_ns, to, tag, len, want_ticket, |link, window, ticket| {
-            if len <= INLINE_MAX {
-                link.outgoing.push_inline(tag, body.bytes(), ticket, window);
-            } else {
-                link.outgoing.push_body(tag, body, ticket, window);
-            }
-        })
+        let size = Size { len, bounded };
+        self.send_with(
+            now_ns,
+            to,
+            tag,
+            size,
+            want_ticket,
+            |link, window, ticket| {
+                if len <= INLINE_MAX {
+                    link.outgoing.push_inline(tag, body.bytes(), ticket, window);
+                } else {
+                    link.outgoing.push_body(tag, body, ticket, window);
+                }
+            },
+        )
     }
 
     /// Like [`Node::send`], for a body that is copied: cheapest for small ones.
@@ -241,7 +291,7 @@ impl Node {
             now_ns,
             to,
             tag,
-            body.len(),
+            Size::bounded(body.len()),
             want_ticket,
             |link, window, ticket| {
                 link.outgoing.push_inline(tag, body, ticket, window);
@@ -255,7 +305,7 @@ impl Node {
         now_ns: u64,
         to: PeerId,
         tag: u64,
-        len: usize,
+        size: Size,
         want_ticket: bool,
         push: impl FnOnce(&mut Link, &crate::message::SendWindow, Option<SendTicket>),
     ) -> Result<Option<SendTicket>, SendError> {
@@ -263,7 +313,7 @@ impl Node {
             return Err(SendError::Closed);
         }
         if to == self.hub.config.id {
-            return Ok(self.send_to_self(tag, len, want_ticket, push));
+            return Ok(self.send_to_self(tag, size.len, want_ticket, push));
         }
         let index = self.peers.index(to).ok_or(SendError::UnknownPeer(to))?;
         self.check_connected(index)?;
@@ -280,7 +330,7 @@ impl Node {
         let peer = &mut self.peers[index];
         let link = peer.link.as_mut().expect("a link was just made");
         let window = link.send_window(&self.hub.config);
-        if !link.outgoing.has_room(len, &window) {
+        if size.bounded && !link.outgoing.has_room(size.len, &window) {
             return Err(self.full(index));
         }
         let ticket = want_ticket.then(|| self.hub.sends.insert(SendState::Pending));

@@ -1,6 +1,6 @@
 //! Messages that are worth something for some time only, or that are sent once (U17).
 
-use super::Node;
+use super::{Node, Size};
 use crate::PeerId;
 use crate::error::SendError;
 use crate::message::{Outbound, SendTicket, Value, Worth};
@@ -27,14 +27,21 @@ impl Node {
             return self.send(now_ns, to, tag, body, want_ticket);
         }
         let worth = Worth::of(value, self.clock.lived(now_ns));
-        let len = body.bytes().len();
-        let sent = self.send_with(now_ns, to, tag, len, want_ticket, |link, window, ticket| {
-            link.outgoing.push_worth(tag, body, worth, ticket, window);
-            let session = link.session.as_ref();
-            if session.is_some_and(|session| session.features & Hello::EXPIRE == 0) {
-                link.outgoing.make_reliable();
-            }
-        })?;
+        let size = Size::bounded(body.bytes().len());
+        let sent = self.send_with(
+            now_ns,
+            to,
+            tag,
+            size,
+            want_ticket,
+            |link, window, ticket| {
+                link.outgoing.push_worth(tag, body, worth, ticket, window);
+                let session = link.session.as_ref();
+                if session.is_some_and(|session| session.features & Hello::EXPIRE == 0) {
+                    link.outgoing.make_reliable();
+                }
+            },
+        )?;
         if let Some(index) = self.peers.index(to) {
             self.arm_later(index);
         }

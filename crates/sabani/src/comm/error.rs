@@ -32,6 +32,8 @@ pub enum Error {
     },
     /// All other ranks have ended, so nobody is left to receive from.
     Alone,
+    /// Collectives were started by work that was started itself: ranks would not agree on the order.
+    Nested,
     /// A process can offer some 2²⁸ / P numbers for communicators, P being the size of the world, and
     /// one has.
     NoMoreGroups,
@@ -115,6 +117,10 @@ impl fmt::Display for Error {
             Error::Alone => write!(
                 f,
                 "all other ranks have ended: nobody is left to receive from"
+            ),
+            Error::Nested => write!(
+                f,
+                "work that was started can't start other work: call collectives in it, one after the other"
             ),
             Error::NoMoreGroups => write!(
                 f,

@@ -1,10 +1,10 @@
 //! Which ranks of the world a communicator has.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU32;
 
-use sabani_collective::{Hosts, Overrides};
+use sabani_collective::Hosts;
 
-use super::collective::Collectives;
 use super::epoch::Epoch;
 use super::tag::Context;
 use super::{Comm, Error};
@@ -21,22 +21,17 @@ pub(super) struct Group {
     places: Vec<Option<usize>>,
     /// Who shares a host.
     pub hosts: Hosts,
-    pub collectives: Collectives,
     pub epoch: Epoch,
     /// How many times its ranks have agreed on something.
     pub agreements: Mutex<u32>,
+    /// How many rows of collectives have been started here.
+    pub started: AtomicU32,
 }
 
 impl Group {
     /// `members` are ranks of the world, of which this process is one; `host_of` has a number for each
     /// rank of the world, equal where the host is.
-    pub fn new(
-        context: Context,
-        members: Vec<usize>,
-        me: usize,
-        host_of: &[usize],
-        overrides: Overrides,
-    ) -> Self {
+    pub fn new(context: Context, members: Vec<usize>, me: usize, host_of: &[usize]) -> Self {
         let mut places = vec![None; host_of.len()];
         for (rank, &member) in members.iter().enumerate() {
             places[member] = Some(rank);
@@ -51,9 +46,9 @@ impl Group {
                 .collect(),
             places,
             hosts: Hosts::new(&hosts),
-            collectives: Collectives::new(overrides),
             epoch: Epoch::default(),
             agreements: Mutex::default(),
+            started: AtomicU32::new(0),
         }
     }
 

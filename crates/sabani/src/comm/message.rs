@@ -44,9 +44,7 @@ impl Comm {
     /// As [`Comm::recv`].
     pub fn recv_vec<T: Pod>(&self, from: usize, tag: u32) -> Result<Vec<T>, Error> {
         let message = self.recv_message(from, Kind::Message, tag)?;
-        let mut elements = vec![T::zeroed(); message.body().len() / size_of::<T>().max(1)];
-        copy_out(&message, from, tag, &mut elements)?;
-        Ok(elements)
+        to_vec(&message, from, tag)
     }
 
     /// Receives elements from whichever rank has sent some first.
@@ -134,7 +132,7 @@ impl Comm {
         }
     }
 
-    fn wait_posted(&self, mut posted: Posted, from: usize) -> Result<Message, Error> {
+    pub(super) fn wait_posted(&self, mut posted: Posted, from: usize) -> Result<Message, Error> {
         loop {
             let message = posted.wait(Some(LOOK));
             if let Some(message) = message.map_err(|error| self.explained(error))? {
@@ -145,6 +143,13 @@ impl Comm {
             }
         }
     }
+}
+
+/// A message's elements.
+pub(super) fn to_vec<T: Pod>(message: &Message, rank: usize, tag: u32) -> Result<Vec<T>, Error> {
+    let mut elements = vec![T::zeroed(); message.body().len() / size_of::<T>().max(1)];
+    copy_out(message, rank, tag, &mut elements)?;
+    Ok(elements)
 }
 
 /// Copies a message's elements, and counts them.

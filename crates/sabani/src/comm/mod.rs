@@ -20,6 +20,7 @@
 //! see `docs/launch.md`.
 
 mod agree;
+mod background;
 mod collective;
 mod epoch;
 mod error;
@@ -40,6 +41,9 @@ pub use bytemuck::Pod;
 use sabani_launch::{Launcher, Member, World};
 
 pub use agree::Agreed;
+use background::Workers;
+pub use background::{Prepared, Receiving, Sending, Started};
+use collective::Series;
 pub use collective::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
 pub use error::{Error, Unreachable};
 pub use message::Received;
@@ -64,6 +68,8 @@ use lives::Lives;
 pub struct Comm {
     job: Arc<Job>,
     group: Arc<Group>,
+    /// The collectives that are called through this handle.
+    series: Arc<Series>,
 }
 
 /// What all communicators of a process share. The node goes before the world: it lingers until the
@@ -79,6 +85,7 @@ struct Job {
     host_of: Vec<usize>,
     /// How many numbers this process has offered for communicators.
     offered: AtomicU32,
+    workers: Workers,
     launcher: Launcher,
 }
 
@@ -107,7 +114,8 @@ impl Comm {
         let rank = world.rank() as usize;
         let all = (0..host_of.len()).collect();
         Ok(Comm {
-            group: Arc::new(Group::new(Context::WORLD, all, rank, &host_of, overrides)),
+            group: Arc::new(Group::new(Context::WORLD, all, rank, &host_of)),
+            series: Arc::new(Series::new(0, overrides)),
             job: Arc::new(Job {
                 node,
                 rank,
@@ -117,6 +125,7 @@ impl Comm {
                 lives: Lives::default(),
                 decided: Decided::default(),
                 offered: AtomicU32::new(0),
+                workers: Workers::default(),
             }),
         })
     }

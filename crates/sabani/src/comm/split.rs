@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::collective::Series;
 use super::group::Group;
 use super::tag::Context;
 use super::{Comm, Error};
@@ -65,12 +66,12 @@ impl Comm {
     pub(super) fn part(&self, context: Context, ranks: &[usize]) -> Result<Comm, Error> {
         let members = ranks.iter().map(|&rank| Ok(self.peer(rank)?.0 as usize));
         let members = members.collect::<Result<_, Error>>()?;
-        let overrides = self.group.collectives.overrides();
         let job = Arc::clone(&self.job);
-        let group = Group::new(context, members, job.rank, &job.host_of, overrides);
+        let group = Group::new(context, members, job.rank, &job.host_of);
         Ok(Comm {
             job,
             group: Arc::new(group),
+            series: Arc::new(Series::new(0, self.series.overrides())),
         })
     }
 }

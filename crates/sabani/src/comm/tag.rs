@@ -13,7 +13,7 @@ pub struct Context(u32);
 pub enum Kind {
     /// The program's own.
     Message = 0,
-    /// All that collectives send: what each is for stands in its header.
+    /// Data of collectives; the tag is the number of their row. What each is for stands in its header.
     Collective = 1,
     /// What survivors agree by; tagged with the agreement's number.
     Agreement = 2,
@@ -21,6 +21,8 @@ pub enum Kind {
     Revoked = 3,
     /// A process is lost, whatever communicators it is in: only in the world's context.
     Lost = 4,
+    /// Who waits for data of collectives: their senders may wait for that, or have to be reminded.
+    Ready = 5,
 }
 
 impl Context {

@@ -1,10 +1,11 @@
 //! Runs one rank of a collective over the node.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use sabani_collective::execute::{Exchange, Handled, Header};
+use sabani_collective::execute::{Exchange, Fingerprint, Handled, Header, Kind as For, Mismatch};
+use sabani_collective::execute::{Outgoing, Rejected};
 
+use super::series::Progress;
 use crate::comm::lives::LOOK;
 use crate::comm::tag::Kind;
 use crate::comm::{Comm, Error};
@@ -15,32 +16,11 @@ const HAND_OVER_BYTES: usize = 16 << 10;
 /// How long a sender that finds no room waits for messages before it tries again.
 const NO_ROOM: Duration = Duration::from_millis(1);
 
-/// What belongs to the collectives of a communicator, one after the other.
-#[derive(Default)]
-pub struct Progress {
-    /// The number of the next one.
-    sequence: u32,
-    /// Messages whose turn has not come.
-    early: VecDeque<Message>,
-    /// Where short messages are put together.
-    buffer: Vec<u8>,
-    /// To whom something was sent.
-    receivers: BTreeSet<usize>,
-}
-
-impl Progress {
-    /// Numbers the next collective.
-    pub fn next_number(&mut self) -> u32 {
-        let number = self.sequence;
-        self.sequence = number.wrapping_add(1);
-        number
-    }
-}
-
 /// One collective on its way.
 pub struct Drive<'a, 'e> {
     pub comm: &'a Comm,
     pub progress: &'a mut Progress,
+    pub fingerprint: Fingerprint,
     pub exchange: Exchange<'e>,
 }
 
@@ -51,7 +31,7 @@ impl Drive<'_, '_> {
     /// [`Error::RankLost`], [`Error::Collective`] if ranks are in different ones, [`Error::Node`].
     pub fn run(mut self) -> Result<(), Error> {
         loop {
-            while self.send_next()? {}
+            self.send_all()?;
             if self.exchange.is_complete() {
                 break;
             }
@@ -60,6 +40,7 @@ impl Drive<'_, '_> {
                 self.take(message)?;
             }
         }
+        self.progress.leave(self.fingerprint);
         self.see_off()
     }
 
@@ -77,43 +58,12 @@ impl Drive<'_, '_> {
         Ok(())
     }
 
-    fn wanted(&self) -> Match {
-        self.comm.group.context.matching(Kind::Collective, 0)
-    }
-
-    /// Sends one message; `false` if none is due.
-    fn send_next(&mut self) -> Result<bool, Error> {
-        let wanted = self.wanted();
-        let Some(outgoing) = self.exchange.poll() else {
-            return Ok(false);
-        };
-        let comm = self.comm;
-        let peer = comm.peer(outgoing.to)?;
-        self.progress.receivers.insert(outgoing.to);
-        let tag = comm.group.context.tag(Kind::Collective, 0);
-        let header = outgoing.header.encode();
-        let bytes = header.len() + outgoing.payload.len();
-        // A peer that sends as well may have no room before this rank has taken something.
-        let explained = |error| comm.explained(error);
-        let room = || comm.node().wait_writable(peer, bytes, Duration::ZERO);
-        while !room().map_err(explained)? {
-            let message = comm.node().recv_timeout(wanted, NO_ROOM);
-            match message.map_err(explained)? {
-                Some(message) => self.progress.early.push_back(message),
-                None => comm.check_alive(outgoing.to)?,
-            }
+    /// Sends what is due.
+    fn send_all(&mut self) -> Result<(), Error> {
+        while let Some(outgoing) = self.exchange.poll() {
+            send(self.comm, self.progress, &outgoing)?;
         }
-        if bytes >= HAND_OVER_BYTES {
-            let body = [&header[..], outgoing.payload].concat();
-            comm.node().send_owned(peer, tag, body).map_err(explained)?;
-        } else {
-            let buffer = &mut self.progress.buffer;
-            buffer.clear();
-            buffer.extend(header);
-            buffer.extend(outgoing.payload);
-            comm.node().send(peer, tag, buffer).map_err(explained)?;
-        }
-        Ok(true)
+        Ok(())
     }
 
     /// Takes one of the messages that have come before their turn, if that is over for one.
@@ -137,7 +87,10 @@ impl Drive<'_, '_> {
                 "rank {peer} sends something of another version"
             )));
         };
-        let handled = self.exchange.handle(peer, &header, payload);
+        let handled = match self.contradiction(peer, &header) {
+            Some(mismatch) => Err(Rejected::Mismatch(Box::new(mismatch))),
+            None => self.exchange.handle(peer, &header, payload),
+        };
         match handled.map_err(|rejected| Error::Collective(rejected.to_string()))? {
             Handled::Taken => Ok(true),
             Handled::Early | Handled::Later => {
@@ -147,39 +100,98 @@ impl Drive<'_, '_> {
         }
     }
 
-    /// Waits for the next message. When none comes, those who owe one are reminded, and looked for.
+    /// A peer that still waits in what is over here, if it was something else here: then it waits in vain.
+    fn contradiction(&self, peer: usize, header: &Header) -> Option<Mismatch> {
+        let theirs = header.fingerprint;
+        let ours = self.progress.left(theirs.sequence)?;
+        (header.kind == For::Ready && ours != theirs).then(|| Mismatch {
+            rank: self.comm.rank(),
+            ours,
+            peer,
+            theirs,
+        })
+    }
+
+    /// Waits for the next message: of data from those who owe some, of other things from anybody. When
+    /// none comes, those who owe one are reminded, and looked for.
     fn wait(&mut self) -> Result<Message, Error> {
+        let wanted = self.wanted()?;
+        let receive = |timeout| {
+            let message = self.comm.node().recv_one_of(&wanted, timeout);
+            message.map_err(|error| self.comm.explained(error))
+        };
+        let mut reminded = false;
         loop {
-            let message = self.comm.node().recv_timeout(self.wanted(), LOOK);
-            if let Some(message) = message.map_err(|error| self.comm.explained(error))? {
+            if let Some(message) = receive(LOOK)? {
                 return Ok(message);
             }
-            let lost = self.remind()?;
-            if let Some(message) = self.comm.node().try_recv(self.wanted())? {
+            let lost = self.any_lost();
+            // Whoever has ended has waited until its last messages were here.
+            if let Some(message) = receive(Duration::ZERO)? {
                 return Ok(message);
             }
             if let Some(lost) = lost {
                 return Err(lost);
             }
+            // Once is enough: a reminder arrives, too.
+            if !std::mem::replace(&mut reminded, true) {
+                self.exchange.remind();
+                while let Some(outgoing) = self.exchange.poll() {
+                    send(self.comm, self.progress, &outgoing)?;
+                }
+            }
         }
     }
 
-    /// Reminds all whom this rank waits for; returns the loss of one of them, or of any other rank: those
-    /// in between may wait for that one.
-    fn remind(&mut self) -> Result<Option<Error>, Error> {
-        self.exchange.remind();
-        let mut lost = self.comm.look().err();
-        while let Some(outgoing) = self.exchange.poll() {
-            let to = outgoing.to;
-            if let Err(gone) = self.comm.check_alive(to) {
-                lost.get_or_insert(gone);
-                continue;
-            }
-            let body = [&outgoing.header.encode()[..], outgoing.payload].concat();
-            let tag = self.comm.group.context.tag(Kind::Collective, 0);
-            let sent = self.comm.node().send(self.comm.peer(to)?, tag, &body);
-            sent.map_err(|error| self.comm.explained(error))?;
-        }
-        Ok(lost)
+    fn wanted(&self) -> Result<Vec<Match>, Error> {
+        let context = self.comm.group.context;
+        let series = self.comm.series.number;
+        let data = context.matching(Kind::Collective, series);
+        let sources = self.exchange.sources();
+        let data = sources.map(|source| Ok(data.from(self.comm.peer(source)?)));
+        let ready = context.matching(Kind::Ready, series);
+        data.chain([Ok(ready)]).collect()
     }
+
+    /// The end of the communicator, or the loss of a rank that this one waits for.
+    fn any_lost(&self) -> Option<Error> {
+        let mut sources = self.exchange.sources();
+        let ended = self.comm.look().err();
+        ended.or_else(|| sources.find_map(|source| self.comm.check_alive(source).err()))
+    }
+}
+
+/// Sends one message.
+fn send(comm: &Comm, progress: &mut Progress, outgoing: &Outgoing) -> Result<(), Error> {
+    let explained = |error| comm.explained(error);
+    let peer = comm.peer(outgoing.to)?;
+    progress.receivers.insert(outgoing.to);
+    let kind = match outgoing.header.kind {
+        For::Data => Kind::Collective,
+        For::Ready => Kind::Ready,
+    };
+    let tag = comm.group.context.tag(kind, comm.series.number);
+    let header = outgoing.header.encode();
+    let bytes = header.len() + outgoing.payload.len();
+    // A peer that sends as well may have no room before this rank has taken something.
+    while !comm.node().is_writable(peer, bytes).map_err(explained)? {
+        let data = comm.group.context;
+        let data = data.matching(Kind::Collective, comm.series.number);
+        let message = comm.node().recv_timeout(data, NO_ROOM);
+        match message.map_err(explained)? {
+            Some(message) => progress.early.push_back(message),
+            None => comm.check_alive(outgoing.to)?,
+        }
+    }
+    let sent = if bytes >= HAND_OVER_BYTES {
+        let body = [&header[..], outgoing.payload].concat();
+        comm.node().send_owned(peer, tag, body)
+    } else {
+        let buffer = &mut progress.buffer;
+        buffer.clear();
+        buffer.extend(header);
+        buffer.extend(outgoing.payload);
+        comm.node().send(peer, tag, buffer)
+    };
+    sent.map_err(explained)
 }

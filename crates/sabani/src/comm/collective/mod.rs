@@ -8,40 +8,20 @@
 mod blocks;
 mod drive;
 mod operation;
+mod series;
 mod task;
 mod vectors;
 
 use std::env;
-use std::sync::Mutex;
 
 use sabani_collective::Overrides;
 
 use super::{Comm, Error, locked};
-use drive::Progress;
 pub use operation::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
+pub(super) use series::Series;
 
 /// Chooses other algorithms than the rule does; see [`Comm::set_algorithms`].
 const ALGORITHMS: &str = "SABANI_ALGORITHMS";
-
-/// What the collectives of a communicator share.
-pub(super) struct Collectives {
-    progress: Mutex<Progress>,
-    overrides: Mutex<Overrides>,
-}
-
-impl Collectives {
-    pub fn new(overrides: Overrides) -> Self {
-        Self {
-            progress: Mutex::default(),
-            overrides: Mutex::new(overrides),
-        }
-    }
-
-    /// What is wanted instead of the rule.
-    pub fn overrides(&self) -> Overrides {
-        locked(&self.overrides).clone()
-    }
-}
 
 /// What the user wants instead of the rule.
 ///
@@ -61,7 +41,7 @@ impl Comm {
     /// [`Error::Algorithms`], which names those there are.
     pub fn set_algorithms(&self, text: &str) -> Result<(), Error> {
         let overrides = text.parse().map_err(Error::Algorithms)?;
-        *locked(&self.group.collectives.overrides) = overrides;
+        *locked(&self.series.overrides) = overrides;
         Ok(())
     }
 }

@@ -58,15 +58,17 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// How many elements, in what all ranks must agree on; for different counts that all know, a number
-    /// that stands for them.
-    fn size(&self) -> u64 {
+    /// How many elements, and what else of the counts all ranks must agree on.
+    fn size(&self) -> (u64, u32) {
         match self.counts_known_to_all() {
-            Counts::Each(len) | Counts::Vector(len) => len as u64,
-            Counts::Offsets(offsets) => offsets.iter().fold(0, |hash: u64, &offset| {
-                hash.wrapping_mul(0x0100_0000_01b3) ^ offset as u64
-            }),
-            _ => 0,
+            Counts::Each(len) | Counts::Vector(len) => (len as u64, 0),
+            Counts::Offsets(offsets) => {
+                let mix =
+                    |hash: u32, offset: &usize| hash.wrapping_mul(0x0100_0193) ^ *offset as u32;
+                let total = offsets.last().copied().unwrap_or(0);
+                (total as u64, offsets.iter().fold(0, mix))
+            }
+            _ => (0, 0),
         }
     }
 
@@ -74,6 +76,7 @@ impl<'a> Task<'a> {
         // The same program runs at all ranks: its names for types are the same.
         let name = std::any::type_name::<T>().bytes();
         let element_type = name.fold(0_u8, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte));
+        let (size, counts) = self.size();
         Fingerprint {
             epoch,
             sequence,
@@ -81,9 +84,9 @@ impl<'a> Task<'a> {
             algorithm: choice.algorithm.id(),
             operation: self.operation,
             element_type,
-            size: self.size(),
+            size,
             root: self.root as u32,
-            parameters: Fingerprint::of_parameters(&choice.parameters),
+            parameters: Fingerprint::of_parameters(&choice.parameters) ^ counts,
         }
     }
 }
@@ -126,7 +129,6 @@ impl Comm {
         if element_bytes == 0 {
             return Ok(());
         }
-        let collectives = &self.group.collectives;
         let mut cx = Context {
             root: task.root,
             element_bytes,
@@ -135,13 +137,13 @@ impl Comm {
             hosts: Some(&self.group.hosts),
             ..Context::new(self.size(), task.counts_known_to_all())
         };
-        let choice = locked(&collectives.overrides).choose(task.collective, &cx);
+        let choice = locked(&self.series.overrides).choose(task.collective, &cx);
         cx.counts = task.counts;
         cx.parameters = choice.parameters;
         let schedule = choice.algorithm.schedule;
-        let mut progress = locked(&collectives.progress);
+        let mut progress = locked(&self.series.progress);
         let epoch = self.group.context.number();
-        let fingerprint = task.fingerprint::<T>(epoch, progress.next_number(), &choice);
+        let fingerprint = task.fingerprint::<T>(epoch, progress.next_sequence(), &choice);
         let mut scratch = vec![T::zeroed(); schedule.scratch(&cx, self.rank())];
         let memory = Memory {
             input: cast_slice(input),
@@ -152,8 +154,15 @@ impl Comm {
         Drive {
             comm: self,
             progress: &mut progress,
+            fingerprint,
             exchange: Exchange::new(schedule, cx, self.rank(), fingerprint, memory, operation),
         }
         .run()
+        .inspect_err(|error| {
+            // Others may wait for this rank, which does not come any more.
+            if let Error::Collective(difference) = error {
+                self.revoke(difference);
+            }
+        })
     }
 }

@@ -1,0 +1,77 @@
+//! Collectives that follow each other: those that the program calls itself, and those of each part that
+//! it has started.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Mutex;
+
+use sabani_collective::Overrides;
+use sabani_collective::execute::Fingerprint;
+
+use crate::Message;
+use crate::comm::locked;
+
+/// So many collectives that are over are remembered, for peers that still wait in one of them.
+const REMEMBERED: usize = 64;
+
+/// A row of collectives of a communicator. Those of different rows don't meet.
+pub struct Series {
+    /// In the tags of its messages: 0 is the program's own.
+    pub number: u32,
+    /// What the program wants instead of the rule.
+    pub overrides: Mutex<Overrides>,
+    /// Held by whoever is in a collective of the row.
+    pub progress: Mutex<Progress>,
+}
+
+/// How far a row has come.
+#[derive(Default)]
+pub struct Progress {
+    /// The number of the next collective.
+    sequence: u32,
+    /// Messages whose turn has not come.
+    pub early: VecDeque<Message>,
+    /// Where short messages are put together.
+    pub buffer: Vec<u8>,
+    /// To whom something was sent.
+    pub receivers: BTreeSet<usize>,
+    /// The last ones that are over, in order.
+    past: VecDeque<Fingerprint>,
+}
+
+impl Series {
+    pub fn new(number: u32, overrides: Overrides) -> Self {
+        Series {
+            number,
+            overrides: Mutex::new(overrides),
+            progress: Mutex::default(),
+        }
+    }
+
+    /// What is wanted instead of the rule.
+    pub fn overrides(&self) -> Overrides {
+        locked(&self.overrides).clone()
+    }
+}
+
+impl Progress {
+    /// Numbers the next collective.
+    pub fn next_sequence(&mut self) -> u32 {
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
+        sequence
+    }
+
+    /// A collective is over.
+    pub fn leave(&mut self, fingerprint: Fingerprint) {
+        if self.past.len() == REMEMBERED {
+            self.past.pop_front();
+        }
+        self.past.push_back(fingerprint);
+    }
+
+    /// What a collective was that is over, if it is remembered.
+    pub fn left(&self, sequence: u32) -> Option<Fingerprint> {
+        let mut past = self.past.iter().rev();
+        past.find(|past| past.sequence == sequence).copied()
+    }
+}
