@@ -120,7 +120,7 @@ impl Builder {
     }
 
     /// Which of the node's layers (`messages+channel+seal`, `datagrams`) share a thread. Default: what
-    /// the environment variable [`LAYERS_VARIABLE`](crate::LAYERS_VARIABLE) says, else [`Schedule::Inline`]: handing over to
+    /// the environment variable [`LAYERS_VARIABLE`] says, else [`Schedule::Inline`]: handing over to
     /// another thread takes longer than most messages do.
     ///
     /// What is in the uppermost group is done by the threads that call, and by a helper while none does;
