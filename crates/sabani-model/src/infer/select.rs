@@ -30,7 +30,26 @@ pub fn grow(tree: &mut Tree, candidates: Vec<Vec<usize>>, observations: &[Observ
         tree.trunks.push(best);
         errors = self::errors(tree, observations);
     }
+    narrow(tree, &mut errors, observations);
     prune(tree, errors, observations);
+}
+
+/// A group together with one that was found later says of the rest of its hosts what a trunk of their
+/// own says more simply.
+fn narrow(tree: &mut Tree, errors: &mut Vec<f64>, observations: &[Observation]) {
+    for index in 0..tree.trunks.len() {
+        let Some(rest) = tree.rest_of(index) else {
+            continue;
+        };
+        let narrower = tree.trunk_of(rest, observations);
+        let wider = std::mem::replace(&mut tree.trunks[index], narrower);
+        let with_narrower = self::errors(tree, observations);
+        if gain(&with_narrower, errors) > 0.0 {
+            tree.trunks[index] = wider;
+        } else {
+            *errors = with_narrower;
+        }
+    }
 }
 
 /// Takes out what explains nothing any more: a set of several groups may have come before those.

@@ -159,6 +159,19 @@ impl Tree {
         Trunk { out, into, ..trunk }
     }
 
+    /// The hosts of a trunk that are in none of those inside, if there are such trunks and hosts.
+    pub fn rest_of(&self, index: usize) -> Option<Vec<usize>> {
+        let trunk = &self.trunks[index];
+        let inside = |other: &&Trunk| {
+            other.hosts.len() < trunk.hosts.len()
+                && other.hosts.iter().all(|&host| trunk.holds[host])
+        };
+        let inner: Vec<&Trunk> = self.trunks.iter().filter(inside).collect();
+        let alone = |host: &usize| !inner.iter().any(|other| other.holds[*host]);
+        let rest: Vec<_> = trunk.hosts.iter().copied().filter(alone).collect();
+        (!inner.is_empty() && !rest.is_empty()).then_some(rest)
+    }
+
     /// What flows get that are there at the same time: max-min shares.
     pub fn rates(&self, flows: &[(usize, usize)]) -> Vec<f64> {
         let uses: Vec<_> = flows.iter().map(|&flow| self.uses(flow)).collect();

@@ -22,20 +22,14 @@ fn answer(probe: &Probe) -> Vec<Seen> {
         .iter()
         .any(|flow| !matches!(flow.traffic, Traffic::Trips { .. }));
     let of = |flow: &Flow| {
-        let busy = |other: &Flow| other.from == flow.from || other.to == flow.to;
-        let sharing = probe
-            .flows
-            .iter()
-            .filter(streams)
-            .filter(|other| busy(other));
-        let senders = probe
-            .flows
-            .iter()
-            .filter(streams)
-            .filter(|other| other.to == flow.to);
+        let count = |shares: fn(&Flow, &Flow) -> bool| {
+            let flows = probe.flows.iter().filter(streams);
+            flows.filter(|other| shares(other, flow)).count()
+        };
         match flow.traffic {
             Traffic::Stream { lasts_ns, .. } => {
-                let shares = senders.count().max(sharing.count().div_ceil(2));
+                let sent = count(|other, flow| other.from == flow.from);
+                let shares = sent.max(count(|other, flow| other.to == flow.to));
                 let every_ns = gap_ns(flow.bytes) * shares as f64;
                 let count = (lasts_ns as f64 / every_ns) as u64;
                 Seen::Arrivals(
