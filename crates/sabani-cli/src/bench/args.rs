@@ -32,7 +32,8 @@ pub const DEFAULT_PORT: u16 = 7711;
 /// few seconds does not decide the comparison.
 ///
 /// How Sabani is used. As any program would: a node with its default settings, except that a
-/// waiting call spins for 1 s (default 50 µs) before it sleeps, since the baselines spin as well.
+/// waiting call spins for 1 s (default 50 µs) before it sleeps, since the baselines spin as well
+/// (not with `--layers`: threads of the node's own need the cores).
 /// Each message is sent by a call of its own and arrives as a message of its own. Up to 1 KiB it is
 /// copied by the call; above, the node refers to the program's buffer.
 ///

@@ -1,13 +1,14 @@
 //! Sabani, through its public interface alone.
 
 use std::{
+    env,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Error, Result, anyhow, bail};
-use sabani::{Builder, Checksum, JobKey, Match, Message, Node, PeerId};
+use sabani::{Builder, Checksum, JobKey, LAYERS_VARIABLE, Match, Message, Node, PeerId, Schedule};
 
 use super::{Delivery, Endpoint, Key, PATIENCE, Role, send_until};
 use crate::bench::measure::{Idle, Limit, Stop, Tally};
@@ -34,6 +35,14 @@ pub fn builder(id: PeerId, bind: SocketAddr, key: Option<Key>) -> Builder {
     }
 }
 
+/// Lets waiting calls spin, unless the node has threads of its own: those need the cores.
+fn spinning(builder: Builder) -> Builder {
+    match env::var(LAYERS_VARIABLE) {
+        Ok(layers) if layers.parse() != Ok(Schedule::Inline) => builder,
+        _ => builder.spin(SPIN),
+    }
+}
+
 /// One node with one peer.
 pub struct Sabani {
     node: Node,
@@ -52,7 +61,7 @@ impl Sabani {
         };
         let builder = builder(own, SocketAddr::new(bind, 0), key);
         Ok(Self {
-            node: key_log.apply(builder).spin(SPIN).open()?,
+            node: spinning(key_log.apply(builder)).open()?,
             key_log: key_log.clone(),
             role,
             peer,
