@@ -13,7 +13,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use sabani::Match;
 use sabani_model::Network;
+use sabani_model::measure::Label;
 use sabani_model::network::Transport;
 
 /// Know how a network carries messages: measure it, predict collectives, choose their algorithms.
@@ -65,4 +67,17 @@ fn transport<'n>(network: &'n Network, name: &str) -> Result<&'n Transport> {
     };
     let found = network.transports.get(name);
     found.with_context(|| format!("nothing was measured over `{name}`, only over {}", known()))
+}
+
+/// The upper half of the tags of probes' messages; the lower one is the label.
+const TAG: u64 = 0x5aba_0000 << 32;
+
+/// The tag of a probe's message.
+fn tag_of(label: Label) -> u64 {
+    TAG | u64::from(label.0)
+}
+
+/// The messages of all probes.
+fn any_probe() -> Match {
+    Match::any().tag_mask(TAG, 0xffff_ffff << 32)
 }

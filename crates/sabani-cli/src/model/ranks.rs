@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use sabani::comm::Error as CommError;
-use sabani::{Comm, Congestion, CreditPolicy, Error, Match, PeerId};
+use sabani::{Comm, Congestion, CreditPolicy, Error, PeerId};
 use sabani_model::measure::{Label, Part, Probe, Seen, Send, Traffic};
 
-/// Tags of probes' messages; the lower half is the label.
-const TAG: u64 = 0x5aba_0000 << 32;
-const TAG_MASK: u64 = 0xffff_ffff << 32;
+use super::{any_probe, tag_of};
+
 /// The tag of what ranks tell rank 0 of a probe.
 const REPORT: u32 = 1;
 /// How long a rank with something to send waits before it looks again.
@@ -181,7 +180,7 @@ impl Runner<'_> {
 
     fn run(&self, mut part: Part) -> Result<Vec<(usize, Seen)>> {
         let node = self.ranks.comm.node();
-        let wanted = Match::any().tag_mask(TAG, TAG_MASK);
+        let wanted = any_probe();
         let mut posted = node.post(wanted, None)?;
         loop {
             while let Some(send) = part.poll(self.now_ns(), |host| self.waiting(host)) {
@@ -221,7 +220,7 @@ impl Runner<'_> {
     fn send(&self, part: &mut Part, send: &Send) -> Result<bool> {
         let began_ns = self.now_ns();
         let peer = PeerId(self.ranks.members[send.to] as u32);
-        let tag = TAG | u64::from(send.label.0);
+        let tag = tag_of(send.label);
         match self
             .ranks
             .comm

@@ -1,14 +1,13 @@
 //! Probes between the hosts of a simulated network, in virtual time.
 
 use anyhow::{Context, Result};
-use sabani::{Congestion, Match, PeerId};
+use sabani::{Congestion, PeerId};
 use sabani_model::measure::{Label, Part, Probe, Seen, Traffic};
 use sabani_sim::traffic::Reading;
 use sabani_sim::{HostId, MS, Network, SEC};
 
-/// The tag of probes' messages; the lower half is the label.
-const TAG: u64 = 0x5aba_0000 << 32;
-const TAG_MASK: u64 = 0xffff_ffff << 32;
+use super::{any_probe, tag_of};
+
 /// A probe that takes longer has failed.
 const PATIENCE_NS: u64 = 120 * SEC;
 /// What is left under way when a probe ends has ended by then.
@@ -24,7 +23,7 @@ pub fn run(net: &mut Network, probe: &Probe) -> Result<(Vec<Seen>, u64)> {
     prepare(net, probe);
     let part = |host: &HostId| Part::new(probe, host.0 as usize, began_ns);
     let mut parts: Vec<Part> = hosts.iter().map(part).collect();
-    let wanted = Match::any().tag_mask(TAG, TAG_MASK);
+    let wanted = any_probe();
     let body = vec![0; probe.flows.iter().map(|flow| flow.bytes).max().unwrap_or(0)];
     for (&host, part) in hosts.iter().zip(&parts) {
         net.host(host).program.reading = Reading::Nothing;
@@ -53,7 +52,7 @@ pub fn run(net: &mut Network, probe: &Probe) -> Result<(Vec<Seen>, u64)> {
             let Some(send) = part.poll(now_ns, waiting) else {
                 break;
             };
-            let (peer, tag) = (PeerId(send.to as u32), TAG | u64::from(send.label.0));
+            let (peer, tag) = (PeerId(send.to as u32), tag_of(send.label));
             let bytes = &body[..send.bytes];
             if node.send_copy(clock_ns, peer, tag, bytes, false).is_err() {
                 break;
