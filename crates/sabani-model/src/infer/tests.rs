@@ -156,8 +156,13 @@ fn checked(truth: &Truth, inferred: &Inferred, unfair: f64, draw: &mut Draw) -> 
 
 #[test]
 fn groups_behind_trunks_are_found_with_their_capacities() {
-    // Small groups are told apart only if flows share more evenly.
-    for (groups, each, part, unfair) in [(8, 8, 0.5, 0.4), (2, 16, 0.4, 0.4), (8, 4, 0.5, 0.2)] {
+    // Many small groups are told apart only if flows share more evenly.
+    for (groups, each, part, unfair) in [
+        (8, 8, 0.5, 0.4),
+        (2, 16, 0.4, 0.4),
+        (8, 4, 0.5, 0.2),
+        (4, 2, 0.5, 0.4),
+    ] {
         let hosts = groups * each;
         for seed in 1..3 {
             let case = format!("{groups} groups of {each}, trunks of {part}, seed {seed}");
