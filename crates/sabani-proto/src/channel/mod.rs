@@ -89,7 +89,8 @@ pub(crate) struct Channel<C> {
     unasked: u32,
     /// An answer is asked for at least as often as this much has been sent, in bytes of cost.
     ask_every: u32,
-    /// POLLs sent since the peer last answered one, or acknowledged something new.
+    /// POLLs sent since the peer last answered the newest packet that asked, or what was not sent
+    /// again since.
     pub polls_unanswered: u32,
     /// Number of the newest request for an answer: the number of the packet that asked.
     asked: u64,
@@ -193,7 +194,7 @@ impl<C: Cargo> Channel<C> {
     pub fn on_new_path(&mut self, far: bool, now_ns: u64) {
         self.forgive(now_ns);
         if far {
-            self.rtt = Rtt::default();
+            self.rtt = Rtt::anew(now_ns);
             self.mtu.on_black_hole(now_ns);
             let kind = self.governor.as_ref().map(|governor| governor.kind());
             self.set_congestion(kind.unwrap_or_default(), now_ns);
@@ -299,7 +300,9 @@ impl<C: Cargo> Channel<C> {
             }
             self.progress_ns = now_ns;
         }
-        if settled.newly_acked > 0 || ack.answers == self.asked as u32 {
+        // Karn's rule: until the path has been measured again, its answers may just be slower than
+        // they were.
+        if settled.sample_from.is_some() || ack.answers == self.asked as u32 {
             self.polls_unanswered = 0;
         }
         self.mtu

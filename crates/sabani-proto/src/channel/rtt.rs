@@ -13,9 +13,34 @@ pub(crate) struct Rtt {
     variation_ns: u64,
     min_ns: u64,
     latest_ns: u64,
+    /// What left before this tells nothing of the path.
+    begun_ns: u64,
 }
 
 impl Rtt {
+    /// Knows nothing, and learns from what leaves from now on: packets go another way.
+    pub fn anew(now_ns: u64) -> Self {
+        Rtt {
+            begun_ns: now_ns,
+            ..Rtt::default()
+        }
+    }
+
+    /// What left before this is no measure any more: time has not passed here as it has for the peer.
+    pub fn begin_at(&mut self, ns: u64) {
+        self.begun_ns = self.begun_ns.max(ns);
+    }
+
+    /// What left at `sent_ns` has been answered; `delay_ns` is how long the peer says it held the
+    /// answer back.
+    pub fn on_answer(&mut self, sent_ns: u64, now_ns: u64, delay_ns: u64) {
+        let elapsed_ns = now_ns.saturating_sub(sent_ns);
+        // Nobody can hold back for longer than it took, except by a clock that runs fast.
+        if sent_ns >= self.begun_ns && delay_ns <= elapsed_ns {
+            self.on_sample(elapsed_ns, delay_ns);
+        }
+    }
+
     /// Takes a sample; `delay_ns` is how long the peer says it held the answer back.
     pub fn on_sample(&mut self, elapsed_ns: u64, delay_ns: u64) {
         let elapsed_ns = elapsed_ns.max(1);
@@ -26,6 +51,7 @@ impl Rtt {
                 variation_ns: first / 2,
                 min_ns: first,
                 latest_ns: first,
+                ..*self
             };
             return;
         }

@@ -329,8 +329,7 @@ impl<C: Cargo> SentLog<C> {
         }
         // Before losses are looked for: how long the newest took is how long the others may take.
         if let Some(sent_ns) = settled.sample_from {
-            let elapsed_ns = now_ns.saturating_sub(sent_ns);
-            rtt.on_sample(elapsed_ns, u64::from(ack.delay_ns));
+            rtt.on_answer(sent_ns, now_ns, u64::from(ack.delay_ns));
         }
         self.notice_spurious(&runs, ack.largest, &mut settled);
         self.acked_end = self.acked_end.max(ack.largest + 1);

@@ -358,6 +358,44 @@ fn a_delay_is_taken_off_but_not_below_the_shortest_round_trip() {
 }
 
 #[test]
+fn what_a_stall_broke_is_no_sample() {
+    let mut rtt = Rtt::default();
+    rtt.on_answer(5 * MS, 6 * MS, 2 * MS);
+    assert_eq!(rtt.min_ns(), 0, "held back for longer than it took");
+    rtt.begin_at(10 * MS);
+    rtt.on_answer(9 * MS, 12 * MS, 0);
+    assert_eq!(rtt.min_ns(), 0, "sent before the stall");
+    rtt.on_answer(10 * MS, 12 * MS, 0);
+    assert_eq!(rtt.min_ns(), 2 * MS);
+}
+
+/// The path has become slower than a POLL is patient: answers to what has been given back since
+/// measure nothing, so only patience helps.
+#[test]
+fn polls_are_not_hurried_by_answers_that_measure_nothing() {
+    let mut channel = channel(1 << 20);
+    channel.rtt.on_sample(MS / 10, 0);
+    for number in 0..2 {
+        channel.on_sent(packet(number), &[number], 0);
+    }
+    let mut now = 0;
+    for number in 2..5 {
+        now = channel.deadline(now).unwrap();
+        assert!(channel.on_deadline(now, &mut |_, _| ()).poll);
+        let poll = Sent {
+            ask: true,
+            ..packet(number)
+        };
+        channel.on_sent(poll, &[number], now);
+    }
+    // The first POLL has come; packet 0 is news, and no sample.
+    channel.on_ack(&ack([0, 1, 2]), now, &mut |_, _| ());
+    assert_eq!(channel.polls_unanswered, 3);
+    channel.on_ack(&ack([0, 1, 2, 3, 4]), now + MS, &mut |_, _| ());
+    assert_eq!(channel.polls_unanswered, 0);
+}
+
+#[test]
 fn the_mtu_search_finds_what_the_path_carries() {
     for path in [1_200, 1_250, 1_400, 1_452, 1_472, 4_052, 8_972, 9_500] {
         let mut mtu = MtuSearch::new(1_200, 9_500);

@@ -107,7 +107,7 @@ impl Node {
     /// # Errors
     /// [`SendError::UnknownPeer`], [`SendError::Closed`].
     pub fn disconnect(&mut self, now_ns: u64, peer: PeerId) -> Result<(), SendError> {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         let index = self.steerable(peer)?;
         self.drop_attempt(index);
         self.happen(index, Happening::Disconnect, now_ns);
@@ -120,7 +120,7 @@ impl Node {
     /// # Errors
     /// [`SendError::UnknownPeer`], [`SendError::Closed`].
     pub fn reconnect(&mut self, now_ns: u64, peer: PeerId) -> Result<(), SendError> {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         let index = self.steerable(peer)?;
         self.happen(index, Happening::Reconnect, now_ns);
         if self.peers[index].state == LinkState::Connecting {

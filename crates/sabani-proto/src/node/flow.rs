@@ -56,7 +56,7 @@ impl Node {
         peer: PeerId,
         kind: Option<Congestion>,
     ) -> Result<(), SendError> {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         let index = self.known(peer)?;
         self.peers[index].congestion = kind;
         let kind = kind.unwrap_or(self.hub.config.congestion);
@@ -99,7 +99,7 @@ impl Node {
     /// nobody has something to send here.
     #[inline]
     pub fn handle_empty(&mut self, now_ns: u64) {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         self.hub.granter.on_empty(now_ns);
     }
 

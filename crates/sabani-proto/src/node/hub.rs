@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::clock::Clock;
 use crate::Config;
 use crate::channel::{Fate, datagram_cost};
 use crate::credit::{CreditConfig, Granter};
@@ -27,6 +28,7 @@ pub(crate) enum SendState {
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub config: Config,
+    pub clock: Clock,
     pub mailbox: Mailbox,
     pub sends: Tickets<SendState>,
     /// What each peer may have on its way here.
@@ -56,6 +58,7 @@ impl Hub {
             fates: Vec::new(),
             past: Counters::default(),
             events: VecDeque::new(),
+            clock: Clock::default(),
             config,
         }
     }

@@ -2,6 +2,7 @@
 
 mod apart;
 mod arrivals;
+mod clock;
 mod flow;
 mod handshake;
 mod hub;
@@ -37,8 +38,6 @@ use peers::{Link, Peers};
 use session::Session;
 pub use transmit::Transmit;
 
-/// Missing a deadline by more than this means that this process was kept from running.
-const STALL_NS: u64 = 20_000_000;
 /// Stands in the timer heap for handshakes that others have begun, in place of a peer's index.
 const HALF_OPEN_TIMER: u32 = u32::MAX;
 /// Stands there for the next grant of credit.
@@ -60,7 +59,6 @@ pub struct Node {
     outbox: VecDeque<handshake::Letter>,
     entropy: Entropy,
     cookies: CookieJar,
-    clock: Clock,
     /// When the entry for the next grant that counts is due.
     grants_at_ns: u64,
     /// Scratch: peers whose credit was raised.
@@ -97,38 +95,6 @@ pub(crate) struct Path {
     pub local: Option<IpAddr>,
 }
 
-/// Time as this process has lived it: stalls of its own are left out.
-#[derive(Debug, Default)]
-struct Clock {
-    stalled_ns: u64,
-    /// When the node asked to be called, in real time.
-    promised_ns: Option<u64>,
-    /// When it was last called, for whatever reason.
-    called_ns: u64,
-}
-
-impl Clock {
-    /// Lived time; a deadline missed by far counts as a stall.
-    #[inline]
-    fn lived(&mut self, now_ns: u64) -> u64 {
-        let now_ns = now_ns.max(self.called_ns);
-        if let Some(promised) = self.promised_ns {
-            let attended = promised.max(self.called_ns);
-            if now_ns > attended + STALL_NS {
-                self.stalled_ns += now_ns - attended;
-            }
-        }
-        self.called_ns = now_ns;
-        self.latest()
-    }
-
-    /// Lived time when the node was last called.
-    #[inline]
-    fn latest(&self) -> u64 {
-        self.called_ns - self.stalled_ns
-    }
-}
-
 /// A message's length, and whether it must wait for room.
 #[derive(Clone, Copy)]
 struct Size {
@@ -158,7 +124,6 @@ impl Node {
             outbox: VecDeque::new(),
             cookies,
             entropy,
-            clock: Clock::default(),
             grants_at_ns: u64::MAX,
             owed: Vec::new(),
             next_stray_ns: 0,
@@ -203,7 +168,7 @@ impl Node {
     /// # Errors
     /// [`SendError::UnknownPeer`], [`SendError::Disconnected`].
     pub fn connect(&mut self, now_ns: u64, peer: PeerId) -> Result<(), SendError> {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         let index = self.peers.index(peer).ok_or(SendError::UnknownPeer(peer))?;
         self.check_connected(index)?;
         self.ensure_link(index, now_ns);
@@ -324,7 +289,7 @@ impl Node {
             });
         }
         if self.peers[index].link.is_none() {
-            let now_ns = self.clock.lived(now_ns);
+            let now_ns = self.hub.clock.lived(now_ns);
             self.ensure_link(index, now_ns);
         }
         let peer = &mut self.peers[index];
@@ -601,18 +566,18 @@ impl Node {
         self.arm_changed();
         let at = if self.queue.len() > queued {
             // Credit has been given, and must be told at once.
-            Some(self.clock.called_ns)
+            Some(self.hub.clock.called_ns)
         } else {
             let timer = self.timers.peek();
-            timer.map(|Reverse((at, _))| at + self.clock.stalled_ns)
+            timer.map(|Reverse((at, _))| at + self.hub.clock.stalled_ns)
         };
-        self.clock.promised_ns = at;
+        self.hub.clock.promised_ns = at;
         at
     }
 
     /// Does what is due.
     pub fn handle_deadline(&mut self, now_ns: u64) {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         self.arm_changed();
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now_ns {
@@ -665,7 +630,7 @@ impl Node {
     /// Does for the peers of which something has come what was not pressing.
     #[inline]
     fn arm_changed(&mut self) {
-        let now_ns = self.clock.latest();
+        let now_ns = self.hub.clock.latest();
         while let Some(index) = self.changed.pop() {
             self.peers[index].changed = false;
             self.give_credit(index, now_ns);
@@ -744,7 +709,7 @@ impl Node {
             self.peers.free_slot(attempt.local);
         }
         self.hub.mailbox.on_link_lost(id, reference);
-        self.happen(index, Happening::End, self.clock.latest());
+        self.happen(index, Happening::End, self.hub.clock.latest());
         for ticket in link.outgoing.drain_tickets() {
             if let Some(state) = self.hub.sends.get_mut(ticket) {
                 *state = SendState::Lost(why.clone());
@@ -785,7 +750,7 @@ impl Node {
         for index in self.peers.indices() {
             if let Some(session) = self.peers[index].session_mut() {
                 session.close(CloseReason::Finished);
-                self.happen(index, Happening::Close, self.clock.latest());
+                self.happen(index, Happening::Close, self.hub.clock.latest());
                 self.enqueue(index);
             } else if self.peers[index].link.is_some() {
                 self.lose(index, PeerLost::Closed);

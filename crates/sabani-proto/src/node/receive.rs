@@ -27,7 +27,7 @@ impl Node {
         marked: bool,
         bytes: &mut [u8],
     ) {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         let path = Path { peer: from, local };
         let mut touched = None;
         let mut batch = Batch::new(bytes, segment, marked);

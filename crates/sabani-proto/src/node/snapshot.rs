@@ -53,7 +53,7 @@ impl Node {
             credit: self.hub.granter.stats(),
             counters: self.hub.past,
             dropped: self.dropped,
-            stalled_ns: self.clock.stalled_ns,
+            stalled_ns: self.hub.clock.stalled_ns,
             ..NodeStats::default()
         };
         for session in self.peers.iter().filter_map(|peer| peer.session()) {

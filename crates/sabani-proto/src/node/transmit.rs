@@ -26,7 +26,7 @@ impl Node {
     /// Fills `out` with the next train to send, or returns `None` if nothing may be sent now.
     /// `out` should hold 64 KiB; it must hold one datagram of the configured size.
     pub fn poll_transmit(&mut self, now_ns: u64, out: &mut [u8]) -> Option<Transmit> {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         if let Some(letter) = rare::pop_front(&mut self.outbox) {
             out[..letter.bytes.len()].copy_from_slice(&letter.bytes);
             return Some(Transmit {
@@ -69,7 +69,7 @@ impl Node {
 
     /// The system refused a datagram of `bytes` to this address as too large for the interface.
     pub fn handle_too_big(&mut self, now_ns: u64, to: SocketAddr, bytes: usize) {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         for index in self.peers.indices() {
             let peer = &mut self.peers[index];
             if peer.addr != to {
@@ -90,7 +90,7 @@ impl Node {
     /// The network hints that this address can't be reached (ICMP). Never a verdict: a peer with a
     /// connection is asked at once for a sign of life.
     pub fn handle_unreachable_hint(&mut self, now_ns: u64, to: SocketAddr) {
-        let now_ns = self.clock.lived(now_ns);
+        let now_ns = self.hub.clock.lived(now_ns);
         for index in self.peers.indices() {
             let peer = &mut self.peers[index];
             if peer.addr == to

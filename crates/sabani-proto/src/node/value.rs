@@ -26,7 +26,7 @@ impl Node {
         if value == Value::Reliable || to == self.id() {
             return self.send(now_ns, to, tag, body, want_ticket);
         }
-        let worth = Worth::of(value, self.clock.lived(now_ns));
+        let worth = Worth::of(value, self.hub.clock.lived(now_ns));
         let size = Size::bounded(body.bytes().len());
         let sent = self.send_with(
             now_ns,

@@ -80,6 +80,8 @@ impl Session {
         hub: &mut Hub,
         now_ns: u64,
     ) -> Result<(), PeerLost> {
+        let rtt = &mut self.channel.rtt;
+        rtt.begin_at(hub.clock.unbroken_from_ns());
         let fates = &mut hub.fates;
         let effect = self.channel.on_ack(ack, now_ns, &mut |fate, content| {
             note_fate(fates, fate, content)
