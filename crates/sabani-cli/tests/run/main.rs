@@ -284,7 +284,7 @@ fn a_second_meeting_in_the_same_place_works() {
 
 #[test]
 fn signals_go_to_the_ranks() {
-    let script = "trap 'echo usr1' USR1; trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
+    let script = "sleep 600 & trap 'echo usr1' USR1; trap 'echo bye; exit 3' TERM; echo ready; while :; do wait; done";
     let mut job = Job::start(&["-n", "2", "--", "sh", "-c", script]);
     job.wait_for("ready", 2);
     job.signal(Signal::SIGUSR1);
@@ -297,7 +297,8 @@ fn signals_go_to_the_ranks() {
 
 #[test]
 fn who_does_not_heed_a_signal_is_killed() {
-    let stubborn = "trap 'echo heard' INT; echo ready; while :; do sleep 0.01; done";
+    // Only waits: dash loses a signal that comes while it starts a program in the foreground.
+    let stubborn = "sleep 600 & trap 'echo heard' INT; echo ready; while :; do wait; done";
     // When the grace is over.
     let mut job = Job::start(&["-n", "2", "--grace", "0", "--", "sh", "-c", stubborn]);
     job.wait_for("ready", 2);
