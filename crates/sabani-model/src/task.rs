@@ -24,6 +24,8 @@ pub struct Task {
 impl Task {
     /// Ranks spread over a network's hosts: one on each as long as there are enough hosts, else as
     /// `sabani run` and `mpirun` place them, host after host. The operation is commutative.
+    ///
+    /// Where processes of one host were measured, schedules are told that all ranks are on it.
     pub fn new(collective: Collective, ranks: usize, bytes: usize, network: &Network) -> Self {
         let hosts = network.graph.hosts.len();
         let each = ranks.div_ceil(hosts).max(1);
@@ -33,7 +35,10 @@ impl Task {
             ranks,
             bytes,
             commutative: true,
-            hosts: Hosts::new(&host_of_rank),
+            hosts: match network.one_host {
+                true => Hosts::new(&vec![0; ranks]),
+                false => Hosts::new(&host_of_rank),
+            },
             host_of_rank,
         }
     }
@@ -45,6 +50,11 @@ impl Task {
             bytes,
             ..self.clone()
         }
+    }
+
+    /// Who shares a host, as schedules are told.
+    pub fn hosts(&self) -> &Hosts {
+        &self.hosts
     }
 
     /// What its schedules are asked with.

@@ -24,6 +24,7 @@ pub fn switched(hosts: usize) -> Network {
             local: Capacity::exact(1e9),
             fit: None,
         },
+        one_host: false,
         transports: transports.into(),
         copy_bytes_per_s: Estimate::exact(5e9),
         reduce_bytes_per_s: Estimate::exact(2e9),

@@ -72,13 +72,15 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     print!("{}", summary(&measured));
-    println!("written to {}", args.output.display());
+    let file = args.output.display();
+    println!("written to {file}; `sabani model compile --network {file}` adds the best algorithms");
     Ok(())
 }
 
 fn lead(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
     let mut procedure = Procedure::new(Settings {
         names: ranks.names()?,
+        one_host: !ranks.are_on_several_hosts(),
         transport: "sabani".into(),
         seed: args.seed,
         patterns: args.patterns,

@@ -57,6 +57,11 @@ impl Ranks {
         self.members.len()
     }
 
+    /// Whether there is more than one host; if not, all its ranks measure.
+    pub fn are_on_several_hosts(&self) -> bool {
+        self.several
+    }
+
     /// Whether this rank says what is tried.
     pub fn leads(&self) -> bool {
         self.comm.rank() == 0

@@ -172,6 +172,7 @@ fn measure(known: &Known, seed: u64) -> Result<Measured> {
     let host = |host: usize| format!("host{host}");
     let mut procedure = Procedure::new(Settings {
         names: (0..known.links.len()).map(host).collect(),
+        one_host: false,
         transport: "sabani".into(),
         seed,
         patterns: 36,

@@ -1,5 +1,6 @@
 //! `sabani run` as its users run it: real processes.
 
+mod choice;
 mod job;
 mod model;
 

@@ -42,7 +42,8 @@
 //! | | else | `chain`, segments of 32 KiB |
 //!
 //! The thresholds are those of MPI libraries for TCP networks, where a message costs tens of microseconds
-//! and a byte about a nanosecond; a model of the network that was measured knows better.
+//! and a byte about a nanosecond; where a network was measured, its table goes before the rule
+//! (`sabani-model`).
 
 mod overrides;
 

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use sabani_collective::Choice;
 
 pub use candidates::{candidates, rule};
-pub use table::{BadRow, Lookup, Row, compile, rows_from_json, rows_to_json, usual_ranks};
+pub use table::{BadRow, Found, Lookup, Row, compile, usual_ranks};
 
 use crate::network::{Network, Transport};
 use crate::simulate::{Prediction, Simulation};

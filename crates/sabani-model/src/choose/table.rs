@@ -20,6 +20,8 @@ pub struct Row {
     pub collective: String,
     /// Number of ranks.
     pub ranks: usize,
+    /// On so many hosts, in order, evenly spread.
+    pub hosts: usize,
     /// From so many bytes on, as [`Task::bytes`] counts them.
     pub bytes: usize,
     /// The algorithm, as [`Choice::parse`] reads it.
@@ -37,8 +39,13 @@ pub enum BadRow {
     Collective(String),
     /// There is no such algorithm.
     Choice(BadOverride),
-    /// It is not a list of lines.
-    Format(serde_json::Error),
+    /// There are no such ranks.
+    Layout {
+        /// Number of ranks.
+        ranks: usize,
+        /// Number of hosts.
+        hosts: usize,
+    },
 }
 
 impl fmt::Display for BadRow {
@@ -46,25 +53,14 @@ impl fmt::Display for BadRow {
         match self {
             BadRow::Collective(name) => write!(f, "`{name}` is no collective"),
             BadRow::Choice(why) => write!(f, "{why}"),
-            BadRow::Format(why) => write!(f, "not a table of choices: {why}"),
+            BadRow::Layout { ranks, hosts } => {
+                write!(f, "{ranks} ranks can't be on {hosts} hosts")
+            }
         }
     }
 }
 
 impl std::error::Error for BadRow {}
-
-/// Writes a table's lines, for other ranks.
-pub fn rows_to_json(rows: &[Row]) -> String {
-    serde_json::to_string(rows).expect("all keys are strings")
-}
-
-/// Reads what [`rows_to_json`] has written.
-///
-/// # Errors
-/// [`BadRow::Format`].
-pub fn rows_from_json(text: &str) -> Result<Vec<Row>, BadRow> {
-    serde_json::from_str(text).map_err(BadRow::Format)
-}
 
 /// Finds the best algorithms over a transport for these numbers of ranks. Before each collective,
 /// `progress` is told its name and number of ranks.
@@ -121,6 +117,7 @@ fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> R
     Row {
         collective: task.collective.name().to_owned(),
         ranks: task.ranks,
+        hosts: task.hosts().len(),
         bytes: first_of(class),
         choice: best.choice.to_string(),
         expected_ns: best.usual_ns,
@@ -154,13 +151,67 @@ fn class_of(bytes: usize) -> usize {
     }
 }
 
+/// How ranks lie on hosts, as far as a table tells situations apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Layout {
+    /// How many there are on each host; 0 if one host has them all, however many.
+    each: usize,
+    ranks: usize,
+}
+
+impl Layout {
+    /// Ranks that are spread evenly, those of a host after each other.
+    fn even(ranks: usize, hosts: usize) -> Option<Self> {
+        let each = match hosts {
+            0 => return None,
+            1 => 0,
+            _ => ranks.div_ceil(hosts),
+        };
+        (hosts <= ranks).then_some(Layout { each, ranks })
+    }
+
+    /// That of a communicator; `None` if no table has it.
+    fn of(cx: &Context) -> Option<Self> {
+        let each_alone = Layout {
+            each: 1,
+            ranks: cx.size,
+        };
+        let Some(hosts) = cx.hosts else {
+            return Some(each_alone);
+        };
+        let layout = Layout::even(cx.size, hosts.len())?;
+        let is_even = hosts.in_order() && hosts.largest() == layout.each;
+        (layout.each == 0 || is_even).then_some(layout)
+    }
+
+    /// Whether what is best for one is taken for the other: the same but for the number of ranks, of
+    /// which one has no more than twice as many.
+    fn is_like(self, other: Layout) -> bool {
+        let (least, most) = (self.ranks.min(other.ranks), self.ranks.max(other.ranks));
+        self.each == other.each && most <= 2 * least
+    }
+}
+
+/// A line that was looked up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// The algorithm and its parameters.
+    pub choice: Choice,
+    /// For so many ranks.
+    pub ranks: usize,
+    /// What it is expected to take for a length near this one.
+    pub expected_ns: f64,
+    /// What the documented rule's choice is expected to take.
+    pub rule_ns: f64,
+}
+
 /// The table as it is looked up in.
 #[derive(Clone, Debug, Default)]
 pub struct Lookup {
-    /// Numbers of ranks, ascending.
-    ranks: Vec<usize>,
-    /// For each number of ranks, collective and class of lengths.
-    choices: Vec<Option<Choice>>,
+    /// Ascending.
+    layouts: Vec<Layout>,
+    /// For each layout, collective and class of lengths.
+    cells: Vec<Option<Found>>,
 }
 
 impl Lookup {
@@ -169,57 +220,84 @@ impl Lookup {
     /// # Errors
     /// If one of them can't be used.
     pub fn new(rows: &[Row]) -> Result<Self, BadRow> {
-        let mut ranks: Vec<_> = rows.iter().map(|row| row.ranks).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        let mut choices = vec![None; ranks.len() * Collective::ALL.len() * CLASSES];
+        let mut layouts = rows
+            .iter()
+            .map(Row::layout)
+            .collect::<Result<Vec<_>, _>>()?;
+        layouts.sort_unstable();
+        layouts.dedup();
+        let cells = vec![None; layouts.len() * Collective::ALL.len() * CLASSES];
+        let mut lookup = Lookup { layouts, cells };
         for row in rows {
             let named = |collective: &Collective| collective.name() == row.collective;
             let collective = Collective::ALL.into_iter().find(named);
             let collective =
                 collective.ok_or_else(|| BadRow::Collective(row.collective.clone()))?;
-            let choice = Choice::parse(collective, &row.choice).map_err(BadRow::Choice)?;
-            let place = ranks
-                .iter()
-                .position(|&ranks| ranks == row.ranks)
-                .unwrap_or(0);
-            let cells = (place * Collective::ALL.len() + collective as usize) * CLASSES;
+            let layout = row.layout()?;
+            let place = lookup.layouts.partition_point(|known| *known < layout);
+            let found = Found {
+                choice: Choice::parse(collective, &row.choice).map_err(BadRow::Choice)?,
+                ranks: row.ranks,
+                expected_ns: row.expected_ns,
+                rule_ns: row.rule_ns,
+            };
             // Each line takes over from its length on.
-            choices[cells + class_of(row.bytes)..cells + CLASSES].fill(Some(choice));
+            let cells = first_cell(place, collective);
+            lookup.cells[cells + class_of(row.bytes)..cells + CLASSES].fill(Some(found));
         }
-        Ok(Lookup { ranks, choices })
+        Ok(lookup)
+    }
+
+    /// Whether it says nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.layouts.is_empty()
     }
 
     /// The best choice for a situation, by the number of ranks that is nearest; `None` if the table says
-    /// nothing, or names an algorithm that does not fit here.
+    /// nothing of hosts that have as many ranks each, or names an algorithm that does not fit here.
     ///
     /// # Cost
-    /// A binary search among the numbers of ranks, and a look-up.
-    pub fn find(&self, collective: Collective, cx: &Context) -> Option<Choice> {
-        let place = self.nearest(cx.size)?;
+    /// A binary search among the layouts, and a look-up: some tens of nanoseconds.
+    pub fn find(&self, collective: Collective, cx: &Context) -> Option<Found> {
+        let place = self.nearest(Layout::of(cx)?)?;
         let class = class_of(elements(collective, cx)? * cx.element_bytes);
-        let cells = (place * Collective::ALL.len() + collective as usize) * CLASSES;
-        let choice = self.choices[cells + class]?;
-        choice.algorithm.schedule.fits(cx).then_some(choice)
+        let found = self.cells[first_cell(place, collective) + class]?;
+        found.choice.algorithm.schedule.fits(cx).then_some(found)
     }
 
-    fn nearest(&self, ranks: usize) -> Option<usize> {
-        let above = self.ranks.partition_point(|&known| known < ranks);
-        let Some(&next) = self.ranks.get(above) else {
-            return self.ranks.len().checked_sub(1);
+    /// The layout that is nearest by the ratio of ranks.
+    fn nearest(&self, wanted: Layout) -> Option<usize> {
+        let above = self.layouts.partition_point(|known| *known < wanted);
+        let is_like = |&place: &usize| {
+            let known = self.layouts.get(place);
+            known.is_some_and(|known| known.is_like(wanted))
         };
-        let Some(below) = above.checked_sub(1) else {
-            return Some(above);
+        let next = Some(above).filter(is_like);
+        let below = above.checked_sub(1).filter(is_like);
+        let (Some(high), Some(low)) = (next, below) else {
+            return next.or(below);
         };
-        // Nearest by ratio.
-        let is_below = ranks * ranks < self.ranks[below] * next;
-        Some(if is_below { below } else { above })
+        let ranks = |place: usize| self.layouts[place].ranks;
+        let is_below = wanted.ranks * wanted.ranks < ranks(low) * ranks(high);
+        Some(if is_below { low } else { high })
     }
+}
+
+impl Row {
+    fn layout(&self) -> Result<Layout, BadRow> {
+        let Row { ranks, hosts, .. } = *self;
+        Layout::even(ranks, hosts).ok_or(BadRow::Layout { ranks, hosts })
+    }
+}
+
+/// Where the cells of a collective begin.
+fn first_cell(place: usize, collective: Collective) -> usize {
+    (place * Collective::ALL.len() + collective as usize) * CLASSES
 }
 
 #[cfg(test)]
 mod tests {
-    use sabani_collective::{Parameters, choose};
+    use sabani_collective::{Hosts, Parameters, choose};
 
     use super::*;
     use crate::testing::switched;
@@ -228,6 +306,7 @@ mod tests {
         Row {
             collective: collective.to_owned(),
             ranks,
+            hosts: ranks,
             bytes,
             choice: choice.to_owned(),
             expected_ns: 1.0,
@@ -253,17 +332,17 @@ mod tests {
             row("bcast", 16, 32, "chain"),
             row("allreduce", 16, 0, "ring"),
         ];
-        assert_eq!(rows_from_json(&rows_to_json(&rows)).unwrap(), rows);
         let lookup = Lookup::new(&rows).unwrap();
         let find = |ranks, bytes| {
             let cx = Context::new(ranks, Counts::Vector(bytes));
             let found = lookup.find(Collective::Bcast, &cx);
-            found.map(|choice| choice.to_string())
+            found.map(|found| found.choice.to_string())
         };
         assert_eq!(find(2, 1000).unwrap(), "binomial");
         assert_eq!(find(7, 1000).unwrap(), "binomial");
         assert_eq!(find(9, 31).unwrap(), "knomial:radix=4");
-        assert_eq!(find(1000, 32).unwrap(), "chain");
+        assert_eq!(find(32, 32).unwrap(), "chain");
+        assert_eq!(find(33, 32), None, "too many to go by 16");
         let barrier = Context::new(4, Counts::Vector(0));
         assert_eq!(lookup.find(Collective::Barrier, &barrier), None);
         let in_order = Context {
@@ -276,6 +355,35 @@ mod tests {
             "a ring needs no order"
         );
         assert_eq!(Lookup::default().find(Collective::Barrier, &barrier), None);
+    }
+
+    #[test]
+    fn ranks_that_lie_otherwise_on_their_hosts_are_left_to_the_rule() {
+        let spread = row("bcast", 4, 0, "chain");
+        let in_pairs = Row {
+            hosts: 2,
+            ..row("bcast", 4, 0, "knomial:radix=4")
+        };
+        let together = Row {
+            hosts: 1,
+            ..row("bcast", 4, 0, "split_binary")
+        };
+        let lookup = Lookup::new(&[in_pairs, spread, together]).unwrap();
+        let find = |hosts: &[usize]| {
+            let cx = Context {
+                hosts: Some(&Hosts::new(hosts)),
+                ..Context::new(hosts.len(), Counts::Vector(1))
+            };
+            let found = lookup.find(Collective::Bcast, &cx);
+            found.map(|found| found.choice.algorithm.name)
+        };
+        assert_eq!(find(&[0, 1, 2, 3]), Some("chain"));
+        assert_eq!(find(&[0, 0, 1, 1]), Some("knomial"));
+        assert_eq!(find(&[0, 0, 1, 1, 2]), Some("knomial"));
+        assert_eq!(find(&[0, 0, 0, 0, 0]), Some("split_binary"));
+        assert_eq!(find(&[0, 1, 0, 1]), None, "not in order");
+        assert_eq!(find(&[0, 0, 0, 1]), None, "not even");
+        assert_eq!(find(&[0, 0, 0, 1, 1, 1]), None, "three on each");
     }
 
     #[test]
@@ -298,6 +406,11 @@ mod tests {
         let why = |row| Lookup::new(&[row]).unwrap_err().to_string();
         assert!(why(row("everybody", 2, 0, "x")).contains("everybody"));
         assert!(why(row("bcast", 2, 0, "rope")).contains("binomial"));
+        let crowded = Row {
+            hosts: 3,
+            ..row("bcast", 2, 0, "chain")
+        };
+        assert!(why(crowded).contains("2 ranks can't be on 3 hosts"));
     }
 
     #[test]
@@ -314,9 +427,10 @@ mod tests {
                 let task = Task::new(collective, 4, bytes, &network);
                 let cx = task.context(Parameters::default());
                 let found = lookup.find(collective, &cx).unwrap();
-                assert!(found.algorithm.schedule.fits(&cx));
+                let algorithm = found.choice.algorithm;
+                assert!(algorithm.schedule.fits(&cx));
                 let rule = choose(collective, &cx);
-                assert_eq!(found.algorithm.collective, rule.algorithm.collective);
+                assert_eq!(algorithm.collective, rule.algorithm.collective);
             }
         }
     }

@@ -38,6 +38,8 @@ const QUEUE_TRIPS: usize = 40;
 pub struct Settings {
     /// The hosts' names.
     pub names: Vec<String>,
+    /// Whether they are processes of one host.
+    pub one_host: bool,
     /// The transport's name.
     pub transport: String,
     /// Where the order of probes comes from.
@@ -386,6 +388,7 @@ impl Procedure {
             network: Network {
                 version: VERSION,
                 graph,
+                one_host: self.settings.one_host,
                 transports: [(self.settings.transport.clone(), transport)].into(),
                 copy_bytes_per_s: self.settings.copy_bytes_per_s,
                 reduce_bytes_per_s: self.settings.reduce_bytes_per_s,

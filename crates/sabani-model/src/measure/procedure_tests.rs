@@ -60,6 +60,7 @@ fn answer(probe: &Probe) -> Vec<Seen> {
 fn settings(hosts: usize) -> Settings {
     Settings {
         names: (0..hosts).map(|host| format!("host{host}")).collect(),
+        one_host: false,
         transport: "sabani".into(),
         seed: 1,
         patterns: 36,

@@ -53,6 +53,9 @@ pub struct Network {
     pub version: u32,
     /// Where what hosts send to each other has to pass.
     pub graph: Graph,
+    /// Whether those that were measured are processes of one host, and not hosts.
+    #[serde(default)]
+    pub one_host: bool,
     /// What a message costs, for each transport by its name: `sabani`, `tcp`.
     pub transports: BTreeMap<String, Transport>,
     /// How fast a process copies memory.

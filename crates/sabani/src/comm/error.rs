@@ -55,6 +55,8 @@ pub enum Error {
     },
     /// A choice of algorithms makes no sense.
     Algorithms(BadOverride),
+    /// The file of a network can't be used: which, and why.
+    Network(String),
     /// A message does not fit: it was received, and is dropped.
     Length {
         /// Its sender.
@@ -134,6 +136,7 @@ impl fmt::Display for Error {
                 write!(f, "a vector has {len} elements where {expected} belong")
             }
             Error::Algorithms(bad) => write!(f, "choice of algorithms: {bad}"),
+            Error::Network(why) => write!(f, "description of the network: {why}"),
             Error::Length {
                 rank,
                 tag,

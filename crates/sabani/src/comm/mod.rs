@@ -11,7 +11,7 @@
 //! assert_eq!(from_left, [left as f64, 1.5]);
 //! let mut sum = [rank as u64];
 //! comm.allreduce_in_place(&mut sum, sabani::comm::Sum)?;
-//! assert_eq!(sum, [(0..size as u64).sum()]);
+//! assert_eq!(sum, [(0..size as u64).sum::<u64>()]);
 //! # Ok(())
 //! # }
 //! ```
@@ -43,8 +43,8 @@ use sabani_launch::{Launcher, Member, World};
 pub use agree::Agreed;
 use background::Workers;
 pub use background::{Prepared, Receiving, Sending, Started};
-use collective::Series;
 pub use collective::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
+use collective::{Chooser, Explainer, Series};
 pub use error::{Error, Unreachable};
 pub use message::Received;
 pub use strided::Strided;
@@ -87,17 +87,20 @@ struct Job {
     offered: AtomicU32,
     workers: Workers,
     launcher: Launcher,
+    /// Who tells the user what is chosen.
+    explainer: Option<Explainer>,
 }
 
 impl Comm {
     /// Joins the job that this process was started in, and returns when all ranks have come and can
     /// reach each other. A program that was started alone is a world of one.
     ///
-    /// Costs two meetings through the launcher, and a few handshakes for each rank. Waits at most 60 s
-    /// for other ranks (`SABANI_START_TIMEOUT`).
+    /// Costs two meetings through the launcher, a few handshakes for each rank, and a broadcast of what
+    /// rank 0's user wants. Waits at most 60 s for other ranks (`SABANI_START_TIMEOUT`).
     ///
     /// # Errors
     /// [`Error::Launch`], with the cure; [`Error::Unreachable`], which names the pairs;
+    /// [`Error::Algorithms`] and [`Error::Network`] if rank 0's environment makes no sense;
     /// [`Error::Node`].
     pub fn init() -> Result<Self, Error> {
         Self::init_with(|builder| builder)
@@ -108,14 +111,13 @@ impl Comm {
     /// # Errors
     /// As [`Comm::init`].
     pub fn init_with(tune: impl Fn(Builder) -> Builder) -> Result<Self, Error> {
-        let overrides = collective::overrides_of_environment()?;
         let (node, world) = start::join(tune)?;
         let host_of = hosts_of(world.members());
         let rank = world.rank() as usize;
         let all = (0..host_of.len()).collect();
-        Ok(Comm {
+        let comm = Comm {
             group: Arc::new(Group::new(Context::WORLD, all, rank, &host_of)),
-            series: Arc::new(Series::new(0, overrides)),
+            series: Arc::new(Series::new(0, Chooser::default())),
             job: Arc::new(Job {
                 node,
                 rank,
@@ -126,8 +128,11 @@ impl Comm {
                 decided: Decided::default(),
                 offered: AtomicU32::new(0),
                 workers: Workers::default(),
+                explainer: collective::explainer(rank),
             }),
-        })
+        };
+        comm.set_by_environment()?;
+        Ok(comm)
     }
 
     /// This process's rank: 0 to [`Comm::size`] - 1.

@@ -71,7 +71,7 @@ impl Comm {
         Ok(Comm {
             job,
             group: Arc::new(group),
-            series: Arc::new(Series::new(0, self.series.overrides())),
+            series: Arc::new(Series::new(0, self.series.chooser())),
         })
     }
 }

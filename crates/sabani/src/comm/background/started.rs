@@ -49,7 +49,7 @@ impl Comm {
         }
         let number = self.group.started.fetch_add(1, Relaxed).wrapping_add(1);
         let comm = Comm {
-            series: Arc::new(Series::new(number, self.series.overrides())),
+            series: Arc::new(Series::new(number, self.series.chooser())),
             ..self.clone()
         };
         let (tell, outcome) = channel();

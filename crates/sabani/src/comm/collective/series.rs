@@ -4,9 +4,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 
-use sabani_collective::Overrides;
 use sabani_collective::execute::Fingerprint;
 
+use super::chooser::Chooser;
 use crate::Message;
 use crate::comm::locked;
 
@@ -17,8 +17,8 @@ const REMEMBERED: usize = 64;
 pub struct Series {
     /// In the tags of its messages: 0 is the program's own.
     pub number: u32,
-    /// What the program wants instead of the rule.
-    pub overrides: Mutex<Overrides>,
+    /// What decides which algorithms are used.
+    pub chooser: Mutex<Chooser>,
     /// Held by whoever is in a collective of the row.
     pub progress: Mutex<Progress>,
 }
@@ -39,17 +39,17 @@ pub struct Progress {
 }
 
 impl Series {
-    pub fn new(number: u32, overrides: Overrides) -> Self {
+    pub fn new(number: u32, chooser: Chooser) -> Self {
         Series {
             number,
-            overrides: Mutex::new(overrides),
+            chooser: Mutex::new(chooser),
             progress: Mutex::default(),
         }
     }
 
-    /// What is wanted instead of the rule.
-    pub fn overrides(&self) -> Overrides {
-        locked(&self.overrides).clone()
+    /// What decides now.
+    pub fn chooser(&self) -> Chooser {
+        locked(&self.chooser).clone()
     }
 }
 

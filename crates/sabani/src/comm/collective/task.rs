@@ -92,6 +92,16 @@ impl<'a> Task<'a> {
 }
 
 impl Comm {
+    /// Chooses an algorithm, and explains the choice to whom it concerns.
+    fn choose(&self, collective: Collective, cx: &Context) -> Choice {
+        let chooser = locked(&self.series.chooser);
+        let chosen = chooser.choose(collective, cx);
+        if let Some(explainer) = &self.job.explainer {
+            explainer.explain(&chooser, &chosen, collective, cx);
+        }
+        chosen.choice
+    }
+
     /// Runs a collective that combines nothing.
     pub(super) fn moved<T: Pod>(
         &self,
@@ -137,7 +147,7 @@ impl Comm {
             hosts: Some(&self.group.hosts),
             ..Context::new(self.size(), task.counts_known_to_all())
         };
-        let choice = locked(&self.series.overrides).choose(task.collective, &cx);
+        let choice = self.choose(task.collective, &cx);
         cx.counts = task.counts;
         cx.parameters = choice.parameters;
         let schedule = choice.algorithm.schedule;
