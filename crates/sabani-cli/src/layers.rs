@@ -1,7 +1,8 @@
 //! The option `--layers`: which layers of a node share a thread.
 
-use std::process::Command;
+use std::{env, process::Command};
 
+use anyhow::{Context, Result};
 use clap::Args;
 use sabani::{Builder, LAYERS_VARIABLE, Schedule};
 
@@ -30,6 +31,18 @@ impl LayersOption {
     pub fn pass(&self, command: &mut Command) {
         if let Some(schedule) = &self.layers {
             command.env(LAYERS_VARIABLE, schedule.to_string());
+        }
+    }
+
+    /// The schedule that nodes have, be it by this option, by the environment or by default.
+    ///
+    /// # Errors
+    /// If what the environment says is no schedule.
+    pub fn schedule(&self) -> Result<Schedule> {
+        match (&self.layers, env::var(LAYERS_VARIABLE)) {
+            (Some(schedule), _) => Ok(schedule.clone()),
+            (None, Ok(text)) => text.parse().context(LAYERS_VARIABLE),
+            (None, Err(_)) => Ok(Schedule::default()),
         }
     }
 

@@ -94,7 +94,8 @@ fn collectives_are_measured_by_ranks_that_take_turns() {
 #[test]
 fn all_algorithms_that_fit_are_measured() {
     let lines = measured(
-        "bench coll --collectives allgather --algorithm all --sizes 64 --ranks 3 --seconds 0.01 --plain",
+        "bench coll --collectives allgather --algorithm all --sizes 64 --ranks 3 --seconds 0.01 --plain \
+         --layers background",
     );
     let names: Vec<_> = lines
         .iter()
@@ -104,6 +105,7 @@ fn all_algorithms_that_fit_are_measured() {
         names.contains(&Some("ring")) && names.contains(&Some("bruck")),
         "{names:?}"
     );
+    assert!(lines.iter().all(|line| line["threads"] == "background"));
     // For a power of two, and for an even number of ranks.
     assert!(!names.contains(&Some("recursive_doubling")), "{names:?}");
     assert!(!names.contains(&Some("neighbour_exchange")), "{names:?}");
@@ -390,6 +392,7 @@ fn layers_of_a_node_may_have_threads_of_their_own() {
     );
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["lost"], 0);
+    assert_eq!(lines[0]["threads"], "per-layer");
     let unfit = output("bench burst --against none --layers [messages][channel]");
     let said = String::from_utf8_lossy(&unfit.stderr);
     assert!(said.contains("messages+channel+seal, datagrams"), "{said}");

@@ -16,6 +16,7 @@ use super::{
     incast::args::{IncastArgs, MixArgs},
     layers::args::LayersArgs,
     measure::Limit,
+    schedules::args::SchedulesArgs,
     task::{MAX_SIZE_BYTES, MIN_SIZE_BYTES},
     transport::Transport,
 };
@@ -71,6 +72,7 @@ pub enum BenchCommand {
     Layers(LayersArgs),
     Coll(CollArgs),
     Breakdown(BreakdownArgs),
+    Schedules(SchedulesArgs),
     /// Be the other half for a `sabani bench … --to ADDR` on another machine or in another namespace.
     ///
     /// Whoever can reach the port can make this machine send packets, to itself alone: let the

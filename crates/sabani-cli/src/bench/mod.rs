@@ -13,6 +13,7 @@ mod ping;
 mod place;
 mod report;
 mod results;
+mod schedules;
 mod serve;
 mod task;
 mod transactions;
@@ -59,6 +60,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Some(BenchCommand::Layers(args)) => layers::run(&args),
         Some(BenchCommand::Coll(args)) => coll::run(&args),
         Some(BenchCommand::Breakdown(args)) => breakdown::run(&args),
+        Some(BenchCommand::Schedules(args)) => schedules::run(&args),
         Some(BenchCommand::Serve(args)) => serve::run(&args),
     }
 }
@@ -111,6 +113,7 @@ fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
         });
     let mut results = Results {
         place: to.map_or(common.place.name().into(), |to| to.to_string()),
+        schedule: common.node.layers.schedule()?,
         cells: Vec::new(),
     };
     let place = Place::create(common.place)?;

@@ -1,6 +1,7 @@
 //! From turns to medians, spreads and ratios.
 
 use anyhow::{Result, bail};
+use sabani::Schedule;
 
 use super::{control::Outcome, task::Task, transport::Transport};
 
@@ -214,6 +215,8 @@ pub fn references(cells: &[Cell]) -> Vec<&Cell> {
 pub struct Results {
     /// Where: `loopback`, `veth`, `veth-nogso` or an address.
     pub place: String,
+    /// Which layers of Sabani's nodes share a thread.
+    pub schedule: Schedule,
     /// In the order of measurement: task by task, and within each by transport.
     pub cells: Vec<Cell>,
 }

@@ -8,6 +8,7 @@ use sabani_collective::{Collective, Overrides};
 
 use crate::{
     bench::args::{VariantArgs, parse_message_size, parse_seconds},
+    layers::LayersOption,
     report::OutputArgs,
 };
 
@@ -52,6 +53,8 @@ pub struct CollArgs {
     pub rounds: u32,
     #[command(flatten)]
     pub variants: VariantArgs,
+    #[command(flatten)]
+    pub layers: LayersOption,
     #[command(flatten)]
     pub output: OutputArgs,
 }

@@ -16,6 +16,9 @@ pub struct Setup {
     pub size_bytes: usize,
     pub transport: String,
     pub sealed: bool,
+    /// The schedule of a node's layers, which a line tells at its end.
+    #[serde(skip)]
+    pub threads: String,
 }
 
 /// What came of one turn.
@@ -39,7 +42,7 @@ pub struct Cell {
 pub struct Line {
     bench: String,
     #[serde(flatten)]
-    pub setup: Setup,
+    setup: Setup,
     /// The median of all turns.
     pub us_p50: f64,
     us_min: f64,
@@ -47,6 +50,17 @@ pub struct Line {
     /// The median of all turns.
     pub loop_us: f64,
     rounds: usize,
+    threads: String,
+}
+
+impl Line {
+    /// What it tells of.
+    pub fn setup(&self) -> Setup {
+        Setup {
+            threads: self.threads.clone(),
+            ..self.setup.clone()
+        }
+    }
 }
 
 impl Cell {
@@ -71,6 +85,7 @@ impl Cell {
             us_max: call.max,
             loop_us: self.loop_us().median,
             rounds: self.turns.len(),
+            threads: self.setup.threads.clone(),
         }
     }
 

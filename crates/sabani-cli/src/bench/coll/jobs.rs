@@ -72,7 +72,7 @@ fn turn(args: &CollArgs, ranks: u32, transport: Transport, cells: &mut Vec<Cell>
             call_us: line.us_p50,
             loop_us: line.loop_us,
         };
-        cell::add(cells, line.setup, turn);
+        cell::add(cells, line.setup(), turn);
     }
     Ok(())
 }
@@ -103,5 +103,6 @@ fn job(args: &CollArgs, ranks: u32, transport: Transport) -> Result<Command> {
         Transport::SabaniPlain => "--plain",
         _ => "--sealed",
     });
+    args.layers.pass(&mut command);
     Ok(command)
 }

@@ -25,9 +25,12 @@ use args::CollArgs;
 /// If a job can't be started or fails, or a file can't be written.
 pub fn run(args: &CollArgs) -> Result<()> {
     let transport = args.variants.transports()[0];
-    let comm = Comm::init_with(|builder| match transport {
-        Transport::SabaniPlain => builder.plain(Checksum::None),
-        _ => builder,
+    let comm = Comm::init_with(|builder| {
+        let builder = args.layers.apply(builder);
+        match transport {
+            Transport::SabaniPlain => builder.plain(Checksum::None),
+            _ => builder,
+        }
     })?;
     if comm.launcher() == Launcher::Alone {
         drop(comm);

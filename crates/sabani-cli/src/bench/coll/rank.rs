@@ -53,6 +53,7 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
 /// All cells, as far as algorithms fit.
 fn tasks(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<Vec<Task>> {
     let hosts = hosts(comm)?;
+    let threads = args.layers.schedule()?.to_string();
     let mut tasks = Vec::new();
     for collective in args.collectives() {
         let sizes = match collective {
@@ -76,6 +77,7 @@ fn tasks(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<Vec<Task>
                     size_bytes,
                     transport: transport.name().into(),
                     sealed: transport.is_sealed(),
+                    threads: threads.clone(),
                 };
                 tasks.push(Task { call, setup });
             }

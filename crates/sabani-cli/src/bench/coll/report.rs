@@ -183,6 +183,7 @@ mod tests {
                         size_bytes,
                         transport: "sabani".into(),
                         sealed,
+                        threads: "inline".into(),
                     };
                     let (call_us, loop_us) = (us * factor, 5.0);
                     add(&mut cells, setup, Turn { call_us, loop_us });
@@ -207,6 +208,7 @@ mod tests {
             (&10.0.into(), &30.0.into())
         );
         assert_eq!(last["rounds"], 3);
+        assert_eq!(last["threads"], "inline");
     }
 
     #[test]

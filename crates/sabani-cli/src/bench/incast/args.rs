@@ -11,6 +11,7 @@ use crate::{
     },
     exit::Usage,
     lab::LinkArgs,
+    layers::LayersOption,
     report::OutputArgs,
 };
 
@@ -71,6 +72,8 @@ pub struct FanInArgs {
     /// Rounds for each transport.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: u32,
+    #[command(flatten)]
+    pub layers: LayersOption,
     #[command(flatten)]
     pub output: OutputArgs,
 }

@@ -15,6 +15,7 @@ use crate::{
         workers::{Id, Workers},
     },
     lab::{self, Host, LinkArgs, OwnedLab, Plan, Port},
+    layers::LayersOption,
 };
 
 /// How long a process may take to begin, or to say something.
@@ -36,7 +37,12 @@ impl Fleet {
     ///
     /// # Errors
     /// Without root or the tools, or if something does not start.
-    pub fn start(senders: u16, link: LinkArgs, transports: &[Transport]) -> Result<Self> {
+    pub fn start(
+        senders: u16,
+        link: LinkArgs,
+        transports: &[Transport],
+        layers: &LayersOption,
+    ) -> Result<Self> {
         let plan = Plan {
             lab: format!("incast-{}", process::id()).parse()?,
             hosts: senders + 1,
@@ -51,20 +57,16 @@ impl Fleet {
         };
         let hosts: Vec<Host> = (2..=senders + 1).map(Host).collect();
         let mut workers = Workers::new();
+        let mut start = |host, first| start(&mut workers, &owned, layers, host, first);
         let mut senders = Vec::new();
         for &host in &hosts {
-            senders.push(start(
-                &mut workers,
-                &owned,
-                host,
-                Command::Answer(setup(host)),
-            )?);
+            senders.push(start(host, Command::Answer(setup(host)))?);
         }
         let ask = Command::Ask {
             setup: setup(RECEIVER),
             senders: hosts.iter().map(|host| host.address()).collect(),
         };
-        let receiver = start(&mut workers, &owned, RECEIVER, ask)?;
+        let receiver = start(RECEIVER, ask)?;
         Ok(Self {
             workers,
             senders,
@@ -131,10 +133,17 @@ impl Fleet {
 }
 
 /// Starts a process on a host, and waits until it is ready for what it is told first.
-fn start(workers: &mut Workers<Reply>, owned: &OwnedLab, host: Host, first: Command) -> Result<Id> {
+fn start(
+    workers: &mut Workers<Reply>,
+    owned: &OwnedLab,
+    layers: &LayersOption,
+    host: Host,
+    first: Command,
+) -> Result<Id> {
     let own = env::current_exe().context("cannot find this program's own file")?;
     let mut command = lab::exec_command(&own, &owned.lab, host, &own);
     command.arg("incast-worker");
+    layers.pass(&mut command);
     let id = workers.start(format!("the process on host {host}"), command)?;
     match workers.ask(id, &first, PATIENCE)? {
         Reply::Ready => Ok(id),

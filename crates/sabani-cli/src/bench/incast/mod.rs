@@ -55,9 +55,10 @@ pub fn run_mix(args: &MixArgs) -> Result<()> {
 
 fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
     let transports = args.transports()?;
+    let schedule = args.layers.schedule()?;
     let mut reports = Reports::open(&args.output)?;
     interrupt::install()?;
-    let mut fleet = Fleet::start(senders, args.link, &transports)?;
+    let mut fleet = Fleet::start(senders, args.link, &transports, &args.layers)?;
     let round_trip = fleet.round_trip()?;
     let results = Results {
         senders,
@@ -67,6 +68,7 @@ fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
             round_trip,
         },
         queue_bytes: args.link.queue,
+        schedule,
         cells: take_turns(&mut fleet, &transports, pattern, args.rounds)?,
     };
     drop(fleet);

@@ -1,6 +1,7 @@
 //! What a run tells: a table, lines of JSON, a page.
 
 use anyhow::Result;
+use sabani::Schedule;
 use serde::Serialize;
 
 use super::{
@@ -35,6 +36,8 @@ pub struct Results {
     pub link: Link,
     /// What its queue holds.
     pub queue_bytes: usize,
+    /// Which layers of Sabani's nodes share a thread.
+    pub schedule: Schedule,
     /// One for each transport.
     pub cells: Vec<Cell>,
 }
@@ -60,6 +63,9 @@ struct JsonLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     unloaded_ms: Option<f64>,
     sealed: bool,
+    /// The schedule of a node's layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<String>,
     /// TCP's.
     #[serde(skip_serializing_if = "Option::is_none")]
     congestion: Option<&'static str>,
@@ -145,6 +151,7 @@ impl Results {
             ideal_ms: self.ideal_ms(),
             unloaded_ms: self.is_mix().then(|| cell.unloaded_ms()),
             sealed: cell.transport.is_sealed(),
+            threads: cell.transport.threads(&self.schedule),
             congestion: cell.transport.congestion(),
             dropped_packets: cell.dropped,
             resent_packets: cell.resent,
@@ -253,6 +260,7 @@ mod tests {
                 round_trip: Duration::from_micros(100),
             },
             queue_bytes: 64 << 10,
+            schedule: Schedule::Inline,
             cells: cells.into(),
         }
     }
@@ -279,6 +287,9 @@ mod tests {
         );
         assert_eq!(tcp["extra_packets_ratio"], 0.01);
         assert_eq!(tcp["unloaded_ms"], Value::Null);
+        assert_eq!(tcp["threads"], Value::Null);
+        let sabani: Value = serde_json::from_str(rendered.json.lines().next().unwrap()).unwrap();
+        assert_eq!(sabani["threads"], "inline");
     }
 
     #[test]

@@ -22,6 +22,9 @@ struct Line<'a> {
     max: f64,
     lost: u64,
     rounds: usize,
+    /// The schedule of a node's layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<String>,
     #[serde(rename = "where")]
     place: &'a str,
     /// To each other transport of the run: the median of the ratios turn by turn.
@@ -56,14 +59,14 @@ pub fn render(results: &Results) -> Result<String> {
     let mut text = String::new();
     for cells in results.by_task() {
         for cell in cells {
-            text.push_str(&serde_json::to_string(&line(&results.place, cell, cells))?);
+            text.push_str(&serde_json::to_string(&line(results, cell, cells))?);
             text.push('\n');
         }
     }
     Ok(text)
 }
 
-fn line<'a>(place: &'a str, cell: &Cell, all: &[Cell]) -> Line<'a> {
+fn line<'a>(results: &'a Results, cell: &Cell, all: &[Cell]) -> Line<'a> {
     let headline = cell.headline();
     let others = all.iter().filter(|other| other.transport != cell.transport);
     Line {
@@ -75,7 +78,8 @@ fn line<'a>(place: &'a str, cell: &Cell, all: &[Cell]) -> Line<'a> {
         max: headline.max,
         lost: cell.lost(),
         rounds: cell.samples.len(),
-        place,
+        threads: cell.transport.threads(&results.schedule),
+        place: &results.place,
         ratio_to: others
             .filter_map(|other| Some((other.transport.label(), cell.ratio_to(other)?)))
             .collect(),
@@ -131,6 +135,7 @@ mod tests {
             (&ping["where"], &ping["rounds"]),
             (&"loopback".into(), &3.into())
         );
+        assert_eq!(ping["threads"], Value::Null);
         assert_eq!(ping["ratio_to"]["tcp-cubic"], 0.5);
         let burst = &lines[3];
         assert_eq!(

@@ -27,6 +27,8 @@ pub(crate) mod samples {
 
     use std::time::Duration;
 
+    use sabani::Schedule;
+
     use crate::bench::{
         measure::Limit,
         results::{Cell, Histogram, Results, Sample},
@@ -55,6 +57,7 @@ pub(crate) mod samples {
         }
         Results {
             place: "loopback".into(),
+            schedule: Schedule::PerLayer,
             cells,
         }
     }

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ::sabani::Schedule;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +110,11 @@ impl Transport {
             Self::TcpBbr => Some("bbr"),
             Self::Sabani | Self::SabaniPlain | Self::RawUdp | Self::RawUdpConnected => None,
         }
+    }
+
+    /// What to tell of the schedule of a node's layers: nothing of what has no node.
+    pub fn threads(self, schedule: &Schedule) -> Option<String> {
+        matches!(self, Self::Sabani | Self::SabaniPlain).then(|| schedule.to_string())
     }
 
     /// Whether this system offers it.

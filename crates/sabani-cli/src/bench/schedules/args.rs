@@ -1,0 +1,42 @@
+//! What the user may ask `sabani bench schedules` for.
+
+use std::time::Duration;
+
+use clap::Args;
+use sabani::Schedule;
+
+use crate::{
+    bench::args::{VariantArgs, parse_message_size, parse_seconds},
+    report::OutputArgs,
+};
+
+/// A node's own layers, on one core and on two.
+///
+/// Two nodes in this process, one of which sends to the other: the transport, looped back. One thread calls both, on the
+/// first core that this process may use; all threads that the nodes have of their own are on the second. So under
+/// `inline` one core does all the work of both ends, and under other schedules both cores share it, with nobody else to
+/// wait for. Told is what arrives. Turns of all schedules follow each other, round after round; ratios are formed turn by
+/// turn and their median is told.
+#[derive(Args, Debug)]
+pub struct SchedulesArgs {
+    /// Schedules: inline, background, per-core, per-layer, or groups as in `[messages+channel+seal][datagrams]`.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "inline,background,per-layer"
+    )]
+    pub layers: Vec<Schedule>,
+    /// Message sizes, as in `1k,64k` (powers of 1,024), each between 4 B and 64 MiB.
+    #[arg(long, value_delimiter = ',', value_parser = parse_message_size, default_value = "1k,64k")]
+    pub sizes: Vec<usize>,
+    #[command(flatten)]
+    pub variants: VariantArgs,
+    /// Turns for each schedule and size.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// Length of a turn, after a tenth as long to warm up.
+    #[arg(long, default_value = "0.2", value_parser = parse_seconds)]
+    pub seconds: Duration,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}

@@ -1,0 +1,62 @@
+//! `sabani bench schedules`: what a second core brings to a node.
+
+pub mod args;
+mod report;
+mod turn;
+
+use anyhow::Result;
+use sabani::Schedule;
+
+use super::{
+    progress_bar,
+    transport::{Key, Transport},
+};
+use crate::report::Reports;
+use args::SchedulesArgs;
+use turn::Ends;
+
+/// One transport, size and schedule, and what arrived in each turn, in megabytes (10⁶ bytes) per second.
+struct Cell {
+    transport: Transport,
+    size: usize,
+    schedule: Schedule,
+    mb_per_s: Vec<f64>,
+}
+
+/// Measures, and reports as the user wishes.
+///
+/// # Errors
+/// If a node can't be opened, a message is lost, or a file can't be written.
+pub fn run(args: &SchedulesArgs) -> Result<()> {
+    let mut reports = Reports::open(&args.output)?;
+    let mut cells = cells(args);
+    let progress = progress_bar(cells.len() * args.rounds as usize)?;
+    for _ in 0..args.rounds {
+        for cell in &mut cells {
+            progress.set_message(cell.schedule.to_string());
+            let key = cell.transport.is_sealed().then(Key::random).transpose()?;
+            // Anew for each turn: two nodes at a time have the cores for themselves.
+            let ends = Ends::open(&cell.schedule, key)?;
+            cell.mb_per_s.push(ends.turn(cell.size, args.seconds)?);
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    reports.write(&report::render(&cells)?)
+}
+
+/// All cells, those that are compared next to each other.
+fn cells(args: &SchedulesArgs) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for transport in args.variants.transports() {
+        for &size in &args.sizes {
+            cells.extend(args.layers.iter().map(|schedule| Cell {
+                transport,
+                size,
+                schedule: schedule.clone(),
+                mb_per_s: Vec::new(),
+            }));
+        }
+    }
+    cells
+}
