@@ -1,6 +1,8 @@
 //! `sabani model`: knowing a network.
 
+mod compare;
 mod compile;
+mod drawn;
 mod measure;
 mod page;
 mod predict;
@@ -32,6 +34,7 @@ enum Command {
     Measure(measure::MeasureArgs),
     Predict(predict::PredictArgs),
     Compile(compile::CompileArgs),
+    Compare(compare::CompareArgs),
     Trial(trial::TrialArgs),
 }
 
@@ -44,6 +47,7 @@ pub fn run(args: &ModelArgs) -> Result<()> {
         Command::Measure(args) => measure::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Compile(args) => compile::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Trial(args) => trial::run(args),
     }
 }

@@ -49,7 +49,8 @@ pub struct PredictArgs {
     output: OutputArgs,
 }
 
-fn parse_collective(name: &str) -> Result<Collective, String> {
+/// Reads a collective's name.
+pub fn parse_collective(name: &str) -> Result<Collective, String> {
     let mut all = Collective::ALL.into_iter();
     let names = || Collective::ALL.map(Collective::name).join(", ");
     let found = all.find(|collective| collective.name() == name);

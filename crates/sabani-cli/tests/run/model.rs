@@ -1,5 +1,8 @@
 //! `sabani model measure` as a job's program.
 
+use std::fs;
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::job::run;
@@ -24,7 +27,7 @@ fn two_ranks_measure_what_is_between_them() {
     assert_eq!(done.status, 0, "{}", done.err);
     assert!(done.out.contains("latency"), "{}", done.out);
 
-    let network: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let network: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!(network["version"], 1);
     assert_eq!(network["graph"]["hosts"][1]["name"], "rank 1");
     let points = network["transports"]["sabani"]["points"]
@@ -36,7 +39,7 @@ fn two_ranks_measure_what_is_between_them() {
         let [low, value, high] = ["low", "value", "high"].map(|part| gap[part].as_f64().unwrap());
         assert!(0.0 < low && low <= value && value <= high, "{point}");
     }
-    assert!(std::fs::read_to_string(&page).unwrap().contains("<svg"));
+    assert!(fs::read_to_string(&page).unwrap().contains("<svg"));
 }
 
 #[test]
@@ -51,4 +54,49 @@ fn one_rank_alone_is_told_how_to_start_more() {
     ]);
     assert_eq!(done.status, 2, "{}", done.err);
     assert!(done.err.contains("sabani run -n 4"), "{}", done.err);
+}
+
+#[test]
+fn predictions_and_simulated_runs_stand_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let compare = "model compare alltoall --hosts 8 --bytes 64,4k --runs 2 --json - --html";
+    let done = Command::new(env!("CARGO_BIN_EXE_sabani"))
+        .args(compare.split(' '))
+        .arg(&page)
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{err}");
+    for row in [
+        "the model",
+        "the rule",
+        "A  ",
+        "B  ",
+        "simulation",
+        "PlogP-BR",
+    ] {
+        assert!(err.contains(row), "{row}: {err}");
+    }
+    let lines = String::from_utf8(done.stdout).unwrap();
+    let records = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let records: Vec<Value> = records.collect();
+    for bytes in [64, 4096] {
+        let of_length = || records.iter().filter(|record| record["bytes"] == bytes);
+        let rules = of_length().filter(|record| record["is_rule"] == true);
+        assert!(of_length().count() > 10 && rules.count() == 1, "{lines}");
+    }
+    for record in &records {
+        let runs = record["took_ns"].as_array().unwrap();
+        assert!(
+            runs.len() == 2 && runs.iter().all(|run| run.as_f64() > Some(1e4)),
+            "{record}"
+        );
+        let expected_ns = record["expected_ns"].as_f64().unwrap();
+        let took_ns = runs[0].as_f64().unwrap();
+        assert!((0.1..10.0).contains(&(expected_ns / took_ns)), "{record}");
+    }
+    assert!(fs::read_to_string(&page).unwrap().contains("happened"));
 }

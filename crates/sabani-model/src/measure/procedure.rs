@@ -15,7 +15,7 @@ use crate::network::{Capacity, Estimate, Fit, Network, Recovery, Transport, VERS
 /// Length of the messages of streams: several go in each packet train, and enough arrive to be counted.
 const MESSAGE: usize = 16 << 10;
 /// So many messages a host that is alone should send in a stream.
-const MESSAGES: f64 = 160.0;
+const MESSAGES: f64 = 640.0;
 /// Shortest and longest stream.
 const LASTS_NS: (f64, f64) = (50e6, 1.5e9);
 /// Bytes that wait at a sender for all its flows together, and for one of them at least: a receiver may
@@ -30,6 +30,9 @@ const TRIPS: (usize, usize) = (3, 20);
 const TRIPS_NS: f64 = 10e6;
 /// Patterns that are held back.
 const HELD_BACK: usize = 2;
+/// Pairs of hosts drawn, as often as there are hosts, between which empty messages make so many trips.
+const DISTANT: usize = 3;
+const DISTANT_TRIPS: usize = 10;
 /// Trips through a port, empty or full.
 const QUEUE_TRIPS: usize = 40;
 
@@ -62,6 +65,8 @@ enum Purpose {
     Empty,
     /// One length of the current round.
     Length(usize),
+    /// How far hosts are from each other.
+    Distance,
     /// To make the graph from.
     Pattern,
     /// To check the graph with, once and again.
@@ -82,6 +87,9 @@ pub struct Procedure {
     curve: Curve,
     round: Round,
     rounds: usize,
+    /// What empty messages took between pairs of hosts: a round trip each.
+    distances: Vec<f64>,
+    distances_planned: bool,
     patterns: Patterns,
     observed: Vec<Observation>,
     held_back: Vec<Observation>,
@@ -125,6 +133,8 @@ impl Procedure {
             curve: Curve::default(),
             round: Round::new(),
             rounds: 0,
+            distances: Vec::new(),
+            distances_planned: false,
             observed: Vec::new(),
             held_back: Vec::new(),
             again: Vec::new(),
@@ -175,6 +185,7 @@ impl Procedure {
             Purpose::Length(bytes) => {
                 self.round.insert(bytes, trips());
             }
+            Purpose::Distance => self.distances.extend(seen.iter().filter_map(round_ns)),
             Purpose::Pattern => self.observed.push(observation(probe, &seen)),
             Purpose::HeldBack => self.held_back.push(observation(probe, &seen)),
             Purpose::Again => self.again.push(observation(probe, &seen)),
@@ -187,7 +198,9 @@ impl Procedure {
     pub fn doing(&self) -> &'static str {
         match self.current {
             None => "calculating",
-            Some(Purpose::Empty | Purpose::Length(_)) => "messages between two hosts",
+            Some(Purpose::Empty | Purpose::Length(_) | Purpose::Distance) => {
+                "messages between two hosts"
+            }
             Some(Purpose::Pattern) => "many hosts at the same time",
             Some(Purpose::HeldBack | Purpose::Again) => "checking",
             Some(Purpose::Quiet | Purpose::Full) => "queues",
@@ -212,6 +225,9 @@ impl Procedure {
         let over = self.rounds > 0 && self.network_ns > self.settings.network_ns / 2;
         if !precise && !over && self.rounds < ROUNDS.1 {
             self.plan_round();
+        } else if !self.distances_planned {
+            self.distances_planned = true;
+            self.plan_distances();
         } else if self.tried < self.settings.patterns && self.plan_pattern() {
             self.tried += 1;
         } else if self.held_back.is_empty() {
@@ -249,6 +265,23 @@ impl Procedure {
                 count: count.clamp(TRIPS.0, TRIPS.1),
             };
             self.plan(Purpose::Length(bytes), pair(bytes, traffic));
+        }
+    }
+
+    /// Empty messages between pairs of hosts that are drawn: the first two may be nearer than most.
+    fn plan_distances(&mut self) {
+        for _ in 0..DISTANT {
+            let flow = |(from, to)| Flow {
+                from,
+                to,
+                bytes: 0,
+                traffic: Traffic::Trips {
+                    count: DISTANT_TRIPS,
+                },
+            };
+            let pairs = self.patterns.permutation().into_iter();
+            let flows = pairs.map(flow).collect();
+            self.plan(Purpose::Distance, Probe { flows });
         }
     }
 
@@ -367,7 +400,9 @@ impl Procedure {
         {
             return None;
         }
-        let port = Port::of(&self.quiet, &self.full);
+        let speed = graph.hosts[0].into.bytes_per_s;
+        let was_full = |port: &Port| speed.is_some_and(|speed| port.was_full(speed));
+        let port = Port::of(&self.quiet, &self.full).filter(was_full);
         for host in &mut graph.hosts {
             host.into.queue_bytes = port.and_then(|port| port.queue(host.into.bytes_per_s?));
         }
@@ -376,7 +411,7 @@ impl Procedure {
             expected.into_iter().zip(seen.rates.iter().copied())
         });
         let transport = Transport {
-            latency_ns: self.curve.latency_ns(),
+            latency_ns: self.curve.latency_ns(&self.distances),
             points: self.curve.points(),
             noise: self.curve.noise(),
             recovery: recovery(&self.curve, port),
@@ -408,6 +443,17 @@ fn pair(bytes: usize, traffic: Traffic) -> Probe {
     };
     Probe {
         flows: vec![flow(0, 1), flow(1, 0)],
+    }
+}
+
+/// The median time of trips there and back.
+fn round_ns(seen: &Seen) -> Option<f64> {
+    match seen {
+        Seen::Trips(trips) if !trips.is_empty() => {
+            let rounds: Vec<_> = trips.iter().map(|trip| trip.round_ns as f64).collect();
+            Some(median(&rounds).value)
+        }
+        _ => None,
     }
 }
 
@@ -472,6 +518,12 @@ impl Port {
         })
     }
 
+    /// Whether trips had to wait for as much as a message of those that fill the port. If most had not, the
+    /// slow ones are those that met the queue, and not those that were lost.
+    fn was_full(&self, speed: Estimate) -> bool {
+        self.delay_ns.value * speed.value / 1e9 >= MESSAGE as f64
+    }
+
     /// The bytes that wait: the delay times what leaves meanwhile.
     fn queue(self, speed: Estimate) -> Option<Estimate> {
         let bytes = |ns: f64| ns * speed.value / 1e9;
@@ -503,5 +555,28 @@ fn recovery(curve: &Curve, port: Option<Port>) -> Recovery {
         later_ns: Estimate::exact(round_ns.max(1.0)),
         probe_ns: Some(seen.unwrap_or(probe)),
         timeout_ns: Estimate::exact(TIMEOUT_NS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_was_empty_most_of_the_time_tells_nothing_of_its_queue() {
+        let trip = |round_ns| Trip {
+            round_ns,
+            send_ns: 0,
+            receive_ns: 0,
+        };
+        let quiet = [trip(64_000); 10];
+        let speed = Estimate::exact(12.5e6);
+        let was_full = |full: &[Trip]| Port::of(&quiet, full).unwrap().was_full(speed);
+        // Some met a queue of 5 ms, most none.
+        let mostly_empty: Vec<_> = (0..10)
+            .map(|at| trip(if at < 3 { 5_064_000 } else { 65_000 }))
+            .collect();
+        assert!(!was_full(&mostly_empty));
+        assert!(was_full(&[trip(5_064_000); 10]));
     }
 }

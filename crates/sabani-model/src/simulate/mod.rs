@@ -21,7 +21,7 @@ use crate::task::Task;
 use agenda::Agenda;
 use chance::Chance;
 pub use loss::Repair;
-use traffic::{Message, Passed, Traffic};
+use traffic::{Content, Message, Passed, Traffic};
 
 /// So many replicates that the next run lies between the least and the largest of them with a
 /// probability of 90 %.
@@ -175,12 +175,6 @@ enum Event {
     Start(Message),
     /// A message is complete at its receiver.
     Arrive(Message),
-    /// A sender hears that a receiver is ready for a message.
-    Ready {
-        sender: usize,
-        receiver: usize,
-        name: MessageId,
-    },
 }
 
 struct Run<'t> {
@@ -238,22 +232,18 @@ impl Run<'_> {
                     from,
                     to,
                     name,
+                    content,
                     cost,
                 } = message;
                 // The processor was busy with it while the last of it came.
                 let began_ns = now_ns - cost.receive_ns;
                 let busy = &mut self.busy_until_ns[to];
                 *busy = busy.max(began_ns) + cost.receive_ns;
-                self.cast.arrive(to, from, name);
+                match content {
+                    Content::Data => self.cast.arrive(to, from, name),
+                    Content::Ready => self.cast.peer_is_ready(to, from, name),
+                }
                 self.advance(to, now_ns);
-            }
-            Event::Ready {
-                sender,
-                receiver,
-                name,
-            } => {
-                self.cast.peer_is_ready(sender, receiver, name);
-                self.advance(sender, now_ns);
             }
         }
     }
@@ -269,41 +259,54 @@ impl Run<'_> {
             .push(now_ns + late_ns + varied_ns, Event::Arrive(message));
     }
 
+    fn message(
+        &self,
+        from: usize,
+        to: usize,
+        name: MessageId,
+        content: Content,
+        bytes: usize,
+    ) -> Message {
+        Message {
+            from,
+            to,
+            name,
+            content,
+            cost: self.routes.cost(bytes),
+        }
+    }
+
+    /// A rank's processor begins to send; the link takes it when it has its turn.
+    fn send(&mut self, begin_ns: f64, message: Message, bytes: usize) {
+        let Message { from, to, cost, .. } = message;
+        self.busy_until_ns[from] = begin_ns + cost.send_ns;
+        let turn = self.routes.cost(bytes.min(TURN_BYTES));
+        let link = &mut self.link_until_ns[from];
+        let leaves_ns = begin_ns.max(*link);
+        *link = leaves_ns + self.routes.sending_ns(from, to, &turn);
+        self.agenda.push(leaves_ns, Event::Start(message));
+    }
+
     /// A rank does what it can. Its processor does one thing after the other.
     fn advance(&mut self, rank: usize, now_ns: f64) {
         while let Some(act) = self.cast.next(rank) {
-            let busy = &mut self.busy_until_ns[rank];
-            let begin_ns = busy.max(now_ns);
+            let begin_ns = self.busy_until_ns[rank].max(now_ns);
             match act {
                 Act::Send { to, message, bytes } => {
-                    let cost = self.routes.cost(bytes);
-                    *busy = begin_ns + cost.send_ns;
-                    let message = Message {
-                        from: rank,
-                        to,
-                        name: message,
-                        cost,
-                    };
-                    let turn = self.routes.cost(bytes.min(TURN_BYTES));
-                    let link = &mut self.link_until_ns[rank];
-                    let leaves_ns = begin_ns.max(*link);
-                    *link = leaves_ns + self.routes.sending_ns(rank, to, &turn);
-                    self.agenda.push(leaves_ns, Event::Start(message));
+                    let message = self.message(rank, to, message, Content::Data, bytes);
+                    self.send(begin_ns, message, bytes);
                 }
                 Act::Announce { to, message } => {
-                    let way_ns = self.routes.latency_ns + self.routes.cost(0).gap_ns;
-                    let ready = Event::Ready {
-                        sender: to,
-                        receiver: rank,
-                        name: message,
-                    };
-                    self.agenda.push(begin_ns + way_ns, ready);
+                    let message = self.message(rank, to, message, Content::Ready, 0);
+                    self.send(begin_ns, message, 0);
                 }
                 Act::Copy(bytes) => {
-                    *busy = begin_ns + bytes as f64 * self.routes.copy_ns_per_byte;
+                    self.busy_until_ns[rank] =
+                        begin_ns + bytes as f64 * self.routes.copy_ns_per_byte;
                 }
                 Act::Reduce(bytes) => {
-                    *busy = begin_ns + bytes as f64 * self.routes.reduce_ns_per_byte;
+                    self.busy_until_ns[rank] =
+                        begin_ns + bytes as f64 * self.routes.reduce_ns_per_byte;
                 }
             }
         }

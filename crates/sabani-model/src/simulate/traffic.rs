@@ -21,6 +21,15 @@ const PATIENCE: usize = 32;
 /// And at the latest after this part of what the shortest message takes.
 const LATEST: f64 = 0.5;
 
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// That of a collective.
+    Data,
+    /// Its receiver's word that it is ready for it.
+    Ready,
+}
+
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message {
@@ -30,6 +39,8 @@ pub struct Message {
     pub to: usize,
     /// Its name.
     pub name: MessageId,
+    /// What it is.
+    pub content: Content,
     /// What it costs.
     pub cost: Cost,
 }
@@ -456,6 +467,7 @@ mod tests {
                     from: pair / HOSTS,
                     to: pair % HOSTS,
                     name: MessageId { round: number, lane: 0 },
+                    content: Content::Data,
                     cost: routes.cost(bytes),
                 };
                 (begin, message)
@@ -481,6 +493,7 @@ mod tests {
             from: 0,
             to: 1,
             name: MessageId { round, lane: 0 },
+            content: Content::Data,
             cost,
         };
         let messages = [(0.0, message(0)), (0.0, message(1)), (1.0, message(2))];

@@ -1,0 +1,81 @@
+//! A collective on a drawn network, in virtual time.
+
+use anyhow::{Context, Result};
+use sabani::{CreditPolicy, GrantOrder};
+use sabani_collective::execute::{Exchange, Fingerprint, Memory};
+use sabani_collective::{Choice, Side};
+use sabani_model::{Task, has_blocks};
+use sabani_sim::{MS, Network, SEC};
+
+use crate::model::drawn::Drawn;
+
+/// A run that takes longer has failed.
+const PATIENCE_NS: u64 = 600 * SEC;
+/// What is left under way when a run ends has ended by then.
+const REST_NS: u64 = 5 * MS;
+
+/// What runs of an algorithm take, one after the other over connections that are open, in nanoseconds.
+///
+/// # Errors
+/// If one does not come to its end.
+pub fn run(drawn: &Drawn, task: &Task, choice: &Choice, seed: u64, runs: u32) -> Result<Vec<f64>> {
+    let mut net = drawn.build(seed, CreditPolicy::Paced(GrantOrder::default()));
+    let mut times = Vec::new();
+    for sequence in 0..=runs {
+        let took = once(&mut net, task, choice, sequence);
+        times.push(took.with_context(|| format!("{choice}, {} bytes", task.bytes))?);
+        net.run_for(REST_NS);
+    }
+    times.remove(0);
+    Ok(times)
+}
+
+fn once(net: &mut Network, task: &Task, choice: &Choice, sequence: u32) -> Result<f64> {
+    let cx = task.context(choice.parameters);
+    let fingerprint = Fingerprint {
+        epoch: 0,
+        sequence,
+        collective: task.collective,
+        algorithm: choice.algorithm.id(),
+        operation: 0,
+        element_type: 0,
+        size: task.bytes as u64,
+        root: 0,
+        parameters: Fingerprint::of_parameters(&choice.parameters),
+    };
+    let schedule = choice.algorithm.schedule;
+    let blocks = if has_blocks(task.collective) {
+        task.ranks
+    } else {
+        1
+    };
+    let mut buffers: Vec<_> = (0..task.ranks)
+        .map(|rank| {
+            let own = || vec![0; task.bytes * blocks];
+            (own(), own(), vec![0; schedule.scratch(&cx, rank)])
+        })
+        .collect();
+    let exchange = |(rank, (input, output, scratch))| {
+        let (input, output, scratch): (&mut Vec<u8>, _, _) = (input, output, scratch);
+        let memory = Memory {
+            input,
+            output,
+            scratch,
+            element_bytes: 1,
+        };
+        Exchange::new(schedule, cx, rank, fingerprint, memory, &sum)
+    };
+    let split = buffers
+        .iter_mut()
+        .map(|(input, output, scratch)| (input, &mut output[..], &mut scratch[..]));
+    let mut ranks: Vec<_> = split.enumerate().map(exchange).collect();
+    let began_ns = net.now_ns();
+    let ends = net.run_collective(&mut ranks, PATIENCE_NS)?;
+    let end_ns = ends.into_iter().max().unwrap_or(began_ns);
+    Ok((end_ns - began_ns) as f64)
+}
+
+fn sum(from: &[u8], into: &mut [u8], _: Side) {
+    let pairs = into.iter_mut().zip(from);
+    pairs.for_each(|(into, from)| *into = into.wrapping_add(*from));
+}

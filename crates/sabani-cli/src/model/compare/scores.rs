@@ -1,0 +1,178 @@
+//! How good predictions and choices are.
+
+use std::collections::BTreeMap;
+
+use sabani_collective::Choice;
+
+use super::cell::{Cell, Place, Predictor, median, quantile};
+
+/// Lengths that are judged together: from so many bytes on.
+pub const CLASSES: [(&str, usize); 3] = [
+    ("below 8 KiB", 0),
+    ("8 to 64 KiB", 8 << 10),
+    ("from 64 KiB", 64 << 10),
+];
+
+/// The cells of a class of lengths.
+pub fn of_class(cells: &[Cell], class: usize) -> impl Iterator<Item = &Cell> + Clone {
+    let from = CLASSES[class].1;
+    let below = CLASSES.get(class + 1).map_or(usize::MAX, |next| next.1);
+    let inside = move |cell: &&Cell| (from..below).contains(&cell.place.bytes);
+    cells.iter().filter(inside)
+}
+
+/// Median and 90th percentile of absolute errors, and the median of the errors as they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    pub median: f64,
+    pub p90: f64,
+    pub bias: f64,
+}
+
+impl Errors {
+    pub fn of<'c>(cells: impl Iterator<Item = &'c Cell> + Clone, predictor: Predictor) -> Self {
+        let errors = || cells.clone().map(|cell| cell.error(predictor));
+        Errors {
+            median: median(errors().map(f64::abs)),
+            p90: quantile(errors().map(f64::abs), 0.9),
+            bias: median(errors()),
+        }
+    }
+}
+
+/// Which share of all runs took what the interval of their prediction says.
+pub fn coverage<'c>(cells: impl Iterator<Item = &'c Cell>) -> f64 {
+    let counts = cells.map(|cell| (cell.within(), cell.took_ns.len()));
+    let (within, all) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    within as f64 / all as f64
+}
+
+/// In which share of the cells the simulation is closer than another predictor.
+pub fn closer<'c>(cells: impl Iterator<Item = &'c Cell> + Clone, than: Predictor) -> f64 {
+    let error = |cell: &Cell, predictor| cell.error(predictor).abs();
+    let is_closer = |cell: &&Cell| error(cell, Predictor::Simulation) <= error(cell, than);
+    let all = cells.clone().count();
+    cells.filter(is_closer).count() as f64 / all as f64
+}
+
+/// What decides on an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Decider {
+    /// The prediction, as in a compiled table.
+    Model,
+    /// The documented rule.
+    Rule,
+    /// Always the same.
+    Always(&'static str, Choice),
+}
+
+impl Decider {
+    pub fn name(self) -> &'static str {
+        match self {
+            Decider::Model => "the model",
+            Decider::Rule => "the rule",
+            Decider::Always(name, _) => name,
+        }
+    }
+
+    /// Its choice for a place, if there is one.
+    fn choose<'c>(self, cells: &[&'c Cell]) -> Option<&'c Cell> {
+        let mut all = cells.iter().copied();
+        match self {
+            // Of equals the first: the rule's.
+            Decider::Model => all.min_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns)),
+            Decider::Rule => all.find(|cell| cell.is_rule),
+            Decider::Always(_, choice) => all.find(|cell| cell.choice == choice),
+        }
+    }
+}
+
+/// One task on one network: the best algorithm, and what one decides for.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'c> {
+    pub place: Place,
+    pub best: &'c Cell,
+    pub chosen: &'c Cell,
+}
+
+impl Decision<'_> {
+    /// What the choice takes more than the best one, as a part of that.
+    pub fn regret(&self) -> f64 {
+        self.chosen.median_ns() / self.best.median_ns() - 1.0
+    }
+}
+
+/// What one decides for at each place.
+pub fn decisions(cells: &[Cell], decider: Decider) -> Vec<Decision<'_>> {
+    let mut places: BTreeMap<Place, Vec<&Cell>> = BTreeMap::new();
+    for cell in cells {
+        places.entry(cell.place).or_default().push(cell);
+    }
+    places
+        .into_iter()
+        .filter_map(|(place, cells)| {
+            let by_time =
+                |one: &&Cell, other: &&Cell| one.median_ns().total_cmp(&other.median_ns());
+            Some(Decision {
+                place,
+                best: cells.iter().copied().min_by(by_time)?,
+                chosen: decider.choose(&cells)?,
+            })
+        })
+        .collect()
+}
+
+/// Regrets of decisions: the mean, and the worst.
+pub fn regrets<'d>(decisions: impl Iterator<Item = &'d Decision<'d>>) -> (f64, f64) {
+    let regrets: Vec<_> = decisions.map(Decision::regret).collect();
+    let mean = regrets.iter().sum::<f64>() / regrets.len() as f64;
+    (mean, regrets.into_iter().fold(0.0, f64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell::tests::cell;
+    use super::*;
+
+    #[test]
+    fn regret_is_what_the_choice_takes_more_than_the_best() {
+        // The model takes the chain for the fastest, which it is not.
+        let cells = [
+            cell("binomial", 10, 100.0, 200.0),
+            cell("chain", 10, 90.0, 120.0),
+            cell("split_binary", 10, 110.0, 100.0),
+        ];
+        let regret = |decider| decisions(&cells, decider)[0].regret();
+        assert!((regret(Decider::Model) - 0.2).abs() < 1e-9);
+        assert!((regret(Decider::Rule) - 1.0).abs() < 1e-9);
+        assert_eq!(regret(Decider::Always("S", cells[2].choice)), 0.0);
+        let all = decisions(&cells, Decider::Model);
+        assert_eq!(all[0].best.choice.algorithm.name, "split_binary");
+        assert_eq!(regrets(all.iter()), (all[0].regret(), all[0].regret()));
+    }
+
+    #[test]
+    fn classes_have_all_lengths_once() {
+        let lengths = [0, 8191, 8192, 65_535, 65_536, usize::MAX - 1];
+        let cells = lengths.map(|bytes| cell("chain", bytes, 1.0, 1.0));
+        let count = |class| of_class(&cells, class).count();
+        assert_eq!([0, 1, 2].map(count), [2, 2, 2]);
+    }
+
+    #[test]
+    fn errors_coverage_and_comparisons_are_over_all_cells() {
+        let cells = [
+            cell("chain", 10, 100.0, 100.0),
+            cell("chain", 10, 100.0, 200.0),
+            cell("chain", 10, 300.0, 100.0),
+        ];
+        let all = || cells.iter();
+        let errors = Errors::of(all(), Predictor::Simulation);
+        assert_eq!((errors.median, errors.p90, errors.bias), (0.5, 2.0, 0.0));
+        // Runs of 100; of 100; of none.
+        assert!((coverage(all()) - 2.0 / 9.0).abs() < 1e-9);
+        // Hockney says the same here; PlogP-BR four times as much: closer only for the second cell.
+        let hockney = Predictor::Closed(sabani_model::price::Model::Hockney);
+        assert_eq!(closer(all(), hockney), 1.0);
+    }
+}
