@@ -108,14 +108,17 @@ fn ranks_of(sabani: &Path, role: Role, name: &str, variant: &str) -> Contestant 
     }
 }
 
-/// Debian's Open MPI, with its compiler wrapper.
+/// Debian's Open MPI and its headers: its compiler wrapper comes without them.
 fn install_open_mpi() -> Result<()> {
-    if Command::new("mpicc.openmpi")
-        .arg("--version")
-        .output()
-        .is_ok()
-    {
-        return Ok(());
+    let folders = Command::new("mpicc.openmpi")
+        .arg("--showme:incdirs")
+        .output();
+    if let Ok(output) = folders {
+        let folders = String::from_utf8_lossy(&output.stdout);
+        let mut folders = folders.split_whitespace().map(Path::new);
+        if folders.any(|folder| folder.join("mpi.h").exists()) {
+            return Ok(());
+        }
     }
     let mut install = Command::new("apt-get");
     install
