@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::job_key::fill_random;
 use crate::layers::{Below, Clock, Cuts, Doorbell};
 use crate::node::Handle;
-use crate::shared::Shared;
+use crate::shared::{Shared, Spin};
 use crate::timing::Stopwatch;
 use crate::{AddressBook, Error, JobKey, Node, PeerId};
 
@@ -36,7 +36,7 @@ pub struct Builder {
     config: Config,
     layers: Option<Schedule>,
     timed: bool,
-    spin: Duration,
+    spin: Spin,
     linger: Duration,
 }
 
@@ -54,7 +54,10 @@ impl Builder {
             config: Config::new(id, plain),
             layers: None,
             timed: false,
-            spin: SPIN,
+            spin: Spin {
+                time: SPIN,
+                yields: false,
+            },
             linger: LINGER,
         }
     }
@@ -144,7 +147,16 @@ impl Builder {
     /// How long a waiting call spins before it sleeps in the kernel. Default 50 µs. Zero where
     /// there are more processes than cores.
     pub fn spin(mut self, time: Duration) -> Self {
-        self.spin = time;
+        self.spin.time = time;
+        self
+    }
+
+    /// Whether a call that spins lets others have its core between two looks at the socket. Default no. Of
+    /// use where there are more processes than cores: whoever has something to do does it, and what
+    /// comes meanwhile finds this one awake. It costs a system call for each look, and where others
+    /// compute for long, what came waits until they have had their share.
+    pub fn spin_yielding(mut self, yields: bool) -> Self {
+        self.spin.yields = yields;
         self
     }
 
@@ -294,7 +306,7 @@ impl Builder {
         let mut clock = Clock::new();
         clock.watch = self.timed.then(|| Box::new(Stopwatch::new()));
         let bell = Arc::new(Doorbell::new().map_err(opening())?);
-        let below = Below::new(socket, cuts, &bell, &clock, self.spin).map_err(opening())?;
+        let below = Below::new(socket, cuts, &bell, &clock, self.spin.time).map_err(opening())?;
         let engine = Engine::new(node, below, clock);
         let shared = Arc::new(Shared::new(engine, bell, self.spin, cuts.above_messages));
         let helper = crate::helper::start(shared.clone())?;

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
-use std::thread::Thread;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::Error;
@@ -31,6 +31,26 @@ pub(crate) enum Who {
     Program,
     Helper,
     Driver,
+}
+
+/// What a call that waits does before it sleeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spin {
+    pub time: Duration,
+    /// Others may have the core between two looks.
+    pub yields: bool,
+}
+
+impl Spin {
+    /// Between two looks.
+    #[inline]
+    fn pause(self) {
+        if self.yields {
+            thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// Everything behind the lock.
@@ -59,7 +79,7 @@ pub(crate) struct Shared {
     helper_wanted: AtomicBool,
     bell: Arc<Doorbell>,
     pub has_driver: bool,
-    spin: Duration,
+    spin: Spin,
     born: u32,
 }
 
@@ -67,7 +87,7 @@ pub(crate) type Guard<'a> = MutexGuard<'a, State>;
 
 impl Shared {
     /// With a driver, that thread does all the work ([`Shared::drive`]); without, whoever calls does.
-    pub fn new(mut engine: Engine, bell: Arc<Doorbell>, spin: Duration, has_driver: bool) -> Self {
+    pub fn new(mut engine: Engine, bell: Arc<Doorbell>, spin: Spin, has_driver: bool) -> Self {
         if has_driver {
             engine.leave_to_driver(Arc::clone(&bell));
         }
@@ -154,13 +174,16 @@ impl Shared {
         Ok(state)
     }
 
-    /// Makes progress for a call that waits, and calls whom it may concern. Who does not spin looks once:
-    /// sleeping takes no longer than looking again.
+    /// Makes progress for a call that waits, and calls whom it may concern. Who sleeps next, or lets others
+    /// have the core, looks once: that takes no longer than looking again.
     #[inline]
     fn progress_waiting(&self, state: &mut State) -> bool {
-        let received = match self.spin.is_zero() {
-            true => state.engine.progress_everywhere(),
-            false => state.engine.progress_waiting(),
+        let received = if self.spin.time.is_zero() {
+            state.engine.progress_everywhere()
+        } else if self.spin.yields {
+            state.engine.progress()
+        } else {
+            state.engine.progress_waiting()
         };
         self.call_others(state, received);
         received
@@ -213,11 +236,11 @@ impl Shared {
         let mut state = self.lock()?;
         let begun = state.engine.clock();
         let ends = timeout.map(|timeout| begun.saturating_add(nanos(timeout)));
-        let mut spin_until = begun + nanos(self.spin);
+        let mut spin_until = begun + nanos(self.spin.time);
         let mut slept = false;
         loop {
             if self.progress_waiting(&mut state) {
-                spin_until = state.engine.now_ns() + nanos(self.spin);
+                spin_until = state.engine.now_ns() + nanos(self.spin.time);
             }
             let result = check(&mut state);
             let now_ns = state.engine.now_ns();
@@ -229,7 +252,7 @@ impl Shared {
             }
             if now_ns < spin_until {
                 drop(state);
-                std::hint::spin_loop();
+                self.spin.pause();
                 state = self.lock()?;
             } else {
                 slept = true;
@@ -309,11 +332,11 @@ impl Shared {
             self.call_others(&mut state, received);
             let now_ns = state.engine.now_ns();
             if received {
-                spin_until = now_ns + nanos(self.spin);
+                spin_until = now_ns + nanos(self.spin.time);
             }
             if now_ns < spin_until {
                 drop(state);
-                std::hint::spin_loop();
+                self.spin.pause();
                 state = self.lock_raw();
             } else {
                 state = self.sleep(state, None, Who::Driver);

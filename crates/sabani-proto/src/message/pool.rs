@@ -1,12 +1,17 @@
-//! Buffers for arriving bodies, used again while they are warm.
+//! Buffers for bodies that arrive, and for copies of those to be sent, used again while they are warm.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
+
+use super::Outbound;
 
 /// Most buffers kept for use again.
 const KEPT: usize = 64;
 /// Most bytes kept for use again.
 const KEPT_BYTES: usize = 32 << 20;
+/// Copies of bodies to be sent come from a pool if they are as long as this: allocators keep the memory of
+/// shorter ones warm themselves.
+const OUTBOUND_MIN: usize = 16 << 10;
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -14,8 +19,9 @@ struct Kept {
     bytes: usize,
 }
 
-/// Takes back the buffers of messages that the program has dropped: fresh memory would have to be
-/// faulted in and cleared, which takes longer than receiving into it.
+/// Takes back the buffers of messages that the program has dropped, and of those that have been
+/// acknowledged: fresh memory would have to be faulted in and cleared, which takes longer than
+/// receiving into it.
 #[derive(Clone, Debug, Default)]
 pub struct Pool(Arc<Mutex<Kept>>);
 
@@ -29,6 +35,27 @@ impl Pool {
             len,
             pool: Some(self.clone()),
         }
+    }
+
+    /// A buffer with these pieces, one behind the other.
+    fn gather(&self, pieces: &[&[u8]]) -> Buffer {
+        let mut buffer = self.take(pieces.iter().map(|piece| piece.len()).sum());
+        let mut rest = &mut buffer[..];
+        for piece in pieces {
+            let (place, behind) = rest.split_at_mut(piece.len());
+            place.copy_from_slice(piece);
+            rest = behind;
+        }
+        buffer
+    }
+
+    /// A copy of these pieces, one behind the other, to be sent.
+    pub fn outbound(&self, pieces: &[&[u8]]) -> Outbound {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if len < OUTBOUND_MIN {
+            return pieces.concat().into();
+        }
+        Arc::new(self.gather(pieces)).into()
     }
 
     fn reuse(&self, len: usize) -> Option<Vec<u8>> {
@@ -57,7 +84,7 @@ impl Pool {
     }
 }
 
-/// Bytes of an arrived body; goes back to its pool when dropped.
+/// Bytes of a body; goes back to its pool when dropped.
 #[derive(Debug, Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -92,6 +119,12 @@ impl Buffer {
         bytes.truncate(self.len);
         self.pool = None;
         bytes
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 

@@ -250,7 +250,9 @@ impl Node {
         want_ticket: bool,
     ) -> Result<Option<SendTicket>, SendError> {
         if body.len() > INLINE_MAX {
-            return self.send(now_ns, to, tag, body.to_vec().into(), want_ticket);
+            self.has_room(to, body.len())?;
+            let body = self.pool().outbound(&[body]);
+            return self.send(now_ns, to, tag, body, want_ticket);
         }
         self.send_with(
             now_ns,

@@ -11,7 +11,7 @@ use crate::comm::tag::Kind;
 use crate::comm::{Comm, Error};
 use crate::{Match, Message};
 
-/// A body of this length is worth being handed over instead of copied.
+/// A body of this length is copied once only.
 const HAND_OVER_BYTES: usize = 16 << 10;
 /// How long a sender that finds no room waits for messages before it tries again.
 const NO_ROOM: Duration = Duration::from_millis(1);
@@ -184,8 +184,8 @@ fn send(comm: &Comm, progress: &mut Progress, outgoing: &Outgoing) -> Result<(),
         }
     }
     let sent = if bytes >= HAND_OVER_BYTES {
-        let body = [&header[..], outgoing.payload].concat();
-        comm.node().send_owned(peer, tag, body)
+        let pieces = [&header[..], outgoing.payload];
+        comm.node().send_gather(peer, tag, &pieces)
     } else {
         let buffer = &mut progress.buffer;
         buffer.clear();
