@@ -37,7 +37,7 @@ fn run(shared: &Shared) {
         let calls = shared.calls();
         if calls_seen.replace(calls) != Some(calls) {
             thread::park_timeout(nap);
-            if shared.calls() != calls && !shared.take_helper_call() {
+            if shared.calls() != calls {
                 nap = AWAY_MAX.min(nap * 2);
                 continue;
             }

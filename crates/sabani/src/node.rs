@@ -577,27 +577,19 @@ impl Node {
         Ok(room.transpose()?.is_some())
     }
 
-    /// Waits until what was accepted for a peer has left, as far as the peer has room for it; `false` when
-    /// the time is over. A program that stays away from then on holds nothing up: what waits for its receiver
-    /// is looked after at once, and not only when the program has been away for a while.
+    /// Waits until what was accepted for a peer has left, also what waits until the peer asks for it;
+    /// `false` when the time is over. A program that stays away before that holds it up: its helper sends
+    /// the rest, but takes a while to notice, and to wake up for each answer.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].
     pub fn wait_sent(&self, to: PeerId, timeout: Duration) -> Result<bool, Error> {
         let shared = &self.0.shared;
-        let mut state = shared.lock()?;
-        if !has_left(&state, to) {
-            drop(state);
-            let left = |state: &mut State| has_left(state, to).then_some(());
-            if shared.wait_until(Some(timeout), left)?.is_none() {
-                return Ok(false);
-            }
-            state = shared.lock()?;
+        if has_left(&*shared.lock()?, to) {
+            return Ok(true);
         }
-        if state.engine.node.asks(to) {
-            shared.call_helper();
-        }
-        Ok(true)
+        let left = |state: &mut State| has_left(state, to).then_some(());
+        Ok(shared.wait_until(Some(timeout), left)?.is_some())
     }
 
     /// Sends everything that waits for company in a packet.
@@ -767,9 +759,10 @@ impl Node {
     }
 }
 
-/// Whether all that may leave has left.
+/// Whether all has left.
 fn has_left(state: &State, to: PeerId) -> bool {
-    state.engine.node.waiting(to).bytes == 0 && !state.engine.below.is_blocked()
+    let node = &state.engine.node;
+    node.waiting(to).bytes == 0 && !node.asks(to) && !state.engine.below.is_blocked()
 }
 
 /// Whether a message would be accepted; `None` if that is to be waited for.

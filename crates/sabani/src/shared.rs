@@ -4,7 +4,7 @@
 //! have nothing left to do, one sleeps on the socket; the others follow, and are told whenever
 //! something has arrived.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -75,8 +75,6 @@ pub(crate) struct Shared {
     /// spins.
     calls: AtomicU64,
     helper: OnceLock<Thread>,
-    /// The helper is to look after the socket at once: something waits for a peer's word.
-    helper_wanted: AtomicBool,
     bell: Arc<Doorbell>,
     pub has_driver: bool,
     spin: Spin,
@@ -105,7 +103,6 @@ impl Shared {
             arrived: Condvar::new(),
             calls: AtomicU64::new(0),
             helper: OnceLock::new(),
-            helper_wanted: AtomicBool::new(false),
             spin,
             born: sabani_udp::fork_generation(),
         }
@@ -125,18 +122,6 @@ impl Shared {
     /// The helper thread says who it is.
     pub fn set_helper(&self, thread: Thread) {
         let _ = self.helper.set(thread);
-    }
-
-    /// The program leaves while something is still to be done: its helper need not wait until it has been
-    /// away for a while.
-    pub fn call_helper(&self) {
-        self.helper_wanted.store(true, Relaxed);
-        self.wake_helper();
-    }
-
-    /// Whether the helper has been called since it last asked.
-    pub fn take_helper_call(&self) -> bool {
-        self.helper_wanted.swap(false, Relaxed)
     }
 
     fn wake_helper(&self) {

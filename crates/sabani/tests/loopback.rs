@@ -28,16 +28,22 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_sender_waits_for_the_path_and_not_for_whoever_does_not_ask() {
+fn a_sender_can_wait_until_its_messages_have_left() {
     let (left, right) = pair(true);
     let (short, long) = (pattern(100 << 10, 1), pattern(2 << 20, 2));
     left.send(PeerId(1), 1, &short).unwrap();
+    assert!(left.wait_sent(PeerId(1), SOON).unwrap());
+    // Nobody asks for this one.
     left.send(PeerId(1), 2, &long).unwrap();
-    // Nobody receives there.
-    assert!(left.wait_sent(PeerId(1), SOON).unwrap());
-    assert_eq!(right.recv(Match::any().tag(2)).unwrap().body(), long);
+    let soon = Duration::from_millis(50);
+    assert!(!left.wait_sent(PeerId(1), soon).unwrap());
+    std::thread::scope(|scope| {
+        let asks = || right.recv(Match::any().tag(2)).unwrap();
+        let received = scope.spawn(asks);
+        assert!(left.wait_sent(PeerId(1), SOON).unwrap());
+        assert_eq!(received.join().unwrap().body(), long);
+    });
     assert_eq!(right.recv(Match::any().tag(1)).unwrap().body(), short);
-    assert!(left.wait_sent(PeerId(1), SOON).unwrap());
     left.close(SOON).unwrap();
 }
 

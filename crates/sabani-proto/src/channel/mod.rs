@@ -31,7 +31,7 @@ pub(crate) use sent::{Cargo, Fate, SentLog};
 const MAX_WINDOW: u32 = 1 << 30;
 /// The same where no congestion control wants to know more often.
 const ASK_EVERY: u32 = 384 << 10;
-/// What is sent of a burst before it counts as one, in bytes of cost.
+/// What is sent of a burst before it counts as one, in bytes of cost; at least two full packets.
 const BURST: u32 = 32 << 10;
 /// What waits in the path's queues leaves it within this time and two round trips.
 const QUEUED_MAX_NS: u64 = 2_000_000;
@@ -223,8 +223,8 @@ impl<C: Cargo> Channel<C> {
     /// credit: an answer that comes soon lets the sender go on.
     #[inline]
     pub fn is_credit_low(&self, bytes: usize) -> bool {
-        let ahead = self.sent.ahead() + datagram_cost(bytes);
-        ahead > (self.window / 2).max(BURST)
+        let cost = datagram_cost(bytes);
+        self.sent.ahead() + cost > (self.window / 2).max(BURST).max(2 * cost)
     }
 
     /// Whether a packet of entries may go without credit: one at a time, for nothing else would

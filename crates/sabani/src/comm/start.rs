@@ -12,6 +12,9 @@ use sabani_proto::seal;
 use super::{Error, Unreachable};
 use crate::{Builder, Error as NodeError, JobKey, Node, PeerId};
 
+/// Datagrams between ranks of one host. With what the kernel puts around it, this is what it charges a
+/// socket for 32 KiB, and a train holds two of them.
+const LOCAL_DATAGRAM: usize = (32 << 10) - 384;
 /// How long the handshakes of the start may take together. A single one is given up after 5 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -59,6 +62,10 @@ fn open(world: &World, key: &JobKey, tune: impl Fn(Builder) -> Builder) -> Resul
         let builder = Node::builder(PeerId(world.rank()))
             .bind(SocketAddr::new(world.address(), port))
             .job_key(key.clone());
+        let builder = match is_alone_here(world) {
+            true => builder.max_datagram(LOCAL_DATAGRAM),
+            false => builder,
+        };
         match tune(spare_cores(builder, world)).open() {
             Err(NodeError::Io { source, doing }) if source.kind() == ErrorKind::AddrInUse => {
                 last = Some(NodeError::Io { doing, source });
@@ -80,6 +87,11 @@ fn spare_cores(builder: Builder, world: &World) -> Builder {
         Some(ranks) if ranks as usize > cores => builder.spin(SPIN_YIELDING).spin_yielding(true),
         _ => builder,
     }
+}
+
+/// Whether all ranks are on this host.
+fn is_alone_here(world: &World) -> bool {
+    world.local_size() == Some(world.size())
 }
 
 /// Connects to some of the others, all at a time, and returns those that can't be reached.

@@ -44,7 +44,8 @@ impl Drive<'_, '_> {
         self.see_off()
     }
 
-    /// Nobody may call in for a while: what this rank has sent leaves before that.
+    /// Nobody may call in for a while: what this rank has sent leaves before that, also what its receivers
+    /// have to ask for. They will: they are in the same collective.
     fn see_off(&mut self) -> Result<(), Error> {
         let comm = self.comm;
         let explained = |error| comm.explained(error);
