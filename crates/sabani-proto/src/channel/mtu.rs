@@ -14,6 +14,8 @@ const STEPS: [usize; 7] = [8_972, 8_952, 4_052, 1_472, 1_452, 1_412, 1_332];
 const TRIES_PER_STEP: u8 = 3;
 /// RFC 8899's PMTU_RAISE_TIMER.
 const RAISE_AFTER_NS: u64 = 600_000_000_000;
+/// From the second black hole in a row to the next search; twice that after the third, and so on.
+const PAUSE_NS: u64 = 1_000_000_000;
 /// Full-size packets lost in a row, none of that size arriving, before the path is suspected.
 const SUSPICIOUS_LOSSES: u32 = 12;
 
@@ -26,6 +28,8 @@ pub(crate) struct MtuSearch {
     trying: u16,
     tries: u8,
     probe_in_flight: bool,
+    /// Black holes in a row, none of them long after the one before.
+    holes: u8,
     full_lost: u32,
     search_at_ns: u64,
 }
@@ -38,6 +42,7 @@ impl MtuSearch {
             trying: 0,
             tries: 0,
             probe_in_flight: false,
+            holes: 0,
             full_lost: 0,
             search_at_ns: 0,
         };
@@ -123,13 +128,28 @@ impl MtuSearch {
     }
 
     /// Large packets vanish: go down to the base and search from there. The size that failed is
-    /// tried again like any other, for the cause may have been something else.
+    /// tried again like any other, for the cause may have been something else: at once the first time,
+    /// then ever later, for a probe may well pass where more of its size do not, and whatever is sent
+    /// behind it finds the queue full.
     pub fn on_black_hole(&mut self, now_ns: u64) {
         self.full_lost = 0;
         if self.current() > BASE_DATAGRAM {
             self.current = BASE_DATAGRAM as u16;
-            self.search_at_ns = now_ns;
             self.trying = 0;
+            // Found larger, it has been of use for as long as one is tried again at all.
+            if now_ns >= self.search_at_ns {
+                self.holes = 0;
+            }
+            self.search_at_ns = now_ns + self.pause_ns();
+            self.holes = self.holes.saturating_add(1);
+        }
+    }
+
+    /// From a black hole to the next search.
+    fn pause_ns(&self) -> u64 {
+        match self.holes.checked_sub(1) {
+            None => 0,
+            Some(doublings) => (PAUSE_NS << doublings.min(16)).min(RAISE_AFTER_NS),
         }
     }
 }

@@ -427,6 +427,31 @@ fn the_mtu_search_finds_what_the_path_carries() {
 }
 
 #[test]
+fn a_size_whose_probes_pass_alone_is_probed_ever_later() {
+    let mut mtu = MtuSearch::new(1_200, 8_972);
+    let mut now = 0;
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        let since = now;
+        while mtu.probe(now).is_none() {
+            now += 100 * MS;
+        }
+        pauses.push((now - since) / (1_000 * MS));
+        mtu.on_probe_arrived(8_972, now);
+        mtu.on_full_size(0, 12, now);
+        assert_eq!(mtu.current(), 1_200);
+    }
+    assert_eq!(pauses, [0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+    // Of use for long: what goes wrong then has another cause.
+    now += 1_000_000 * MS;
+    assert!(mtu.probe(now).is_some());
+    mtu.on_probe_arrived(8_972, now);
+    now += 601_000 * MS;
+    mtu.on_full_size(0, 12, now);
+    assert!(mtu.probe(now).is_some());
+}
+
+#[test]
 fn a_black_hole_leads_back_to_the_base() {
     let mut mtu = MtuSearch::new(1_472, 1_472);
     mtu.on_full_size(0, 11, 0);
