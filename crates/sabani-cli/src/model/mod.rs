@@ -55,7 +55,8 @@ pub fn run(args: &ModelArgs) -> Result<()> {
 /// Reads a network's description.
 fn load(path: &Path) -> Result<Network> {
     let named = || format!("cannot use {}", path.display());
-    let text = fs::read_to_string(path).with_context(named)?;
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("{}; `sabani model measure` makes such a file", named()))?;
     Network::from_json(&text).with_context(named)
 }
 
