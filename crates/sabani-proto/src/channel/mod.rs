@@ -195,7 +195,7 @@ impl<C: Cargo> Channel<C> {
         self.forgive(now_ns);
         if far {
             self.rtt = Rtt::anew(now_ns);
-            self.mtu.on_black_hole(now_ns);
+            self.mtu.on_new_path(now_ns);
             let kind = self.governor.as_ref().map(|governor| governor.kind());
             self.set_congestion(kind.unwrap_or_default(), now_ns);
         }

@@ -132,16 +132,31 @@ impl MtuSearch {
     /// then ever later, for a probe may well pass where more of its size do not, and whatever is sent
     /// behind it finds the queue full.
     pub fn on_black_hole(&mut self, now_ns: u64) {
+        if self.is_base() {
+            self.full_lost = 0;
+            return;
+        }
+        // Found larger, it has been of use for as long as one is tried again at all.
+        if now_ns >= self.search_at_ns {
+            self.holes = 0;
+        }
+        self.fall_back(now_ns + self.pause_ns());
+        self.holes = self.holes.saturating_add(1);
+    }
+
+    /// Datagrams go another way, of which nothing is known yet.
+    pub fn on_new_path(&mut self, now_ns: u64) {
+        self.holes = 0;
+        self.fall_back(now_ns);
+    }
+
+    /// Goes down to the base, and searches from there at that time.
+    fn fall_back(&mut self, search_at_ns: u64) {
         self.full_lost = 0;
-        if self.current() > BASE_DATAGRAM {
+        if !self.is_base() {
             self.current = BASE_DATAGRAM as u16;
+            self.search_at_ns = search_at_ns;
             self.trying = 0;
-            // Found larger, it has been of use for as long as one is tried again at all.
-            if now_ns >= self.search_at_ns {
-                self.holes = 0;
-            }
-            self.search_at_ns = now_ns + self.pause_ns();
-            self.holes = self.holes.saturating_add(1);
         }
     }
 

@@ -442,6 +442,13 @@ fn a_size_whose_probes_pass_alone_is_probed_ever_later() {
         assert_eq!(mtu.current(), 1_200);
     }
     assert_eq!(pauses, [0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+    // Another way has no such history.
+    mtu.on_probe_arrived(8_972, now);
+    mtu.on_new_path(now);
+    assert_eq!(mtu.current(), 1_200);
+    assert!(mtu.probe(now).is_some());
+    mtu.on_probe_arrived(8_972, now);
+    mtu.on_full_size(0, 12, now);
     // Of use for long: what goes wrong then has another cause.
     now += 1_000_000 * MS;
     assert!(mtu.probe(now).is_some());

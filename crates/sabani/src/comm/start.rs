@@ -12,9 +12,12 @@ use sabani_proto::seal;
 use super::{Error, Unreachable};
 use crate::{Builder, Error as NodeError, JobKey, Node, PeerId};
 
-/// Datagrams between ranks of one host. With what the kernel puts around it, this is what it charges a
-/// socket for 32 KiB, and a train holds two of them.
+/// Bytes of a datagram where all ranks are on one host. With what the kernel puts around it, it fills 32 KiB,
+/// which is what a socket is charged for, and a train holds two of them.
 const LOCAL_DATAGRAM: usize = (32 << 10) - 384;
+/// How long ranks that share cores look for messages before they sleep. Most of what a rank waits for has
+/// come by then: waking up takes some 20 µs, of those who wake it too.
+const SPIN_YIELDING: Duration = Duration::from_micros(300);
 /// How long the handshakes of the start may take together. A single one is given up after 5 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -75,10 +78,6 @@ fn open(world: &World, key: &JobKey, tune: impl Fn(Builder) -> Builder) -> Resul
     }
     Err(last.unwrap_or(NodeError::Closed).into())
 }
-
-/// How long ranks that share cores look for messages before they sleep. Most of what a rank waits for has
-/// come by then: waking up takes some 20 µs, of those who wake it too.
-const SPIN_YIELDING: Duration = Duration::from_micros(300);
 
 /// Where ranks share cores, one that waits leaves its core to one that has something to do.
 fn spare_cores(builder: Builder, world: &World) -> Builder {
