@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use sabani_collective::Choice;
-use sabani_collective::execute::{Command, Executor, MessageId, StepId};
+use sabani_collective::execute::{Command, Executor, HEADER_BYTES, MessageId, StepId};
 
 use crate::task::Task;
 
@@ -17,7 +17,7 @@ pub enum Act {
         to: usize,
         /// Its name.
         message: MessageId,
-        /// Its length.
+        /// Its length, with its header.
         bytes: usize,
     },
     /// Tells a sender that it is ready to receive a message.
@@ -26,6 +26,8 @@ pub enum Act {
         to: usize,
         /// The message.
         message: MessageId,
+        /// Length of the word.
+        bytes: usize,
     },
     /// Copies so many bytes.
     Copy(usize),
@@ -84,7 +86,7 @@ impl<'t> Cast<'t> {
                 Command::Send { to, message, from } => Act::Send {
                     to,
                     message,
-                    bytes: from.len,
+                    bytes: HEADER_BYTES + from.len,
                 },
                 Command::Copy { from, repeat, .. } => Act::Copy(from.len * repeat.times),
                 Command::Reduce { from, .. } => Act::Reduce(from.len),
@@ -98,7 +100,11 @@ impl<'t> Cast<'t> {
                         executor.complete(step);
                     }
                     if announce {
-                        return Some(Act::Announce { to: from, message });
+                        return Some(Act::Announce {
+                            to: from,
+                            message,
+                            bytes: HEADER_BYTES,
+                        });
                     }
                     continue;
                 }

@@ -1,6 +1,6 @@
 //! Which resources a message between two ranks takes, and for how long.
 
-use crate::network::{Capacity, Estimate, Graph, Network, Transport};
+use crate::network::{Capacity, Estimate, Graph, Network, Transport, trunks_between};
 use crate::share::Use;
 use crate::task::Task;
 
@@ -45,8 +45,6 @@ pub struct Cost {
 pub struct Routes {
     /// All resources. Those near senders come first, those near receivers last.
     pub resources: Vec<Resource>,
-    /// L.
-    pub latency_ns: f64,
     /// Nanoseconds to copy a byte.
     pub copy_ns_per_byte: f64,
     /// Nanoseconds to combine a byte.
@@ -67,6 +65,7 @@ struct Places {
     send: f64,
     receive: f64,
     gap: f64,
+    latency: f64,
 }
 
 impl Places {
@@ -82,6 +81,7 @@ impl Places {
             send: place(),
             receive: place(),
             gap: place(),
+            latency: place(),
         }
     }
 }
@@ -92,7 +92,6 @@ impl Routes {
         let graph = &network.graph;
         let mut routes = Routes {
             resources: resources(graph, pick),
-            latency_ns: pick(transport.latency_ns).max(0.0),
             copy_ns_per_byte: 1e9 / pick(network.copy_bytes_per_s),
             reduce_ns_per_byte: 1e9 / pick(network.reduce_bytes_per_s),
             transport: transport.clone(),
@@ -119,14 +118,43 @@ impl Routes {
         }
     }
 
+    /// L of a message of so many bytes from one rank to another.
+    pub fn latency_ns(&self, from: usize, to: usize, bytes: f64) -> f64 {
+        let (from, to) = (self.host_of_rank[from], self.host_of_rank[to]);
+        self.latency_over(self.trunks(from, to), bytes)
+    }
+
+    /// L of a message over so many trunks.
+    pub fn latency_over(&self, trunks: usize, bytes: f64) -> f64 {
+        let latency = self.transport.latency(trunks, bytes);
+        latency.at(self.places.latency).max(0.0)
+    }
+
+    /// How many trunks lie between two hosts.
+    pub fn trunks(&self, one: usize, other: usize) -> usize {
+        trunks_between(&self.groups_of_host[one], &self.groups_of_host[other])
+    }
+
+    /// How many trunks lie between most hosts.
+    pub fn usual_trunks(&self) -> usize {
+        let pairs = (0..self.hosts).flat_map(|one| (0..one).map(move |other| (one, other)));
+        let mut between: Vec<_> = pairs.map(|(one, other)| self.trunks(one, other)).collect();
+        between.sort_unstable();
+        between.get(between.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// How long a message takes to pass everything if nothing else is on its way.
+    pub fn alone_ns(&self, from: usize, to: usize, cost: &Cost) -> f64 {
+        let uses = self.uses(from, to, cost);
+        let times = uses.iter().map(|one| one.part * cost.wire_bytes);
+        times.fold(0.0, f64::max)
+    }
+
     /// What a message takes of each resource on its way, for each of its bytes on the wire.
     pub fn uses(&self, from: usize, to: usize, cost: &Cost) -> Vec<Use> {
         let (from, to) = (self.host_of_rank[from], self.host_of_rank[to]);
         let port = |ns_per_byte: f64| self.port_ns(ns_per_byte, cost);
-        // Capacities are those for payload in full packets.
-        let full = self.transport.recovery.packet_bytes
-            / (self.transport.recovery.packet_bytes + HEADER_BYTES);
-        let trunk = |ns_per_byte: f64| cost.wire_bytes * full * ns_per_byte;
+        let trunk = |ns_per_byte: f64| self.full_bytes(cost) * ns_per_byte;
         let mut uses = Vec::with_capacity(6);
         let mut take = |resource: usize, ns: &dyn Fn(f64) -> f64| {
             let Resource {
@@ -151,9 +179,8 @@ impl Routes {
             take(self.local(from), &port);
             return uses;
         }
-        let wire = |ns_per_byte: f64| cost.bytes * ns_per_byte;
         take(self.out(from), &port);
-        take(self.both(from), &wire);
+        take(self.both(from), &trunk);
         let (ours, theirs) = (&self.groups_of_host[from], &self.groups_of_host[to]);
         for &group in ours.iter().filter(|group| !theirs.contains(group)) {
             take(self.trunk_out(group), &trunk);
@@ -161,7 +188,7 @@ impl Routes {
         for &group in theirs.iter().filter(|group| !ours.contains(group)) {
             take(self.trunk_into(group), &trunk);
         }
-        take(self.both(to), &wire);
+        take(self.both(to), &trunk);
         take(self.into(to), &port);
         uses
     }
@@ -179,9 +206,15 @@ impl Routes {
 
     /// g(m) of a port that is as fast as this, not as the one that was measured.
     fn port_ns(&self, ns_per_byte: f64, cost: &Cost) -> f64 {
-        let wire_ns = cost.bytes * ns_per_byte;
-        let more_ns = cost.gap_ns - cost.bytes * self.reference_ns_per_byte;
-        wire_ns.max(wire_ns + more_ns)
+        let faster = (ns_per_byte / self.reference_ns_per_byte).min(1.0);
+        let slower_ns = self.full_bytes(cost) * (ns_per_byte - self.reference_ns_per_byte);
+        (cost.gap_ns + slower_ns).max(cost.gap_ns * faster)
+    }
+
+    /// The payload that as many bytes on the wire have in full packets: capacities are those for that.
+    fn full_bytes(&self, cost: &Cost) -> f64 {
+        let packet_bytes = self.transport.recovery.packet_bytes;
+        cost.wire_bytes * packet_bytes / (packet_bytes + HEADER_BYTES)
     }
 
     fn wire_bytes(&self, bytes: f64) -> f64 {
@@ -347,7 +380,7 @@ mod tests {
         network.graph.hosts[2].into = Capacity::exact(LINK / 10.0);
         let taken = taken(&routes(&network), 0, 2, 1_000_000);
         assert!(
-            (taken[1].1 - taken[0].1 - 9.0 * 8e6).abs() < 1.0,
+            ((taken[1].1 - taken[0].1) / (9.0 * 8e6) - 1.0).abs() < 1e-3,
             "{taken:?}"
         );
     }

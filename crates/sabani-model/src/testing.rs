@@ -1,7 +1,7 @@
 //! Networks for tests, made by hand.
 
 use crate::network::{
-    Capacity, Estimate, Graph, Host, Network, Point, Recovery, Transport, VERSION,
+    Capacity, Estimate, Graph, Host, Latency, Network, Point, Recovery, Transport, VERSION,
 };
 
 /// Bytes per second of a host's link: a gigabit.
@@ -44,7 +44,7 @@ fn transport() -> Transport {
         }
     };
     Transport {
-        latency_ns: Estimate::exact(30e3),
+        latencies: vec![Latency::constant(0, Estimate::exact(30e3))],
         points: [0.0, 1e3, 1e6].map(point).into(),
         noise: Vec::new(),
         recovery: Recovery {

@@ -138,7 +138,7 @@ pub fn summary(measured: &Measured) -> String {
         let last = transport.points.last();
         text += &format!(
             "{name}: latency {}, {} for {} bytes\n",
-            format_time(transport.latency_ns.value / 1e9),
+            format_time(transport.latency(0, 0.0).value / 1e9),
             format_time(last.map_or(0.0, |point| point.gap_ns.value / 1e9)),
             last.map_or(0.0, |point| point.bytes),
         );

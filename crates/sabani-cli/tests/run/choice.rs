@@ -5,7 +5,9 @@ use std::path::Path;
 
 use sabani_model::Network;
 use sabani_model::choose::Row;
-use sabani_model::network::{Capacity, Estimate, Graph, Host, Point, Recovery, Transport, VERSION};
+use sabani_model::network::{
+    Capacity, Estimate, Graph, Host, Latency, Point, Recovery, Transport, VERSION,
+};
 use tempfile::TempDir;
 
 use crate::job::{Done, ranks, run};
@@ -32,7 +34,7 @@ fn network(choices: Vec<Row>) -> Network {
     };
     let exact = Estimate::exact;
     let transport = Transport {
-        latency_ns: exact(5e3),
+        latencies: vec![Latency::constant(0, exact(5e3))],
         points: vec![Point {
             bytes: 0.0,
             send_ns: exact(1e3),

@@ -1,8 +1,8 @@
 //! PlogP's parameters by the length of a message, between two hosts with traffic both ways.
 //!
 //! Both hosts send a message and answer the other's with one of the same length, so that each message
-//! meets one that goes the other way. A round takes 2 (L + g(m)); g(0) is what a stream of empty
-//! messages takes for each, and so L follows from a round of empty ones.
+//! meets one that goes the other way. A round takes 2 (L + g(m)). g of an empty message and of a full
+//! packet are known from elsewhere ([`Gaps`]), and so L of both follows from their rounds.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,11 @@ use super::statistics::{median, quantiles, width};
 use crate::network::{Estimate, Point};
 
 /// Lengths to begin with: powers of four, and the largest that fits into one packet of Ethernet.
-const FIRST: [usize; 9] = [0, 64, 256, 1_024, 1_400, 4_096, 16_384, 65_536, 1 << 20];
+const FIRST: [usize; 9] = [0, 64, 256, 1_024, PACKET, 4_096, 16_384, 65_536, 1 << 20];
+/// The length of a message that fills one packet of Ethernet.
+pub const PACKET: usize = 1_400;
 /// A curve is bent if a point is off the line between its neighbours by this part of it.
-const BENT: f64 = 0.08;
+const BENT: f64 = 0.05;
 /// Most lengths.
 const MOST: usize = 18;
 /// An interval is narrow enough if it is this part of the value.
@@ -24,34 +26,39 @@ const DRIFT: f64 = 0.25;
 /// All trips of one round, by length; the sentinel's are those of empty messages.
 pub type Round = BTreeMap<usize, Vec<Trip>>;
 
+/// g of messages that are not longer than a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gaps {
+    /// g(0).
+    pub empty_ns: f64,
+    /// g of [`PACKET`] bytes.
+    pub packet_ns: f64,
+}
+
 /// What was seen of messages of all lengths.
 #[derive(Debug, Default)]
 pub struct Curve {
     rounds: Vec<Round>,
-    /// g(0), as a stream shows it.
-    pub empty_gap_ns: f64,
 }
 
 impl Curve {
     /// Lengths to try in the next round: those tried so far, and some between where the curve bends.
     pub fn lengths(&self) -> Vec<usize> {
-        let points = self.points();
-        if points.is_empty() {
+        let times = self.round_times();
+        if times.is_empty() {
             return FIRST.to_vec();
         }
-        let mut lengths: Vec<usize> = points.iter().map(|point| point.bytes as usize).collect();
-        for around in points.windows(3) {
-            let [left, middle, right] = around else {
+        let mut lengths: Vec<usize> = times.iter().map(|(bytes, _)| *bytes).collect();
+        for around in times.windows(3) {
+            let [(left, before), (middle, time), (right, behind)] = around else {
                 continue;
             };
-            let share = (middle.bytes - left.bytes) / (right.bytes - left.bytes);
-            let line = left.gap_ns.value + (right.gap_ns.value - left.gap_ns.value) * share;
-            let gap = middle.gap_ns;
-            let chance = (gap.low..=gap.high).contains(&line);
-            let bent = (gap.value - line).abs() > BENT * line && !chance;
+            let share = (middle - left) as f64 / (right - left) as f64;
+            let line = before.value + (behind.value - before.value) * share;
+            let chance = (time.low..=time.high).contains(&line);
+            let bent = (time.value - line).abs() > BENT * line && !chance;
             if bent && lengths.len() + 2 <= MOST {
-                let between = [left.bytes + middle.bytes, middle.bytes + right.bytes];
-                lengths.extend(between.map(|sum| (sum / 2.0) as usize));
+                lengths.extend([left + middle, middle + right].map(|sum| sum / 2));
             }
         }
         lengths.sort_unstable();
@@ -100,56 +107,41 @@ impl Curve {
             .collect()
     }
 
-    /// L + g(m) for one of the lengths tried, or the next longer one; zero if there is none.
+    /// L + g(m) between the two hosts, for one of the lengths tried, or the next longer one; zero if there is none.
     pub fn time_ns(&self, bytes: usize) -> f64 {
         let times = self.round_times();
         let found = times.iter().find(|(tried, _)| *tried >= bytes);
         found.map_or(0.0, |(_, round)| round.value / 2.0)
     }
 
-    /// L of most pairs of hosts, from what empty messages took between some.
-    pub fn latency_ns(&self, rounds_ns: &[f64]) -> Estimate {
-        match rounds_ns {
-            [] => self.near_latency_ns(),
-            _ => self.latency_of(median(rounds_ns)),
-        }
-    }
-
-    /// L of the pair for which there are curves.
-    fn near_latency_ns(&self) -> Estimate {
-        let trips = self.trips();
-        self.latency_of(median(&of(trips.get(&0), |trip| trip.round_ns)))
-    }
-
-    /// L, from what a round of empty messages takes.
-    fn latency_of(&self, round: Estimate) -> Estimate {
-        let latency = |round: f64| (round / 2.0 - self.empty_gap_ns).max(0.0);
-        Estimate {
-            value: latency(round.value),
-            low: latency(round.low),
-            high: latency(round.high),
+    /// The gaps if L does not depend on the length and g(0) is this.
+    pub fn gaps(&self, empty_ns: f64) -> Gaps {
+        Gaps {
+            empty_ns,
+            packet_ns: empty_ns + self.time_ns(PACKET) - self.time_ns(0),
         }
     }
 
     /// os(m), or(m), g(m).
-    pub fn points(&self) -> Vec<Point> {
-        let latency_ns = self.near_latency_ns().value;
+    pub fn points(&self, gaps: Gaps) -> Vec<Point> {
+        let latency_ns = |bytes: usize| {
+            let share = (bytes as f64 / PACKET as f64).min(1.0);
+            let empty_ns = self.time_ns(0) - gaps.empty_ns;
+            let packet_ns = self.time_ns(PACKET) - gaps.packet_ns;
+            (empty_ns + (packet_ns - empty_ns) * share).max(0.0)
+        };
         let point = |(bytes, trips): (usize, Vec<Trip>)| {
             let round = median(&of(Some(&trips), |trip| trip.round_ns));
             let send_ns = median(&of(Some(&trips), |trip| trip.send_ns));
             let receive_ns = median(&of(Some(&trips), |trip| trip.receive_ns));
             // A gap is not less than what keeps a processor busy.
             let least = send_ns.value.max(receive_ns.value).max(1.0);
-            let gap = |round: f64| (round / 2.0 - latency_ns).max(least);
+            let gap = |round: f64| (round / 2.0 - latency_ns(bytes)).max(least);
             Point {
                 bytes: bytes as f64,
                 send_ns,
                 receive_ns,
-                gap_ns: Estimate {
-                    value: gap(round.value),
-                    low: gap(round.low),
-                    high: gap(round.high),
-                },
+                gap_ns: round.map(gap),
             }
         };
         self.trips().into_iter().map(point).collect()
@@ -187,10 +179,7 @@ mod tests {
     }
 
     fn measured(rounds: usize) -> Curve {
-        let mut curve = Curve {
-            empty_gap_ns: 1_000.0,
-            ..Curve::default()
-        };
+        let mut curve = Curve::default();
         for _ in 0..rounds {
             let lengths = curve.lengths();
             let round = lengths
@@ -205,17 +194,28 @@ mod tests {
     fn latency_and_gaps_are_found_again() {
         let curve = measured(3);
         assert!(curve.is_precise());
-        let latency_ns = |rounds_ns: &[f64]| curve.latency_ns(rounds_ns).value;
-        assert!((latency_ns(&[]) - 20_000.0).abs() < 1.0);
-        let most = latency_ns(&[42_000.0, 92_000.0, 92_000.0]);
-        assert!(
-            (most - 45_000.0).abs() < 1.0,
-            "as most pairs of hosts have it: {most}"
-        );
-        for point in curve.points() {
+        for point in curve.points(curve.gaps(1_000.0)) {
             let gap_ns = trip(point.bytes as usize).round_ns as f64 / 2.0 - 20_000.0;
             assert!((point.gap_ns.value - gap_ns).abs() < 1.0, "{point:?}");
         }
+    }
+
+    #[test]
+    fn what_a_packet_takes_longer_than_its_gap_is_latency() {
+        let curve = measured(3);
+        let gaps = Gaps {
+            empty_ns: 1_000.0,
+            packet_ns: 8_000.0,
+        };
+        let points = curve.points(gaps);
+        let gap_ns = |bytes: f64| {
+            let point = points.iter().find(|point| point.bytes == bytes);
+            point.unwrap().gap_ns.value
+        };
+        assert!((gap_ns(0.0) - 1_000.0).abs() < 1.0);
+        assert!((gap_ns(1_400.0) - 8_000.0).abs() < 1.0);
+        let longer = trip(65_536).round_ns as f64 / 2.0 - trip(1_400).round_ns as f64 / 2.0;
+        assert!((gap_ns(65_536.0) - 8_000.0 - longer).abs() < 1.0);
     }
 
     #[test]
@@ -240,6 +240,6 @@ mod tests {
         let round = curve.rounds[0].iter().map(slow).collect();
         curve.add(round);
         assert_eq!(curve.unsteady(), 1);
-        assert!((curve.near_latency_ns().value - 20_000.0).abs() < 1.0);
+        assert!((curve.time_ns(0) - 21_000.0).abs() < 1.0);
     }
 }

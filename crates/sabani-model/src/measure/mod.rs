@@ -5,6 +5,7 @@
 //! simulator.
 
 mod curve;
+mod distance;
 mod part;
 pub mod patterns;
 mod probe;

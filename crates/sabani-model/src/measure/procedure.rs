@@ -6,11 +6,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use super::curve::{Curve, Round};
+use super::distance::{self, Distances};
 use super::patterns::{Pattern, Patterns, neighbours, shuffled};
 use super::probe::{Flow, Probe, Seen, Traffic, Trip};
 use super::statistics::median;
 use crate::infer::{Inferred, Observation, infer};
-use crate::network::{Capacity, Estimate, Fit, Network, Recovery, Transport, VERSION};
+use crate::network::{Capacity, Estimate, Fit, Latency, Network, Recovery, Transport, VERSION};
 
 /// Length of the messages of streams: several go in each packet train, and enough arrive to be counted.
 const MESSAGE: usize = 16 << 10;
@@ -30,9 +31,6 @@ const TRIPS: (usize, usize) = (3, 20);
 const TRIPS_NS: f64 = 10e6;
 /// Patterns that are held back.
 const HELD_BACK: usize = 2;
-/// Pairs of hosts drawn, as often as there are hosts, between which empty messages make so many trips.
-const DISTANT: usize = 3;
-const DISTANT_TRIPS: usize = 10;
 /// Trips through a port, empty or full.
 const QUEUE_TRIPS: usize = 40;
 
@@ -66,7 +64,9 @@ enum Purpose {
     /// One length of the current round.
     Length(usize),
     /// How far hosts are from each other.
-    Distance,
+    Apart,
+    /// What short messages take of a link.
+    Crowd,
     /// To make the graph from.
     Pattern,
     /// To check the graph with, once and again.
@@ -87,8 +87,9 @@ pub struct Procedure {
     curve: Curve,
     round: Round,
     rounds: usize,
-    /// What empty messages took between pairs of hosts: a round trip each.
-    distances: Vec<f64>,
+    /// The time between empty messages of a stream.
+    stream_ns: f64,
+    distances: Distances,
     distances_planned: bool,
     patterns: Patterns,
     observed: Vec<Observation>,
@@ -133,7 +134,8 @@ impl Procedure {
             curve: Curve::default(),
             round: Round::new(),
             rounds: 0,
-            distances: Vec::new(),
+            stream_ns: 0.0,
+            distances: Distances::default(),
             distances_planned: false,
             observed: Vec::new(),
             held_back: Vec::new(),
@@ -181,11 +183,12 @@ impl Procedure {
             trips.flatten().copied().collect()
         };
         match purpose {
-            Purpose::Empty => self.curve.empty_gap_ns = gap_of_empty(&seen),
+            Purpose::Empty => self.stream_ns = gap_of_empty(&seen),
             Purpose::Length(bytes) => {
                 self.round.insert(bytes, trips());
             }
-            Purpose::Distance => self.distances.extend(seen.iter().filter_map(round_ns)),
+            Purpose::Apart => self.distances.add_apart(probe, &seen),
+            Purpose::Crowd => self.distances.add_crowd(probe, &seen),
             Purpose::Pattern => self.observed.push(observation(probe, &seen)),
             Purpose::HeldBack => self.held_back.push(observation(probe, &seen)),
             Purpose::Again => self.again.push(observation(probe, &seen)),
@@ -198,7 +201,7 @@ impl Procedure {
     pub fn doing(&self) -> &'static str {
         match self.current {
             None => "calculating",
-            Some(Purpose::Empty | Purpose::Length(_) | Purpose::Distance) => {
+            Some(Purpose::Empty | Purpose::Length(_) | Purpose::Apart | Purpose::Crowd) => {
                 "messages between two hosts"
             }
             Some(Purpose::Pattern) => "many hosts at the same time",
@@ -225,15 +228,15 @@ impl Procedure {
         let over = self.rounds > 0 && self.network_ns > self.settings.network_ns / 2;
         if !precise && !over && self.rounds < ROUNDS.1 {
             self.plan_round();
-        } else if !self.distances_planned {
-            self.distances_planned = true;
-            self.plan_distances();
         } else if self.tried < self.settings.patterns && self.plan_pattern() {
             self.tried += 1;
         } else if self.held_back.is_empty() {
             self.plan_held_back();
         } else if self.fit.is_none() {
             self.check();
+        } else if !self.distances_planned {
+            self.distances_planned = true;
+            self.plan_distances();
         } else if !self.port_done {
             self.port_done = true;
             self.plan_port();
@@ -268,20 +271,14 @@ impl Procedure {
         }
     }
 
-    /// Empty messages between pairs of hosts that are drawn: the first two may be nearer than most.
+    /// Short messages between pairs of hosts that are drawn, for the first two may be nearer than most, and
+    /// around some.
     fn plan_distances(&mut self) {
-        for _ in 0..DISTANT {
-            let flow = |(from, to)| Flow {
-                from,
-                to,
-                bytes: 0,
-                traffic: Traffic::Trips {
-                    count: DISTANT_TRIPS,
-                },
-            };
-            let pairs = self.patterns.permutation().into_iter();
-            let flows = pairs.map(flow).collect();
-            self.plan(Purpose::Distance, Probe { flows });
+        for probe in distance::apart(&mut self.patterns) {
+            self.plan(Purpose::Apart, probe);
+        }
+        for probe in distance::crowds(self.settings.names.len()) {
+            self.plan(Purpose::Crowd, probe);
         }
     }
 
@@ -410,25 +407,31 @@ impl Procedure {
             let expected = inferred.predict(&seen.flows);
             expected.into_iter().zip(seen.rates.iter().copied())
         });
-        let transport = Transport {
-            latency_ns: self.curve.latency_ns(&self.distances),
-            points: self.curve.points(),
+        let gaps = self.distances.gaps(&self.curve, self.stream_ns);
+        let mut transport = Transport {
+            latencies: vec![Latency::constant(0, Estimate::exact(0.0))],
+            points: self.curve.points(gaps),
             noise: self.curve.noise(),
             recovery: recovery(&self.curve, port),
         };
+        let mut network = Network {
+            version: VERSION,
+            graph,
+            one_host: self.settings.one_host,
+            transports: BTreeMap::new(),
+            copy_bytes_per_s: self.settings.copy_bytes_per_s,
+            reduce_bytes_per_s: self.settings.reduce_bytes_per_s,
+            choices: Vec::new(),
+        };
+        transport.latencies = self.distances.latencies(&self.curve, &network, &transport);
+        network
+            .transports
+            .insert(self.settings.transport.clone(), transport);
         Some(Measured {
             held_back: held_back.collect(),
             unsteady_rounds: self.curve.unsteady(),
             network_ns: self.network_ns,
-            network: Network {
-                version: VERSION,
-                graph,
-                one_host: self.settings.one_host,
-                transports: [(self.settings.transport.clone(), transport)].into(),
-                copy_bytes_per_s: self.settings.copy_bytes_per_s,
-                reduce_bytes_per_s: self.settings.reduce_bytes_per_s,
-                choices: Vec::new(),
-            },
+            network,
         })
     }
 }
@@ -443,17 +446,6 @@ fn pair(bytes: usize, traffic: Traffic) -> Probe {
     };
     Probe {
         flows: vec![flow(0, 1), flow(1, 0)],
-    }
-}
-
-/// The median time of trips there and back.
-fn round_ns(seen: &Seen) -> Option<f64> {
-    match seen {
-        Seen::Trips(trips) if !trips.is_empty() => {
-            let rounds: Vec<_> = trips.iter().map(|trip| trip.round_ns as f64).collect();
-            Some(median(&rounds).value)
-        }
-        _ => None,
     }
 }
 

@@ -85,11 +85,18 @@ fn a_switch_is_described_as_it_is() {
     let network = measured.network;
     assert_eq!(Network::from_json(&network.to_json()).unwrap(), network);
     let transport = &network.transports["sabani"];
-    assert!(
-        (transport.latency_ns.value / LATENCY_NS - 1.0).abs() < 0.02,
-        "{:?}",
-        transport.latency_ns
+    let latencies = &transport.latencies;
+    assert_eq!(
+        latencies.len(),
+        1,
+        "all hosts are equally far from each other"
     );
+    for latency in [latencies[0].empty_ns, latencies[0].packet_ns] {
+        assert!(
+            (latency.value / LATENCY_NS - 1.0).abs() < 0.02,
+            "{latency:?}"
+        );
+    }
     for point in &transport.points {
         let expected = gap_ns(point.bytes as usize);
         assert!(

@@ -181,6 +181,15 @@ impl Graph {
     }
 }
 
+/// How many trunks lie between two hosts that lie in these groups.
+pub fn trunks_between(ours: &[usize], theirs: &[usize]) -> usize {
+    let beside = |ours: &[usize], theirs: &[usize]| {
+        let trunks = ours.iter().filter(|group| !theirs.contains(group));
+        trunks.count()
+    };
+    beside(ours, theirs) + beside(theirs, ours)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,5 +205,8 @@ mod tests {
         network.graph.groups = vec![outer, inner];
         let expected = [vec![], vec![0], vec![1, 0], vec![1, 0]];
         assert_eq!(network.graph.groups_of_hosts(), expected);
+        let trunks = |one: usize, other: usize| trunks_between(&expected[one], &expected[other]);
+        assert_eq!([0, 1, 2, 3].map(|host| trunks(0, host)), [0, 1, 2, 2]);
+        assert_eq!([0, 1, 2, 3].map(|host| trunks(2, host)), [2, 1, 0, 0]);
     }
 }

@@ -12,11 +12,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::choose::{Lookup, Row};
-pub use graph::{Capacity, Fit, Graph, Group, Host};
-pub use transport::{Point, Recovery, Transport};
+pub use graph::{Capacity, Fit, Graph, Group, Host, trunks_between};
+pub use transport::{Latency, Point, Recovery, Transport};
 
 /// The version of the file's format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A quantity that was measured: its median, and between what it lies with 90 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,26 @@ impl Estimate {
     pub fn at(&self, place: f64) -> f64 {
         let end = if place < 0.0 { self.low } else { self.high };
         self.value + (end - self.value) * place.abs()
+    }
+
+    /// What follows from it by a function that grows.
+    pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
+        Estimate {
+            value: function(self.value),
+            low: function(self.low),
+            high: function(self.high),
+        }
+    }
+
+    /// On the way from one estimate (0) to another one (1), and beyond; never negative, where noise lets a
+    /// curve fall at its end.
+    pub fn towards(&self, other: &Estimate, share: f64) -> Self {
+        let mix = |one: f64, other: f64| (one + (other - one) * share).max(0.0);
+        Estimate {
+            value: mix(self.value, other.value),
+            low: mix(self.low, other.low),
+            high: mix(self.high, other.high),
+        }
     }
 }
 

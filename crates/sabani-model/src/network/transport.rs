@@ -40,11 +40,23 @@ pub struct Recovery {
     pub timeout_ns: Estimate,
 }
 
+/// L, the time from one end to the other besides g(m), of hosts that are equally far from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Trunks that lie between them.
+    pub trunks: usize,
+    /// That of an empty message.
+    pub empty_ns: Estimate,
+    /// That of a full packet, and of all that is longer: each switch passes a packet on when all of it is
+    /// there.
+    pub packet_ns: Estimate,
+}
+
 /// A transport's costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
-    /// L: the time from one end to the other, besides g(m).
-    pub latency_ns: Estimate,
+    /// By trunks, ascending; not empty.
+    pub latencies: Vec<Latency>,
     /// By length, ascending.
     pub points: Vec<Point>,
     /// Times of single messages as shares of the median for their length: quantiles from the least to
@@ -54,7 +66,31 @@ pub struct Transport {
     pub recovery: Recovery,
 }
 
+impl Latency {
+    /// The same for all lengths.
+    pub const fn constant(trunks: usize, latency_ns: Estimate) -> Self {
+        Latency {
+            trunks,
+            empty_ns: latency_ns,
+            packet_ns: latency_ns,
+        }
+    }
+}
+
 impl Transport {
+    /// L of a message between hosts with so many trunks between them; if there were no such hosts, of those
+    /// that are the next farther ones, else of the farthest.
+    ///
+    /// # Panics
+    /// If nothing was measured, which [`Network::from_json`](super::Network::from_json) refuses.
+    pub fn latency(&self, trunks: usize, bytes: f64) -> Estimate {
+        let mut latencies = self.latencies.iter();
+        let known = latencies.find(|latency| latency.trunks >= trunks);
+        let latency = known.unwrap_or(&self.latencies[self.latencies.len() - 1]);
+        let share = (bytes / self.recovery.packet_bytes).min(1.0);
+        latency.empty_ns.towards(&latency.packet_ns, share)
+    }
+
     /// os(m), or(m) and g(m) for a length: linear between the lengths that were measured, and beyond the
     /// last one on the line through the last two.
     ///
@@ -77,16 +113,8 @@ impl Transport {
             ),
         };
         let share = (bytes - left.bytes) / (right.bytes - left.bytes);
-        let between = |quantity: fn(&Point) -> Estimate| {
-            let (left, right) = (quantity(&left), quantity(&right));
-            // Never shorter than a shorter message's, where noise lets a curve fall at its end.
-            let mix = |left: f64, right: f64| (left + (right - left) * share).max(0.0);
-            Estimate {
-                value: mix(left.value, right.value),
-                low: mix(left.low, right.low),
-                high: mix(left.high, right.high),
-            }
-        };
+        let between =
+            |quantity: fn(&Point) -> Estimate| quantity(&left).towards(&quantity(&right), share);
         Point {
             bytes,
             send_ns: between(|point| point.send_ns),
@@ -106,11 +134,16 @@ impl Transport {
         if !ascends || self.points[0].bytes < 0.0 {
             return Err("lengths do not ascend");
         }
+        if self.latencies.is_empty() {
+            return Err("no latency is known");
+        }
         let times = self
             .points
             .iter()
             .flat_map(|point| [point.send_ns, point.receive_ns]);
-        let mut times = times.chain([self.latency_ns]);
+        let latencies = self.latencies.iter();
+        let mut times =
+            times.chain(latencies.flat_map(|latency| [latency.empty_ns, latency.packet_ns]));
         if times.any(|time| !time.value.is_finite() || time.value < 0.0) {
             return Err("a time is not a number from 0 on");
         }

@@ -56,6 +56,8 @@ pub struct Prices {
     /// The queue before receivers' ports; infinite where nothing is lost.
     queue_bytes: f64,
     timeout_ns: f64,
+    /// Between most hosts.
+    trunks: usize,
 }
 
 impl Prices {
@@ -66,6 +68,7 @@ impl Prices {
         Prices {
             queue_bytes: queues.fold(f64::INFINITY, f64::min),
             timeout_ns: transport.recovery.timeout_ns.value,
+            trunks: routes.usual_trunks(),
             routes,
         }
     }
@@ -81,7 +84,6 @@ impl Prices {
 
     /// What phases take by a model, in nanoseconds.
     pub fn of_phases(&self, model: Model, phases: &Phases) -> f64 {
-        let latency_ns = self.routes.latency_ns;
         let gap_ns = |bytes| self.routes.cost(bytes).gap_ns;
         let ns_per_byte = (gap_ns(LONG_BYTES) - gap_ns(0)) / LONG_BYTES as f64;
         let line_ns = |bytes: usize| gap_ns(0) + bytes as f64 * ns_per_byte;
@@ -89,9 +91,9 @@ impl Prices {
             let lengths = phases.patterns.iter().map(Pattern::bytes);
             lengths.map(of).sum::<f64>()
         };
-        let latencies_ns = phases.depth as f64 * latency_ns;
+        let latencies_ns = self.latencies_ns(phases);
         match model {
-            Model::Hockney => sum(&|bytes| latency_ns + line_ns(bytes)),
+            Model::Hockney => sum(&|bytes| self.latency_ns(bytes) + line_ns(bytes)),
             Model::LogGp => sum(&line_ns) + latencies_ns,
             Model::PLogP => sum(&gap_ns) + latencies_ns,
             Model::PLogPBr => self.plogp_br(phases, &|pattern| self.gap_ns(pattern)),
@@ -103,7 +105,18 @@ impl Prices {
     pub fn plogp_br(&self, phases: &Phases, gap_ns: &PatternGap) -> f64 {
         let gaps_ns: f64 = phases.patterns.iter().map(gap_ns).sum();
         let timeouts = self.timeouts(phases.overlap_bytes, phases.overlap);
-        gaps_ns + phases.depth as f64 * self.routes.latency_ns + timeouts * self.timeout_ns
+        gaps_ns + self.latencies_ns(phases) + timeouts * self.timeout_ns
+    }
+
+    /// d L, with L of the longest message.
+    fn latencies_ns(&self, phases: &Phases) -> f64 {
+        let bytes = phases.patterns.iter().map(Pattern::bytes).max();
+        phases.depth as f64 * self.latency_ns(bytes.unwrap_or(0))
+    }
+
+    /// L between most hosts.
+    fn latency_ns(&self, bytes: usize) -> f64 {
+        self.routes.latency_over(self.trunks, bytes as f64)
     }
 
     /// The paper's (1): E_q(m, n). 0 where nothing is lost, which includes flow control of links.
@@ -131,6 +144,7 @@ impl Prices {
 
 #[cfg(test)]
 mod tests {
+    use sabani_collective::execute::HEADER_BYTES;
     use sabani_collective::{Collective, Mode, Parameters};
 
     use super::*;
@@ -190,10 +204,11 @@ mod tests {
 
     /// What the paper's formulas are made of, worked out by hand: in phase k, rank r talks to r xor k,
     /// and if that is in the other half, P/2 messages share a trunk for P/4 of them.
-    fn by_hand(network: &Network, ranks: usize, bytes: usize) -> Paper {
+    fn by_hand(network: &Network, ranks: usize, payload: usize) -> Paper {
+        let bytes = HEADER_BYTES + payload;
         let tcp = &network.transports["tcp"];
         let gap_ns = tcp.at(bytes as f64).gap_ns.value;
-        let prices = Prices::new(network, tcp, &task(network, ranks, bytes));
+        let prices = Prices::new(network, tcp, &task(network, ranks, payload));
         let cost = prices.routes.cost(bytes);
         let full = 1448.0 / (1448.0 + 96.0);
         let across_ns = cost.wire_bytes * full * 2.0 / LINK * 1e9;
@@ -205,7 +220,7 @@ mod tests {
             }
         };
         Paper {
-            latency_ns: tcp.latency_ns.value,
+            latency_ns: tcp.latency(0, 0.0).value,
             gap_ns,
             gaps_ns: (1..ranks).map(gap).sum(),
             timeouts: f64::from(u8::from(QUEUE < ((ranks - 2) * bytes) as f64)),
@@ -262,7 +277,7 @@ mod tests {
     fn the_papers_inequalities_hold() {
         let ranks = 8;
         let network = halves(ranks);
-        let below = (QUEUE / 6.0) as usize;
+        let below = (QUEUE / 6.0) as usize - HEADER_BYTES;
         for (bytes, timeout) in [
             (64, false),
             (below, false),
@@ -285,7 +300,7 @@ mod tests {
         let prices = Prices::new(&network, &network.transports["tcp"], &task);
         let phases = Phases::new(&task, &a(8));
         let got = prices.plogp_br(&phases, &|pattern| pattern.messages.len() as f64);
-        assert_eq!(got, 7.0 * 8.0 + prices.routes.latency_ns);
+        assert_eq!(got, 7.0 * 8.0 + prices.latency_ns(0));
     }
 
     #[test]

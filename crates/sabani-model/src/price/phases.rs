@@ -93,7 +93,7 @@ impl Run<'_> {
                     bytes,
                     level,
                 }),
-                Act::Announce { to, message } => self.announcements.push((rank, to, message)),
+                Act::Announce { to, message, .. } => self.announcements.push((rank, to, message)),
                 // As in the papers, work on memory is not counted.
                 Act::Copy(_) | Act::Reduce(_) => {}
             }

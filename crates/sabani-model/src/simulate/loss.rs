@@ -6,7 +6,7 @@
 //! message the loss is, and of chance.
 
 use super::chance::Chance;
-use super::traffic::Traffic;
+use super::traffic::{Message, Traffic};
 use crate::network::Recovery;
 use crate::route::Routes;
 
@@ -126,7 +126,9 @@ impl Traffic<'_> {
         if self.losses.granted && sent > pair.window_bytes {
             return None;
         }
-        let on_the_wire = flow.rate * 2.0 * self.routes.latency_ns;
+        let Message { from, to, .. } = flow.message;
+        let latency_ns = self.routes.latency_ns(from, to, self.losses.packet_bytes);
+        let on_the_wire = flow.rate * 2.0 * latency_ns;
         let bytes = pair.window_bytes.min(flow.remaining) - on_the_wire;
         (bytes > 0.0).then_some((flow.bound_by as usize, bytes))
     }

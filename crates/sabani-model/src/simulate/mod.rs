@@ -251,7 +251,8 @@ impl Run<'_> {
     /// The message's last byte is L from its receiver, and as much more or less as messages vary.
     fn arrive_later(&mut self, now_ns: f64, passed: Passed) {
         let Passed { message, late_ns } = passed;
-        let latency_ns = self.routes.latency_ns;
+        let Message { from, to, cost, .. } = &message;
+        let latency_ns = self.routes.latency_ns(*from, *to, cost.bytes);
         let noise = self.chance.quantile(self.noise).unwrap_or(1.0);
         let usual_ns = latency_ns + message.cost.gap_ns;
         let varied_ns = (latency_ns + (noise - 1.0) * usual_ns).max(0.0);
@@ -296,9 +297,9 @@ impl Run<'_> {
                     let message = self.message(rank, to, message, Content::Data, bytes);
                     self.send(begin_ns, message, bytes);
                 }
-                Act::Announce { to, message } => {
-                    let message = self.message(rank, to, message, Content::Ready, 0);
-                    self.send(begin_ns, message, 0);
+                Act::Announce { to, message, bytes } => {
+                    let message = self.message(rank, to, message, Content::Ready, bytes);
+                    self.send(begin_ns, message, bytes);
                 }
                 Act::Copy(bytes) => {
                     self.busy_until_ns[rank] =
@@ -373,7 +374,7 @@ mod tests {
             &choice(task.collective, "windowed:window=1:mode=rendezvous"),
         );
         let tcp = &network.transports["tcp"];
-        let latency_ns = tcp.latency_ns.value;
+        let latency_ns = tcp.latency(0, 0.0).value;
         let (gap_ns, empty_ns) = (tcp.at(1e5).gap_ns.value, tcp.at(0.0).gap_ns.value);
         let expected = 15.0 * (gap_ns + empty_ns + 2.0 * latency_ns);
         assert!((b.ns / expected - 1.0).abs() < 0.02, "{} {expected}", b.ns);
@@ -390,7 +391,7 @@ mod tests {
         )
         .ns;
         let tcp = &network.transports["tcp"];
-        let expected = 46.0 * tcp.at(16e3).gap_ns.value + 7.0 * tcp.latency_ns.value;
+        let expected = 46.0 * tcp.at(16e3).gap_ns.value + 7.0 * tcp.latency(0, 0.0).value;
         assert!((ns / expected - 1.0).abs() < 0.03, "{ns} {expected}");
     }
 
@@ -518,7 +519,8 @@ mod tests {
         assert!(certain.high - certain.low < 1.0, "{certain:?}");
         let tcp = network.transports.get_mut("tcp").unwrap();
         tcp.noise = vec![0.9, 1.0, 1.1, 2.0];
-        tcp.latency_ns.high *= 1.2;
+        tcp.latencies[0].empty_ns.high *= 1.2;
+        tcp.latencies[0].packet_ns.high *= 1.2;
         let varied = predict(&network);
         assert!(varied.high > 1.1 * varied.low, "{varied:?}");
         assert!(varied.low > 0.8 * certain.value);
