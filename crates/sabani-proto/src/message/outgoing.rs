@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::{ENTRY_CHARGE, Outbound, Ticket, Worth, entry_charge, expand_id};
 use crate::channel::Cargo;
 use crate::rare::{Rare, RareQueue};
-use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, INLINE_MAX, Reader};
+use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, Reader};
 use expiry::Aside;
 
 /// What a packet carries, by name: enough to send it again, cut differently if need be.
@@ -118,6 +118,8 @@ impl OutBody {
 /// What the receiver allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendWindow {
+    /// Largest body that travels inside its entry.
+    pub inline_max: usize,
     /// Largest body sent without being asked for.
     pub eager_max: u64,
     /// Most bytes queued towards one peer.
@@ -239,7 +241,7 @@ impl Outgoing {
         ticket: Option<Ticket>,
         window: &SendWindow,
     ) {
-        debug_assert!(body.len() <= INLINE_MAX);
+        debug_assert!(body.len() <= window.inline_max);
         let entry = Entry {
             tag,
             len: body.len() as u64,
@@ -251,6 +253,22 @@ impl Outgoing {
             self.tickets += 1;
             let chunk = self.chunks.back_mut().expect("append leaves a chunk");
             chunk.tickets.push((id, ticket));
+        }
+    }
+
+    /// Accepts a body of which a copy must be made, inside its entry if the peer reads it there.
+    #[inline]
+    pub fn push_whole(
+        &mut self,
+        tag: u64,
+        body: &[u8],
+        ticket: Option<Ticket>,
+        window: &SendWindow,
+    ) {
+        if body.len() <= window.inline_max {
+            self.push_inline(tag, body, ticket, window);
+        } else {
+            self.push_body(tag, body.to_vec().into(), ticket, window);
         }
     }
 
@@ -773,7 +791,7 @@ impl Outgoing {
                     let ticket = tickets
                         .next_if(|(of, _)| *of == id)
                         .map(|(_, ticket)| *ticket);
-                    self.push_inline(entry.tag, entry.body, ticket, window);
+                    self.push_whole(entry.tag, entry.body, ticket, window);
                 } else if let Some(body) = bodies.next().filter(|body| !body.expired) {
                     self.push_worth(entry.tag, body.data, body.worth, body.ticket, window);
                 }

@@ -14,6 +14,7 @@ const LINK: LinkRef = LinkRef {
 };
 const CREDIT: u64 = 64 << 10;
 const WINDOW: SendWindow = SendWindow {
+    inline_max: crate::wire::INLINE_MAX,
     eager_max: 16 << 10,
     queue_max: 1 << 20,
     chunk_max: 1_300,
@@ -59,7 +60,7 @@ impl Pipe {
     fn push(&mut self, tag: u64, len: usize) -> Ticket {
         let ticket = self.tickets.insert(());
         let body = body(tag, len);
-        if len <= crate::wire::INLINE_MAX {
+        if len <= WINDOW.inline_max {
             self.out.push_inline(tag, &body, Some(ticket), &WINDOW);
         } else {
             self.out.push_body(tag, body.into(), Some(ticket), &WINDOW);

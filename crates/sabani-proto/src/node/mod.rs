@@ -227,7 +227,7 @@ impl Node {
             size,
             want_ticket,
             |link, window, ticket| {
-                if len <= INLINE_MAX {
+                if len <= window.inline_max {
                     link.outgoing.push_inline(tag, body.bytes(), ticket, window);
                 } else {
                     link.outgoing.push_body(tag, body, ticket, window);
@@ -261,7 +261,7 @@ impl Node {
             Size::bounded(body.len()),
             want_ticket,
             |link, window, ticket| {
-                link.outgoing.push_inline(tag, body, ticket, window);
+                link.outgoing.push_whole(tag, body, ticket, window);
             },
         )
     }

@@ -12,7 +12,7 @@ use crate::channel::BASE_DATAGRAM;
 use crate::error::PeerLost;
 use crate::message::{LinkRef, Outgoing, SendWindow};
 use crate::seal::Entropy;
-use crate::wire::{ConnectionId, Entry, Frame, INLINE_MAX, Prelude};
+use crate::wire::{ConnectionId, Entry, Frame, INLINE_MAX, INLINE_MAX_AT_FIRST, Prelude};
 use crate::{Config, Congestion, LinkState, PeerId, Quality};
 
 /// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
@@ -119,6 +119,7 @@ impl Link {
         match &self.session {
             Some(session) => session.send_window(config),
             None => SendWindow {
+                inline_max: INLINE_MAX_AT_FIRST,
                 eager_max: config.eager_max,
                 queue_max: config.send_queue_bytes,
                 chunk_max: chunk_max(BASE_DATAGRAM),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::seal::{Checksum, JobKey, JobKeys, Mode};
+use crate::wire::{Frame, Frames, Hello, Prelude};
 
 struct Pair {
     nodes: [Node; 2],
@@ -89,7 +90,7 @@ fn modes() -> [Mode; 3] {
 fn messages_of_all_sizes_arrive_whole_and_in_order() {
     for mode in modes() {
         let mut pair = Pair::new(mode);
-        let sizes = [0, 1, 64, 65, 1024, 1025, 1500, 70_000, 300_000, 3_000_000];
+        let sizes = [0, 1, 64, 65, 1024, 1072, 1073, 1500, 70_000, 300_000, 3_000_000];
         for (tag, &size) in sizes.iter().enumerate() {
             let body: Vec<u8> = (0..size).map(|at| (at * 7 + tag) as u8).collect();
             let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), tag as u64, body.into(), false);
@@ -106,6 +107,42 @@ fn messages_of_all_sizes_arrive_whole_and_in_order() {
         }
         pair.carry();
         assert!(pair.nodes[0].is_settled());
+    }
+}
+
+/// 1 KiB and a header go inside the entry, unless the peer may not read that.
+#[test]
+fn bodies_over_1_kib_are_inline_for_peers_that_say_so() {
+    for (body, says_so, is_inline) in [
+        (1_024, false, true),
+        (1_025, false, false),
+        (1_072, true, true),
+        (1_073, true, false),
+    ] {
+        let mut pair = Pair::new(modes()[1].clone());
+        let send = |pair: &mut Pair, bytes: &[u8]| {
+            let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 1, bytes, false);
+            sent.unwrap();
+        };
+        send(&mut pair, b"hello");
+        pair.carry();
+        let index = pair.nodes[0].peers.index(PeerId(1)).unwrap();
+        let session = pair.nodes[0].peers[index].session_mut().unwrap();
+        assert_ne!(session.features & Hello::LONG_INLINE, 0);
+        if !says_so {
+            session.features &= !Hello::LONG_INLINE;
+        }
+        send(&mut pair, &vec![1; body]);
+        let mut packet = vec![0; 65_536];
+        let train = pair.nodes[0].poll_transmit(pair.now_ns, &mut packet);
+        let packet = &mut packet[..train.unwrap().bytes];
+        let mut frames = Frames::new(&packet[Prelude::LEN..]).flatten();
+        let apart = frames.any(|frame| matches!(frame, Frame::Fragment(_)));
+        assert_eq!(apart, !is_inline, "{body} bytes");
+        let from = ADDRS[0].parse().unwrap();
+        pair.nodes[1].handle_datagrams(pair.now_ns, from, None, packet.len(), false, packet);
+        let message = std::iter::from_fn(|| pair.nodes[1].try_take(&Match::any())).last();
+        assert_eq!(message.unwrap().body.len(), body);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::{Malformed, Reader};
 
-/// Largest body, in bytes, that travels inside its entry. One entry must fit into the smallest
-/// datagram that a path has to carry (1,200 bytes), so that a log cut again after the MTU shrank
-/// still goes through.
-pub const INLINE_MAX: usize = 1024;
+/// Largest body, in bytes, that travels inside its entry: 1 KiB and a header of the program's. One entry
+/// must fit into the smallest datagram that a path has to carry (1,200 bytes), so that a log cut again
+/// after the MTU shrank still goes through.
+pub const INLINE_MAX: usize = 1_072;
+/// The same to peers that don't say that they read longer ones ([`super::Hello::LONG_INLINE`]).
+pub const INLINE_MAX_AT_FIRST: usize = 1_024;
 
 /// How a message's body travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,10 +33,13 @@ impl Hello {
     pub const EXPIRE: u8 = 2;
     /// Feature: reads MARKED frames.
     pub const MARKED: u8 = 4;
-    /// Features of this version.
-    pub const FEATURES: u64 = (Self::TERMS | Self::EXPIRE | Self::MARKED) as u64;
     /// Feature, if the program wants it: learns which packets switches have marked, and tells of them.
     pub const ECN: u8 = 8;
+    /// Feature: reads bodies of [`INLINE_MAX`](super::INLINE_MAX) bytes inside entries.
+    pub const LONG_INLINE: u8 = 16;
+    /// Features of this version.
+    pub const FEATURES: u64 =
+        (Self::TERMS | Self::EXPIRE | Self::MARKED | Self::LONG_INLINE) as u64;
     /// Bytes of an encoded hello.
     pub const LEN: usize = 64;
 

@@ -13,7 +13,7 @@ mod prelude;
 mod tests;
 
 pub(crate) use bytes::{Reader, Writer};
-pub use entry::{Entries, Entry, EntryMode, INLINE_MAX};
+pub use entry::{Entries, Entry, EntryMode, INLINE_MAX, INLINE_MAX_AT_FIRST};
 pub use frame::{Ack, AckRange, CloseReason, Fragment, Frame, Frames, Grant, Terms};
 pub use handshake::{Hello, Init, Reject, RejectReason};
 pub use prelude::{ConnectionId, Kind, Prelude, VERSION, VERSION_MIN};

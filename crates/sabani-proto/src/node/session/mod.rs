@@ -14,7 +14,9 @@ use crate::error::PeerLost;
 use crate::message::{Content, Incoming, LogCredit, Outgoing, SendWindow};
 use crate::seal::{SealRx, SealTx};
 use crate::stats::Counters;
-use crate::wire::{CloseReason, ConnectionId, Hello, Prelude};
+use crate::wire::{
+    CloseReason, ConnectionId, Hello, INLINE_MAX, INLINE_MAX_AT_FIRST, Prelude,
+};
 use crate::{Config, PeerId};
 
 /// A sender that waits for credit asks again after this long: the peer gives it unasked, but a
@@ -175,7 +177,12 @@ impl Session {
 
     /// What the packets of this connection let the messages do.
     pub fn send_window(&self, config: &Config) -> SendWindow {
+        let reads_long = self.features & Hello::LONG_INLINE != 0;
         SendWindow {
+            inline_max: match reads_long {
+                true => INLINE_MAX,
+                false => INLINE_MAX_AT_FIRST,
+            },
             eager_max: config.eager_max,
             queue_max: config.send_queue_bytes,
             chunk_max: chunk_max(self.channel.mtu.current()),
