@@ -136,5 +136,6 @@ pub fn hello(sender: u32, receiver: u32, connection: u64) -> Hello {
         ack_delay_us: 1_000,
         log_limit: 1 << 18,
         max_datagram: 1_472,
+        late_ack_us: 0,
     }
 }

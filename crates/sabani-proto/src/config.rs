@@ -51,6 +51,15 @@ pub struct Config {
     /// How long an acknowledgement that was asked for may wait for data to ride on, while the
     /// program is inside the library. Default 100 µs.
     pub ack_delay_ns: u64,
+    /// How long it may wait where nothing depends on it: less than 16 KiB of cost is owed, and the sender
+    /// has credit for more. Peers are told, and ask for the tail of what they sent so much later. At most
+    /// 1 s. Default 0: no longer than any other. Of use where ranks of one host send short messages one
+    /// way, and nothing is lost but by their own doing.
+    pub late_ack_ns: u64,
+    /// How many peers are likely to send here. Credit that peers hold while they have nothing to send is
+    /// divided among so many from the start, as far as each gets two packets. Default 1: the first ones
+    /// get most of it.
+    pub expected_peers: u32,
     /// The longest delay of an acknowledgement, announced to peers: they do not ask again sooner.
     /// Default 2 ms: what it takes until a helper takes over from a program that computes.
     pub max_ack_delay_ns: u64,
@@ -104,6 +113,8 @@ impl Config {
             memory_bytes: 1 << 30,
             peer_memory_bytes: 256 << 20,
             ack_delay_ns: 100_000,
+            late_ack_ns: 0,
+            expected_peers: 1,
             max_ack_delay_ns: 2_000_000,
             ack_policy: AckPolicy::WhenAsked,
             recovery: Recovery::default(),
@@ -125,6 +136,7 @@ impl Config {
         self.max_datagram = self.max_datagram.clamp(BASE_DATAGRAM, MAX_DATAGRAM);
         self.dead_after_ns = self.dead_after_ns.max(1_000_000);
         self.keep_alive_ns = self.keep_alive_ns.clamp(1, self.dead_after_ns / 2);
+        self.late_ack_ns = self.late_ack_ns.min(1_000_000_000);
         self.log_window = self.log_window.min(self.log_window_max);
         self.peer_memory_bytes = self.peer_memory_bytes.min(self.memory_bytes / 4);
         self

@@ -323,7 +323,7 @@ impl Node {
         let waiting = engine.node.waiting(to);
         engine.unclocked += 1;
         let waits = !waiting.idle && waiting.bytes < TRAIN_BYTES;
-        if waits && engine.unclocked < SENDS_PER_CLOCK {
+        if waits && !waiting.late && engine.unclocked < SENDS_PER_CLOCK {
             return;
         }
         engine.clock();

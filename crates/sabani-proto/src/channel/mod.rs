@@ -61,8 +61,12 @@ pub(crate) struct ChannelConfig {
     pub congestion: Congestion,
     /// How long an acknowledgement that was asked for may wait for data to ride on.
     pub ack_delay_ns: u64,
+    /// How long it may wait where nothing depends on it.
+    pub late_ack_ns: u32,
     /// What the peer announced as its longest delay.
-    pub peer_ack_delay_ns: u64,
+    pub peer_ack_delay_ns: u32,
+    /// How long the peer lets its acknowledgements wait where nothing depends on them.
+    pub peer_late_ack_ns: u32,
     /// First credit, until the peer's first acknowledgement says otherwise.
     pub window: u32,
     /// Largest datagram both sides take.
@@ -84,7 +88,8 @@ pub(crate) struct Channel<C> {
     /// What of that may be sent now: less if congestion control holds it back.
     window: u32,
     governor: Option<Box<Governor>>,
-    peer_ack_delay_ns: u64,
+    peer_ack_delay_ns: u32,
+    peer_late_ack_ns: u32,
     /// Cost sent since an answer was last asked for.
     unasked: u32,
     /// An answer is asked for at least as often as this much has been sent, in bytes of cost.
@@ -124,13 +129,14 @@ impl<C: Cargo> Channel<C> {
         let mtu = MtuSearch::new(config.proven_datagram, config.max_datagram);
         let mut channel = Channel {
             sent: SentLog::new(config.recovery),
-            received: Received::new(config.ack_policy, config.ack_delay_ns),
+            received: Received::new(config.ack_policy, config.ack_delay_ns, config.late_ack_ns),
             rtt: Rtt::default(),
             credit: config.window.min(MAX_WINDOW),
             window: 0,
             governor: None,
             mtu,
             peer_ack_delay_ns: config.peer_ack_delay_ns,
+            peer_late_ack_ns: config.peer_late_ack_ns,
             unasked: 0,
             ask_every: ASK_EVERY,
             polls_unanswered: 0,
@@ -352,7 +358,8 @@ impl<C: Cargo> Channel<C> {
 
     /// When the tail of what was sent must be asked for again. The first time, the peer is not
     /// given the delay that it announced: it hardly ever takes it, and asking in vain costs a
-    /// packet, while a lost tail costs its whole message that delay.
+    /// packet, while a lost tail costs its whole message that delay. It is given the one that it
+    /// takes whenever nothing depends on its answer.
     fn poll_deadline(&self) -> Option<u64> {
         let ahead = u64::from(self.sent.in_flight_packets().checked_sub(1)?);
         if let Some(timeout_ns) = self.sent.recovery.timeout_ns(&self.rtt) {
@@ -362,12 +369,17 @@ impl<C: Cargo> Channel<C> {
         let queued_ns = ahead * u64::from(self.packet_ns);
         let queued_ns = queued_ns.min(2 * self.rtt.smoothed_ns() + QUEUED_MAX_NS);
         let patience = if self.polls_unanswered == 0 {
-            self.rtt.patience_ns()
+            self.rtt.patience_ns() + u64::from(self.peer_late_ack_ns)
         } else {
-            self.rtt.patience_ns() + self.peer_ack_delay_ns
+            self.rtt.patience_ns() + u64::from(self.peer_ack_delay_ns)
         };
         let patience = (patience + queued_ns) << self.polls_unanswered.min(10);
         Some(self.last_sent_ns + patience.min(POLL_MAX_NS))
+    }
+
+    /// Whether the peer may keep an acknowledgement back until nobody expects data any more.
+    pub fn is_peer_late(&self) -> bool {
+        self.peer_late_ack_ns > 0
     }
 
     /// The next moment at which [`Channel::on_deadline`] or an acknowledgement has something to do;

@@ -9,6 +9,10 @@ pub(crate) struct Received {
     pub packets: PacketSet,
     policy: AckPolicy,
     delay_ns: u64,
+    /// The same where nothing depends on the acknowledgement, if that is longer.
+    late_ns: u32,
+    /// The window that the last acknowledgement told.
+    told: u32,
     /// What comes is acknowledged within that time, asked for or not.
     unasked: bool,
     largest_at_ns: u64,
@@ -16,7 +20,8 @@ pub(crate) struct Received {
     /// Packets, and their cost, that no acknowledgement has told of.
     owed_packets: u32,
     owed_cost: u32,
-    deadline: Option<u64>,
+    /// `NEVER` if nothing must leave.
+    deadline_ns: u64,
     /// Packets that came marked by a switch, in all.
     marks: u32,
     progress: Progress,
@@ -73,21 +78,29 @@ impl Progress {
     }
 }
 
+const NEVER: u64 = u64::MAX;
+/// What is owed may be acknowledged late if it is less than this, in bytes of cost,
+const LATE_MAX: u32 = 16 << 10;
+/// and if the sender has so much credit beyond it as far as it knows: then it waits for nothing.
+const LATE_CREDIT: u32 = 48 << 10;
+
 /// A sender must be able to forget what has arrived before its queue is full.
 const OWED_MAX: u32 = 384 << 10;
 
 impl Received {
-    pub fn new(policy: AckPolicy, delay_ns: u64) -> Self {
+    pub fn new(policy: AckPolicy, delay_ns: u64, late_ns: u32) -> Self {
         Received {
             packets: PacketSet::default(),
             policy,
             delay_ns,
+            late_ns,
+            told: 0,
             unasked: false,
             largest_at_ns: 0,
             answers: 0,
             owed_packets: 0,
             owed_cost: 0,
-            deadline: None,
+            deadline_ns: NEVER,
             marks: 0,
             progress: Progress::default(),
         }
@@ -153,20 +166,32 @@ impl Received {
             AckPolicy::EveryPackets(n) => self.owed_packets >= n,
         };
         if due || owed.arrival != Arrival::Next || (asked && urgent) {
-            self.deadline = Some(now_ns);
-        } else if asked && self.deadline.is_none() {
-            self.deadline = Some(now_ns + self.delay_ns);
+            self.deadline_ns = now_ns;
+        } else if asked {
+            self.deadline_ns = self.deadline_ns.min(now_ns + self.patience_ns());
+        }
+    }
+
+    /// How long the acknowledgement may wait for data to ride on.
+    #[inline]
+    fn patience_ns(&self) -> u64 {
+        let depends = self.unasked
+            || self.owed_cost >= LATE_MAX
+            || self.told < self.owed_cost.saturating_add(LATE_CREDIT);
+        match depends {
+            true => self.delay_ns,
+            false => self.delay_ns.max(self.late_ns.into()),
         }
     }
 
     /// An acknowledgement must leave now, whatever the policy says.
     pub fn owe_now(&mut self, now_ns: u64) {
-        self.deadline = Some(now_ns);
+        self.deadline_ns = now_ns;
     }
 
     /// When an acknowledgement must leave, if one is owed that nothing else would carry.
     pub fn deadline(&self) -> Option<u64> {
-        self.deadline
+        (self.deadline_ns != NEVER).then_some(self.deadline_ns)
     }
 
     /// Whether [`Received::take_progress`] has anything to tell.
@@ -197,7 +222,8 @@ impl Received {
     pub fn take_ack(&mut self, window: u32, now_ns: u64) -> Ack {
         self.owed_packets = 0;
         self.owed_cost = 0;
-        self.deadline = None;
+        self.deadline_ns = NEVER;
+        self.told = window;
         let (first_len, ranges) = self.packets.report();
         let delay = now_ns.saturating_sub(self.largest_at_ns);
         Ack {

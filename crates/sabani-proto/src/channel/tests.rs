@@ -480,7 +480,7 @@ fn data(number: u64, flags: u8) -> Prelude {
 
 /// Feeds packets; returns how long after the last one an acknowledgement is due.
 fn due_after(policy: AckPolicy, packets: &[(u64, u8)]) -> Option<u64> {
-    let mut received = Received::new(policy, 7);
+    let mut received = Received::new(policy, 7, 0);
     for &(number, flags) in packets {
         let prelude = data(number, flags);
         let owed = received.on_packet(&prelude, 1_200, 100);
@@ -507,7 +507,7 @@ fn acknowledgements_are_due_when_the_policy_says() {
 
 #[test]
 fn an_acknowledgement_says_how_long_it_waited_and_what_it_answers() {
-    let mut received = Received::new(AckPolicy::WhenAsked, 7);
+    let mut received = Received::new(AckPolicy::WhenAsked, 7, 0);
     for (number, flags, at) in [(0, 0, 10), (1, Prelude::ASK, 20), (0, 0, 30)] {
         let prelude = data(number, flags);
         if !received.packets.contains(number) {
@@ -532,7 +532,9 @@ fn recovering(recovery: Recovery, window: u32) -> Channel<u64> {
         recovery,
         congestion: Congestion::None,
         ack_delay_ns: 0,
-        peer_ack_delay_ns: 2 * MS,
+        late_ack_ns: 0,
+        peer_ack_delay_ns: 2 * MS as u32,
+        peer_late_ack_ns: 0,
         window,
         max_datagram: 1_472,
         proven_datagram: 1_472,

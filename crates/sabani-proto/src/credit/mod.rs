@@ -68,6 +68,8 @@ pub(crate) struct CreditConfig {
     pub full_cost: u32,
     /// Largest window for one peer, if it is not less than two full datagrams.
     pub window_max: u32,
+    /// How many peers are likely to send.
+    pub expected_peers: u32,
     pub policy: CreditPolicy,
 }
 
@@ -374,7 +376,8 @@ impl Granter {
         if self.config.policy != CreditPolicy::Shares {
             return None;
         }
-        let share = self.config.socket_share() / u64::from(self.pool.peers.max(1));
+        let peers = self.pool.peers.max(self.config.expected_peers).max(1);
+        let share = self.config.socket_share() / u64::from(peers);
         let share = share.clamp(2 * self.full, u64::from(self.config.window_max));
         Some(share.min(self.peers[slot].most))
     }

@@ -20,6 +20,8 @@ const LEAST_PACKETS: u64 = 2;
 pub(super) struct Pool {
     full: u64,
     most: u64,
+    /// So many peers are likely to send.
+    expected: u64,
     /// Sum of all promises that have not decayed, in charge.
     pub promised: u64,
     /// Peers heard within the decay time.
@@ -32,6 +34,7 @@ impl Pool {
         Pool {
             full,
             most: config.socket_bytes / 4,
+            expected: config.expected_peers.into(),
             promised: 0,
             peers: 0,
         }
@@ -42,10 +45,12 @@ impl Pool {
     #[inline]
     pub fn share(&self, own: u64, queue: u64, wish: Option<u64>) -> u64 {
         let size = self.most.min(queue);
-        let (size, share) = match u64::from(self.peers) {
+        // Of several, some may begin at the same time while another's grants arrive.
+        let several = size * 3 / 4;
+        let expected = self.expected.min(several / (LEAST_PACKETS * self.full));
+        let (size, share) = match u64::from(self.peers).max(expected) {
             0 | 1 => (size, size),
-            // Of several, some may begin at the same time while another's grants arrive.
-            peers => (size * 3 / 4, size * 3 / 4 / peers),
+            peers => (several, several / peers),
         };
         let share = wish.map_or(share, |wish| wish.min(share.max(size / 2)));
         let free = size.saturating_sub(self.promised - own);

@@ -163,6 +163,7 @@ impl Node {
             ack_delay_us: (config.max_ack_delay_ns / 1_000) as u32,
             log_limit,
             max_datagram: config.max_datagram as u32,
+            late_ack_us: (config.late_ack_ns / 1_000) as u32,
         }
     }
 

@@ -51,6 +51,7 @@ impl Hub {
                 socket_bytes: config.socket_buffer_bytes,
                 full_cost: datagram_cost(config.max_datagram),
                 window_max: config.window_max,
+                expected_peers: config.expected_peers,
                 policy: config.credit,
             }),
             train_packets: 64,

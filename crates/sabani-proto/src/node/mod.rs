@@ -76,6 +76,8 @@ pub struct Waiting {
     /// Whether it should leave at once: nothing is in flight, or the program wants it so
     /// ([`crate::Quality::Response`]).
     pub idle: bool,
+    /// Whether acknowledgements come so late that something in flight says little of what is on its way.
+    pub late: bool,
     /// The smoothed round-trip time in nanoseconds; 0 if it is not known.
     pub rtt_ns: u64,
 }
@@ -84,6 +86,7 @@ impl Waiting {
     const NOTHING: Waiting = Waiting {
         bytes: 0,
         idle: true,
+        late: false,
         rtt_ns: 0,
     };
 }
@@ -372,6 +375,7 @@ impl Node {
             bytes: link.outgoing.unsent_bytes(),
             idle: flow.is_none_or(|flow| flow.sent.in_flight() == 0)
                 || link.session.as_ref().is_some_and(Session::is_prompt),
+            late: flow.is_some_and(|flow| flow.is_peer_late()),
             rtt_ns: flow.map_or(0, |flow| flow.rtt.smoothed_ns()),
         }
     }
@@ -741,6 +745,12 @@ impl Node {
     pub fn stop_sending(&mut self) {
         self.closing = true;
         self.release_all();
+        for index in self.peers.indices() {
+            if let Some(session) = self.peers[index].session_mut() {
+                session.hurry();
+                self.enqueue(index);
+            }
+        }
     }
 
     /// Ends all connections. Peers are told, and asked to confirm: drive the node until

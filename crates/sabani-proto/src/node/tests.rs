@@ -90,7 +90,9 @@ fn modes() -> [Mode; 3] {
 fn messages_of_all_sizes_arrive_whole_and_in_order() {
     for mode in modes() {
         let mut pair = Pair::new(mode);
-        let sizes = [0, 1, 64, 65, 1024, 1072, 1073, 1500, 70_000, 300_000, 3_000_000];
+        let sizes = [
+            0, 1, 64, 65, 1024, 1072, 1073, 1500, 70_000, 300_000, 3_000_000,
+        ];
         for (tag, &size) in sizes.iter().enumerate() {
             let body: Vec<u8> = (0..size).map(|at| (at * 7 + tag) as u8).collect();
             let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), tag as u64, body.into(), false);
@@ -254,6 +256,91 @@ fn a_burst_that_uses_up_half_of_its_credit_is_answered_at_once() {
         let answer = pair.nodes[1].poll_transmit(pair.now_ns, buffer);
         assert_eq!(answer.is_some(), at_once, "{messages} messages");
     }
+}
+
+impl Pair {
+    /// With acknowledgements 5 ms late, and all that a connection needs behind it.
+    fn late(change: impl Fn(&mut Config)) -> Self {
+        let mut pair = Pair::with(modes()[1].clone(), |config| {
+            config.late_ack_ns = 5_000_000;
+            change(config);
+        });
+        pair.say_hello();
+        pair.carry();
+        pair.now_ns += 10_000_000;
+        pair.carry();
+        pair
+    }
+
+    fn say_hello(&mut self) {
+        let sent = self.nodes[0].send_copy(self.now_ns, PeerId(1), 1, b"hello", false);
+        sent.unwrap();
+    }
+
+    /// How often the second node has acknowledged with nothing to carry it, and how often the first
+    /// one has asked for that.
+    fn asides(&self) -> [u64; 2] {
+        let [asks, answers] = [0, 1].map(|node| self.nodes[node].stats().counters);
+        [answers.acks_alone, asks.polls]
+    }
+}
+
+#[test]
+fn acknowledgements_on_which_nothing_depends_may_be_late() {
+    let mut pair = Pair::late(|_| {});
+    let before = pair.asides();
+    for _ in 0..10 {
+        pair.say_hello();
+        pair.carry();
+    }
+    assert_eq!(pair.asides(), before, "nobody is impatient");
+    assert!(!pair.nodes[0].is_settled());
+    // 5 ms after the first of them.
+    pair.now_ns += 3_200_000;
+    pair.carry();
+    assert_eq!(pair.asides(), [before[0] + 1, before[1]], "one for all");
+    assert!(pair.nodes[0].is_settled());
+}
+
+#[test]
+fn what_is_owed_for_much_or_to_somebody_without_credit_is_not_late() {
+    let mut pair = Pair::late(|_| {});
+    let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), 1, vec![1; 20_000].into(), false);
+    sent.unwrap();
+    pair.carry();
+    assert!(pair.nodes[0].is_settled());
+
+    let mut pair = Pair::late(|config| config.socket_buffer_bytes = 16 << 10);
+    pair.say_hello();
+    pair.carry();
+    assert!(pair.nodes[0].is_settled());
+}
+
+#[test]
+fn who_closes_does_not_wait_for_late_acknowledgements() {
+    let mut pair = Pair::late(|_| {});
+    pair.say_hello();
+    pair.carry();
+    assert!(!pair.nodes[0].is_settled());
+    pair.nodes[0].stop_sending();
+    pair.carry();
+    assert!(pair.nodes[0].is_settled());
+}
+
+#[test]
+fn a_lost_tail_is_asked_for_when_the_acknowledgement_is_too_late() {
+    let mut pair = Pair::late(|_| {});
+    let before = pair.asides()[1];
+    pair.say_hello();
+    let lost = pair.nodes[0].poll_transmit(pair.now_ns, &mut [0; 65_536]);
+    assert!(lost.is_some());
+    pair.carry();
+    assert_eq!(pair.asides()[1], before);
+    pair.now_ns += 6_000_000;
+    pair.carry();
+    assert_eq!(pair.asides()[1], before + 1);
+    let received = std::iter::from_fn(|| pair.nodes[1].try_take(&Match::any()));
+    assert_eq!(received.count(), 2);
 }
 
 /// Handshakes can't be marked, and nothing that goes to somebody who would not hear of it.

@@ -24,6 +24,8 @@ pub struct Hello {
     pub log_limit: u64,
     /// Largest datagram the speaker takes, in bytes.
     pub max_datagram: u32,
+    /// How much later the speaker answers an `ASK` on which nothing depends, in microseconds.
+    pub late_ack_us: u32,
 }
 
 impl Hello {
@@ -56,6 +58,7 @@ impl Hello {
         out.u32(self.ack_delay_us);
         out.u64(self.log_limit);
         out.u32(self.max_datagram);
+        out.u32(self.late_ack_us);
         bytes
     }
 
@@ -72,6 +75,7 @@ impl Hello {
             ack_delay_us: reader.u32()?,
             log_limit: reader.u64()?,
             max_datagram: reader.u32()?,
+            late_ack_us: reader.u32()?,
         })
     }
 }

@@ -198,7 +198,7 @@ proptest! {
     fn handshake_messages_survive_the_wire(
         ids in any::<[u32; 2]>(),
         numbers in any::<[u64; 4]>(),
-        small in any::<[u32; 3]>(),
+        small in any::<[u32; 4]>(),
         message in prop::collection::vec(any::<u8>(), 0..300),
         sealed in any::<bool>(),
         code in any::<u8>(),
@@ -213,6 +213,7 @@ proptest! {
             ack_delay_us: small[1],
             log_limit: numbers[3],
             max_datagram: small[2],
+            late_ack_us: small[3],
         };
         prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
         let mut longer = hello.encode().to_vec();
@@ -301,7 +302,7 @@ fn entries_are_checked() {
     assert_eq!(first(&[0, 7, 1, 9]), Ok(1));
     assert!(first(&[0, 7, 2, 9]).is_err(), "body cut short");
     assert!(first(&[0x30, 7, 1, 9]).is_err(), "unknown mode");
-    let long = [&[0b0100, 7, 1, 4][..], &[0; 1_025]].concat();
+    let long = [&[0b0100, 7, 0x31, 4][..], &[0; 1_073]].concat();
     assert!(first(&long).is_err(), "too long to be inline");
 }
 

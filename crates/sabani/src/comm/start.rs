@@ -12,9 +12,6 @@ use sabani_proto::seal;
 use super::{Error, Unreachable};
 use crate::{Builder, Error as NodeError, JobKey, Node, PeerId};
 
-/// Bytes of a datagram where all ranks are on one host. With what the kernel puts around it, it fills 32 KiB,
-/// which is what a socket is charged for, and a train holds two of them.
-const LOCAL_DATAGRAM: usize = (32 << 10) - 384;
 /// How long ranks that share cores look for messages before they sleep. Most of what a rank waits for has
 /// come by then: waking up takes some 20 µs, of those who wake it too.
 const SPIN_YIELDING: Duration = Duration::from_micros(300);
@@ -66,7 +63,7 @@ fn open(world: &World, key: &JobKey, tune: impl Fn(Builder) -> Builder) -> Resul
             .bind(SocketAddr::new(world.address(), port))
             .job_key(key.clone());
         let builder = match is_alone_here(world) {
-            true => builder.max_datagram(LOCAL_DATAGRAM),
+            true => builder.one_host(world.size() - 1),
             false => builder,
         };
         match tune(spare_cores(builder, world)).open() {

@@ -16,8 +16,28 @@ fn granter(order: Order) -> Granter {
         socket_bytes: SOCKET,
         full_cost: FULL as u32,
         window_max: 3 << 19,
+        expected_peers: 1,
         policy: CreditPolicy::Paced(order),
     })
+}
+
+#[test]
+fn those_who_come_first_leave_the_others_their_share_if_these_are_expected() {
+    for policy in [CreditPolicy::Paced(Order::default()), CreditPolicy::Shares] {
+        let mut granter = Granter::new(CreditConfig {
+            socket_bytes: SOCKET,
+            full_cost: FULL as u32,
+            window_max: u32::MAX,
+            expected_peers: 8,
+            policy,
+        });
+        let windows: Vec<_> = (0..8).map(|peer| granter.admit(peer, MS)).collect();
+        assert!(
+            windows.iter().all(|&window| window == windows[0]),
+            "{windows:?}"
+        );
+        assert!(u64::from(windows[0]) >= 2 * FULL);
+    }
 }
 
 /// So many full packets have come, and so many more are announced.

@@ -151,6 +151,7 @@ impl Model {
             socket_bytes: 8 << 20,
             full_cost: FULL as u32,
             window_max: u32::MAX,
+            expected_peers: 1,
             policy: CreditPolicy::Paced(network.order),
         };
         let mut model = Model {

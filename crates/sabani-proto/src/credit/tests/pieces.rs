@@ -17,6 +17,7 @@ fn config() -> CreditConfig {
         socket_bytes: 8 << 20,
         full_cost: FULL as u32,
         window_max: 3 << 19,
+        expected_peers: 1,
         policy: CreditPolicy::Paced(Order::default()),
     }
 }

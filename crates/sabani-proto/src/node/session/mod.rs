@@ -14,9 +14,7 @@ use crate::error::PeerLost;
 use crate::message::{Content, Incoming, LogCredit, Outgoing, SendWindow};
 use crate::seal::{SealRx, SealTx};
 use crate::stats::Counters;
-use crate::wire::{
-    CloseReason, ConnectionId, Hello, INLINE_MAX, INLINE_MAX_AT_FIRST, Prelude,
-};
+use crate::wire::{CloseReason, ConnectionId, Hello, INLINE_MAX, INLINE_MAX_AT_FIRST, Prelude};
 use crate::{Config, PeerId};
 
 /// A sender that waits for credit asks again after this long: the peer gives it unasked, but a
@@ -103,7 +101,9 @@ impl Session {
             recovery: config.recovery,
             congestion: config.congestion,
             ack_delay_ns: config.ack_delay_ns,
-            peer_ack_delay_ns: u64::from(made.hello.ack_delay_us).min(1_000_000) * 1_000,
+            peer_ack_delay_ns: up_to_a_second(made.hello.ack_delay_us),
+            late_ack_ns: up_to_a_second((config.late_ack_ns / 1_000) as u32),
+            peer_late_ack_ns: up_to_a_second(made.hello.late_ack_us),
             window: made.hello.window,
             max_datagram: config.max_datagram.min(made.hello.max_datagram as usize),
             proven_datagram: made.datagram,
@@ -149,6 +149,11 @@ impl Session {
     /// Gives the peer a reason to answer.
     pub fn ping(&mut self) {
         self.ping = true;
+    }
+
+    /// Somebody waits until all has been acknowledged: asks at once where the peer may take its time.
+    pub fn hurry(&mut self) {
+        self.poll |= self.channel.sent.in_flight_packets() > 0 && self.channel.is_peer_late();
     }
 
     /// The network hints that the peer can't be reached: asks it, but not for every hint.
@@ -309,4 +314,9 @@ impl Session {
         self.incoming.shrink();
         outgoing.shrink();
     }
+}
+
+/// Microseconds as nanoseconds, one second at most.
+fn up_to_a_second(us: u32) -> u32 {
+    us.min(1_000_000) * 1_000
 }
