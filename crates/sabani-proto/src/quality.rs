@@ -13,9 +13,9 @@ pub enum Quality {
     /// Throughput: the largest window and memory that the peer has, as much of it as may be used
     /// at once after a rest, and few acknowledgements.
     Throughput,
-    /// Response: a window of 16 packets, so that what is sent never queues behind much of what
+    /// Response: a window of 8 packets, so that what is sent never queues behind much of what
     /// went before; 4 packets may always leave at once, as far as the peer has room for that; an
-    /// acknowledgement comes within 25 µs, or for 8 packets; and small messages don't wait for
+    /// acknowledgement comes within 25 µs, or for 4 packets; and small messages don't wait for
     /// company. Costs throughput where the path holds more than the window, and packets back.
     Response,
     /// Terms of the program's own.
@@ -44,10 +44,10 @@ impl Quality {
                 ..Terms::default()
             },
             Quality::Response => Terms {
-                window_bytes: Some(16 * PACKET),
+                window_bytes: Some(8 * PACKET),
                 allowance_bytes: Some(4 * PACKET),
                 memory_bytes: None,
-                ack_every: Some(8),
+                ack_every: Some(4),
                 ack_delay_us: Some(25),
             },
             Quality::Own { terms, .. } => terms,

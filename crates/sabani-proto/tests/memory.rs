@@ -99,7 +99,7 @@ fn cost(mode: &Mode, count: u32) -> (usize, usize) {
                 peer.send(now_ns, there, 1, body(), false).unwrap();
                 hub.with(|node| node.send(now_ns, back, 1, body(), false).unwrap());
             }
-            run(&mut hub, &mut peers, &mut now_ns, 50);
+            run(&mut hub, &mut peers, &mut now_ns, 100);
         }
     }
     assert!(hub.node.is_settled() && hub.node.stats().connections == count as usize);

@@ -26,6 +26,10 @@ const TRAINS: u64 = 128;
 /// A long path's content is granted in so many parts, and one more is on its way while the room for
 /// it is still being made.
 const QUANTA: f64 = 64.0;
+/// A sample spans at least this much once start-up is over: hosts read some tens of microseconds
+/// late, which makes the largest of many short ones up to a seventh too high, and the queue's term
+/// then grows to reach what no link carries.
+const SAMPLE_LEAST_NS: u64 = 500_000;
 /// A sample need not span more than this, however long the path: a program that sends now and then
 /// would show its own rate, not the link's.
 const SAMPLE_MOST_NS: u64 = 4_000_000;
@@ -50,6 +54,8 @@ struct Startup {
     proven: f64,
     limited: bool,
     sampled: bool,
+    /// Charge that has come since the window was doubled.
+    arrived: u64,
     /// Samples in a row of less than half a round trip.
     short: u8,
 }
@@ -64,8 +70,15 @@ impl Startup {
             proven: 0.0,
             limited: false,
             sampled: false,
+            arrived: 0,
             short: 0,
         }
+    }
+
+    /// As much has come as the window held before it was doubled: before that, nothing shows what
+    /// the doubling has brought. On a slow link that takes many round trips.
+    fn has_turned(&self) -> bool {
+        self.round_ns == 0 || 2.0 * self.arrived as f64 >= self.window
     }
 }
 
@@ -186,6 +199,9 @@ impl Link {
         let worth = worth(arrival.charge, arrival.bytes, arrival.packets);
         self.rate.add(worth);
         self.round.worth += worth;
+        if let Some(startup) = &mut self.startup {
+            startup.arrived += u64::from(arrival.advanced);
+        }
         self.blame.add(arrival.packets, arrival.lost, arrival.late);
         self.blame.add_marked(arrival.marked);
         if rtt_ns > 0 && worth > 0 {
@@ -212,7 +228,7 @@ impl Link {
         let least_ns = if self.startup.is_some() {
             0
         } else {
-            rtt_ns.min(SAMPLE_MOST_NS)
+            rtt_ns.clamp(SAMPLE_LEAST_NS, SAMPLE_MOST_NS)
         };
         let delivered = 1.0 - self.blame.harmless_loss();
         let took_ns = self
@@ -277,6 +293,7 @@ impl Link {
         if startup.short < SHORT_SAMPLES {
             if now_ns.saturating_sub(startup.round_ns) <= rtt_ns + START_ROUND_NS
                 || !startup.limited
+                || !startup.has_turned()
             {
                 return;
             }
@@ -291,6 +308,7 @@ impl Link {
             if rate == 0.0 || grew || too_small {
                 startup.flat = 0;
                 startup.window = (2.0 * startup.window).min(self.socket_share);
+                startup.arrived = 0;
                 self.version += 1;
                 return;
             }

@@ -100,7 +100,7 @@ pub(crate) struct Arrival {
     pub marked: u32,
     /// Charge announced by the peer that has not come.
     pub remaining: u64,
-    /// Round-trip time; zero if unknown.
+    /// Its latest round-trip time; zero if unknown.
     pub rtt_ns: u64,
 }
 

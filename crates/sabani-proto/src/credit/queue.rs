@@ -14,7 +14,7 @@ const LEAST_NS: f64 = 100_000.0;
 const MOST_NS: f64 = 400_000.0;
 /// A link that brings this part of its rate is full. The rate is a maximum, and as such a few
 /// percent too high.
-const FULL: f64 = 0.96;
+const FULL: f64 = 0.95;
 /// An overflow cuts the estimate to this.
 const CUT: f64 = 0.7;
 /// A size that overflowed is not come near again for this long,

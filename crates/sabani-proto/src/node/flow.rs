@@ -178,7 +178,7 @@ impl Session {
             late: progress.late,
             marked: progress.marked,
             remaining: packets * u64::from(datagram_cost(bytes)),
-            rtt_ns: self.channel.rtt.smoothed_ns(),
+            rtt_ns: self.channel.rtt.latest_ns(),
         }
     }
 }
