@@ -51,6 +51,7 @@ fn transport() -> Transport {
             window_bytes: Estimate::exact(65_536.0),
             granted: false,
             packet_bytes: 1448.0,
+            ack_bytes: 0,
             later_packets: 3,
             later_ns: Estimate::exact(200e3),
             probe_ns: Some(Estimate::exact(2e6)),

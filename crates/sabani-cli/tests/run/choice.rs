@@ -46,6 +46,7 @@ fn network(choices: Vec<Row>) -> Network {
             window_bytes: exact(1e6),
             granted: true,
             packet_bytes: 1_400.0,
+            ack_bytes: 0,
             later_packets: 3,
             later_ns: exact(1e5),
             probe_ns: None,

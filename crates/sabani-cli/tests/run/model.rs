@@ -28,7 +28,7 @@ fn two_ranks_measure_what_is_between_them() {
     assert!(done.out.contains("latency"), "{}", done.out);
 
     let network: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    assert_eq!(network["version"], 2);
+    assert_eq!(network["version"], 3);
     assert_eq!(network["graph"]["hosts"][1]["name"], "rank 1");
     let points = network["transports"]["sabani"]["points"]
         .as_array()

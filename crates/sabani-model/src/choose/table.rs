@@ -5,7 +5,7 @@ use std::fmt;
 use sabani_collective::{BadOverride, Choice, Collective, Context, Counts};
 use serde::{Deserialize, Serialize};
 
-use super::{Ranked, survey};
+use super::{Ranked, is_worth, survey};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -113,7 +113,13 @@ fn elements(collective: Collective, cx: &Context) -> Option<usize> {
 fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> Row {
     let ranked = survey(network, transport, task);
     let rule = ranked.iter().find(|one| one.is_rule);
-    let best: &Ranked = &ranked[0];
+    let rule: &Ranked = rule.expect("the rule's choice is a candidate");
+    let fastest = &ranked[0];
+    let best = if is_worth(fastest.usual_ns, rule.usual_ns) {
+        fastest
+    } else {
+        rule
+    };
     Row {
         collective: task.collective.name().to_owned(),
         ranks: task.ranks,
@@ -121,7 +127,7 @@ fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> R
         bytes: first_of(class),
         choice: best.choice.to_string(),
         expected_ns: best.usual_ns,
-        rule_ns: rule.map_or(best.usual_ns, |rule| rule.usual_ns),
+        rule_ns: rule.usual_ns,
     }
 }
 

@@ -165,3 +165,75 @@ fn round_ns(seen: &Seen) -> Option<f64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Trip;
+
+    fn seen(rounds_ns: &[u64]) -> Vec<Seen> {
+        let trips = |&round_ns: &u64| {
+            Seen::Trips(vec![
+                Trip {
+                    round_ns,
+                    ..Trip::default()
+                };
+                TRIPS
+            ])
+        };
+        rounds_ns.iter().map(trips).collect()
+    }
+
+    /// Trips of empty messages that take 20 µs alone, and so long between a host and two others.
+    fn gaps(crowd_ns: u64) -> Gaps {
+        let mut distances = Distances::default();
+        let pair = both_ways(0, [(0, 1)].into_iter());
+        distances.add_apart(&pair, &seen(&[20_000; 2]));
+        let crowd = both_ways(0, [(0, 1), (0, 2)].into_iter());
+        distances.add_crowd(&crowd, &seen(&[crowd_ns; 4]));
+        distances.gaps(&Curve::default(), 500.0)
+    }
+
+    #[test]
+    fn a_full_link_shows_what_a_message_takes_of_it() {
+        // Each of four flows moves one message each way in 60 µs.
+        assert!((gaps(60_000).empty_ns - 15_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_link_that_is_not_full_shows_nothing_and_a_stream_does() {
+        assert_eq!(gaps(25_000).empty_ns, 500.0);
+    }
+
+    #[test]
+    fn latency_is_what_most_pairs_have_that_are_as_far_apart() {
+        let mut network = crate::testing::switched(6);
+        network.graph.groups = vec![crate::network::Group::new("near", vec![0, 1])];
+        let tcp = network.transports["tcp"].clone();
+        let gap_ns = |bytes: usize| tcp.at(bytes as f64).gap_ns.value;
+        let mut distances = Distances::default();
+        for bytes in [0, PACKET] {
+            let one_way = |latency_ns: f64| (2.0 * (latency_ns + gap_ns(bytes))).round() as u64;
+            let pairs = [(0, 1), (2, 3), (0, 2), (1, 4), (3, 5)];
+            let probe = both_ways(bytes, pairs.into_iter());
+            let [near, far] = [10e3, 40e3].map(one_way);
+            let rounds = [near, near, far, far, near].map(|round_ns| [round_ns; 2]);
+            distances.add_apart(&probe, &seen(&rounds.concat()));
+        }
+        let mut curve = Curve::default();
+        let alone = |bytes| {
+            let round_ns = 2.0 * (10e3 + gap_ns(bytes));
+            let Seen::Trips(trips) = seen(&[round_ns as u64]).remove(0) else {
+                unreachable!("these are trips");
+            };
+            (bytes, trips)
+        };
+        curve.add([0, PACKET].map(alone).into());
+        let latencies = distances.latencies(&curve, &network, &tcp);
+        let found: Vec<_> = latencies
+            .iter()
+            .map(|one| (one.trunks, one.packet_ns.value.round()))
+            .collect();
+        assert_eq!(found, [(0, 10e3), (1, 40e3)]);
+    }
+}

@@ -9,7 +9,7 @@ use super::curve::{Curve, Round};
 use super::distance::{self, Distances};
 use super::patterns::{Pattern, Patterns, neighbours, shuffled};
 use super::probe::{Flow, Probe, Seen, Traffic, Trip};
-use super::statistics::median;
+use super::statistics::{median, quantiles};
 use crate::infer::{Inferred, Observation, infer};
 use crate::network::{Capacity, Estimate, Fit, Latency, Network, Recovery, Transport, VERSION};
 
@@ -230,13 +230,13 @@ impl Procedure {
             self.plan_round();
         } else if self.tried < self.settings.patterns && self.plan_pattern() {
             self.tried += 1;
+        } else if !self.distances_planned {
+            self.distances_planned = true;
+            self.plan_distances();
         } else if self.held_back.is_empty() {
             self.plan_held_back();
         } else if self.fit.is_none() {
             self.check();
-        } else if !self.distances_planned {
-            self.distances_planned = true;
-            self.plan_distances();
         } else if !self.port_done {
             self.port_done = true;
             self.plan_port();
@@ -480,11 +480,15 @@ struct Port {
     delay_ns: Estimate,
     /// By what those take longer still whose message was lost there.
     repair_ns: Option<Estimate>,
+    /// Whether most trips that passed took about as long: a queue that is always full, and not one that grows.
+    is_steady: bool,
 }
 
 impl Port {
     /// A trip that takes so many times the usual one has met a loss.
     const LOST: f64 = 2.0;
+    /// The delays of a full queue, but for a tenth of them at either end, differ by no more than this part.
+    const SPREAD: f64 = 0.5;
 
     fn of(quiet: &[Trip], full: &[Trip]) -> Option<Self> {
         let times = |trips: &[Trip]| -> Vec<f64> {
@@ -498,6 +502,7 @@ impl Port {
         let (lost, passed): (Vec<f64>, Vec<f64>) =
             all.into_iter().partition(|time| *time > Self::LOST * usual);
         let full = median(&passed);
+        let spread = quantiles(passed, 11);
         let later = |time: f64| (time - quiet).max(0.0);
         let repairs: Vec<f64> = lost.iter().map(|time| time - full.value).collect();
         Some(Port {
@@ -507,13 +512,14 @@ impl Port {
                 high: later(full.high),
             },
             repair_ns: (!repairs.is_empty()).then(|| median(&repairs)),
+            is_steady: spread[9] - spread[1] <= Self::SPREAD * later(full.value),
         })
     }
 
-    /// Whether trips had to wait for as much as a message of those that fill the port. If most had not, the
-    /// slow ones are those that met the queue, and not those that were lost.
+    /// Whether trips had to wait for as much as a message of those that fill the port, and all for as long. If
+    /// they had not, the slow ones are those that met more of the queue, and not those that were lost.
     fn was_full(&self, speed: Estimate) -> bool {
-        self.delay_ns.value * speed.value / 1e9 >= MESSAGE as f64
+        self.is_steady && self.delay_ns.value * speed.value / 1e9 >= MESSAGE as f64
     }
 
     /// The bytes that wait: the delay times what leaves meanwhile.
@@ -536,6 +542,7 @@ fn recovery(curve: &Curve, port: Option<Port>) -> Recovery {
     const TIMEOUT_NS: f64 = 200e6;
     const ALLOWANCE: f64 = 65_536.0;
     const PACKET: f64 = 1_424.0;
+    const ACK: usize = 28;
     let round_ns = 2.0 * curve.time_ns(0);
     let seen = port.and_then(|port| port.repair_ns);
     let probe = Estimate::exact(2.0 * round_ns + ACK_DELAY_NS);
@@ -543,6 +550,7 @@ fn recovery(curve: &Curve, port: Option<Port>) -> Recovery {
         window_bytes: Estimate::exact(ALLOWANCE),
         granted: true,
         packet_bytes: PACKET,
+        ack_bytes: ACK,
         later_packets: 3,
         later_ns: Estimate::exact(round_ns.max(1.0)),
         probe_ns: Some(seen.unwrap_or(probe)),
@@ -569,6 +577,8 @@ mod tests {
             .map(|at| trip(if at < 3 { 5_064_000 } else { 65_000 }))
             .collect();
         assert!(!was_full(&mostly_empty));
+        let growing: Vec<_> = (1..=10).map(|at| trip(at * 5_000_000)).collect();
+        assert!(!was_full(&growing));
         assert!(was_full(&[trip(5_064_000); 10]));
     }
 }

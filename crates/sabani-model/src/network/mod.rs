@@ -16,7 +16,7 @@ pub use graph::{Capacity, Fit, Graph, Group, Host, trunks_between};
 pub use transport::{Latency, Point, Recovery, Transport};
 
 /// The version of the file's format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A quantity that was measured: its median, and between what it lies with 90 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

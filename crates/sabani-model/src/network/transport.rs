@@ -29,6 +29,9 @@ pub struct Recovery {
     pub granted: bool,
     /// Payload of a full packet.
     pub packet_bytes: f64,
+    /// What a message is longer by that acknowledges one from its receiver, as all do by which lengths were
+    /// measured.
+    pub ack_bytes: usize,
     /// So many packets behind a lost one show that it is lost.
     pub later_packets: u32,
     /// Time to repair a loss that later packets show.

@@ -49,7 +49,7 @@ pub struct CompareArgs {
     /// Lengths of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall.
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "16,256,2k,16k,64k,256k")]
     bytes: Vec<usize>,
-    /// How often each algorithm runs; the first run, which opens connections, does not count.
+    /// How often each algorithm runs; runs before that, for 110 ms, open connections and do not count.
     #[arg(long, value_name = "N", default_value_t = 5)]
     runs: u32,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sabani_collective::Choice;
+use sabani_model::choose;
 
 use super::cell::{Cell, Place, Predictor, median, quantile};
 
@@ -79,8 +80,12 @@ impl Decider {
     fn choose<'c>(self, cells: &[&'c Cell]) -> Option<&'c Cell> {
         let mut all = cells.iter().copied();
         match self {
-            // Of equals the first: the rule's.
-            Decider::Model => all.min_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns)),
+            Decider::Model => {
+                let best = all.min_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns))?;
+                let rule = cells.iter().copied().find(|cell| cell.is_rule)?;
+                let is_worth = choose::is_worth(best.usual_ns, rule.usual_ns);
+                Some(if is_worth { best } else { rule })
+            }
             Decider::Rule => all.find(|cell| cell.is_rule),
             Decider::Always(_, choice) => all.find(|cell| cell.choice == choice),
         }
@@ -146,6 +151,9 @@ mod tests {
         assert!((regret(Decider::Model) - 0.2).abs() < 1e-9);
         assert!((regret(Decider::Rule) - 1.0).abs() < 1e-9);
         assert_eq!(regret(Decider::Always("S", cells[2].choice)), 0.0);
+        let close = [cells[0].clone(), cell("chain", 10, 98.0, 120.0)];
+        let chosen = decisions(&close, Decider::Model)[0].chosen;
+        assert!(chosen.is_rule, "what is hardly faster does not replace it");
         let all = decisions(&cells, Decider::Model);
         assert_eq!(all[0].best.choice.algorithm.name, "split_binary");
         assert_eq!(regrets(all.iter()), (all[0].regret(), all[0].regret()));
