@@ -624,6 +624,7 @@ impl Network {
             self.wake(id, self.now_ns() + US);
         }
         if let Some((to, bytes)) = last {
+            self.check_open(id, bytes.len());
             self.carry(id, to, &bytes, bytes.len(), Ecn::NotCapable);
         }
     }
@@ -648,10 +649,19 @@ impl Network {
                 canary.tamper(transmit.to, datagrams, transmit.segment);
             }
             let (bytes, ecn) = (&train[..transmit.bytes], Ecn::of(transmit.ecn));
+            self.check_open(id, bytes.len());
             self.carry(id, transmit.to, bytes, transmit.segment, ecn);
         }
         self.train = train;
         count > 0
+    }
+
+    /// A node that has closed is silent. What else a host may run is not: TCP beside it, for one.
+    fn check_open(&mut self, id: HostId, bytes: usize) {
+        if self.hosts[id.index()].closed {
+            let what = format!("{id} has closed, yet sends {bytes} bytes");
+            self.checker.violated(self.now_ns(), Rule::Closed, what);
+        }
     }
 
     /// Whether a host's cable takes more.
@@ -667,10 +677,6 @@ impl Network {
 
     /// Puts datagrams of `segment` bytes on their way; the last may be shorter.
     fn carry(&mut self, from: HostId, to: SocketAddr, train: &[u8], segment: usize, ecn: Ecn) {
-        if self.hosts[from.index()].closed {
-            let what = format!("{from} has closed, yet sends {} bytes", train.len());
-            self.checker.violated(self.now_ns(), Rule::Closed, what);
-        }
         let Some(&to) = self.by_addr.get(&to) else {
             self.strangers.entry(to).or_default().received_bytes += train.len() as u64;
             return;
