@@ -10,7 +10,7 @@ use sabani::{Builder, LAYERS_VARIABLE, Schedule};
 #[derive(Args, Clone, Debug, Default)]
 pub struct LayersOption {
     /// Which layers of a node share a thread: inline, background, per-core, per-layer, or groups as in
-    /// `[messages+channel+seal][datagrams]`.
+    /// `[messages+channel][seal+datagrams]`.
     ///
     /// inline does everything on the threads that wait for it; background has one thread for all. Default: what
     /// SABANI_LAYERS says, else inline.

@@ -92,6 +92,9 @@ pub struct Config {
     pub max_peers: usize,
     /// Handshakes under way, begun by others, above which a cookie is asked for. Default 64.
     pub cookie_above: usize,
+    /// The driver seals and opens packets, on a thread of its own perhaps: [`crate::Transmit::unsealed`],
+    /// [`crate::Keyring`], [`crate::Node::handle_opened`]. Default no: the node does.
+    pub seal_below: bool,
     /// Hand out traffic secrets as [`crate::Event::Secrets`], for decrypting captures. Default no.
     pub key_log: bool,
 }
@@ -127,6 +130,7 @@ impl Config {
             accept_unknown: true,
             max_peers: 65_536,
             cookie_above: 64,
+            seal_below: false,
             key_log: false,
         }
     }

@@ -23,6 +23,10 @@
 //! 6. Ask for [`Node::next_deadline`] again; sleep until then, or until a datagram or the program
 //!    comes.
 //!
+//! With [`Config::seal_below`] the driver has two more things to do, on any thread: to seal each train with what comes with
+//! it ([`Unsealed`]), and to open what arrives as far as a [`Keyring`] can, which hears of keys by
+//! [`Node::take_key_news`]; [`Node::handle_opened`] takes what comes of it.
+//!
 //! `now_ns` never goes back. Calls take bounded time: a constant amount per datagram, per packet
 //! produced and per deadline passed.
 
@@ -55,7 +59,7 @@ pub use message::{
     Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
     Value,
 };
-pub use node::{Node, Transmit, Waiting};
+pub use node::{KeyNews, Keyring, Node, Opened, Transmit, Unsealed, Waiting};
 pub use quality::Quality;
 pub use state::LinkState;
 pub use stats::{Counters, Dropped, Limit, NodeStats, PeerStats, Shortage};

@@ -74,7 +74,7 @@ mod sync;
 
 pub use bell::Bell;
 pub use idle::Idle;
-pub use place::{cores, pin};
+pub use place::{allowed, cores, keep_on, pin};
 pub use pool::{Item, Pool, Recycle};
 pub use ring::{Inlet, Outlet, pass, ring};
 pub use schedule::{Schedule, ScheduleError};

@@ -163,7 +163,7 @@ impl Network {
         let host = self.host(id);
         let mut config = host.config.clone();
         adjust(&mut config);
-        host.node = Some(Node::new(config, seed));
+        host.start(Node::new(config, seed));
         self.introduce_to(id);
     }
 }

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 
-use sabani_proto::{Config, Node, Transmit, datagram_cost};
+use sabani_proto::seal::Opening;
+use sabani_proto::{Config, KeyNews, Keyring, Node, Opened, Transmit, datagram_cost};
 
 use crate::datagram::{DatagramId, Datagrams};
 use crate::delay::StallClock;
@@ -162,6 +163,33 @@ const SLICE_NS: u64 = 20 * US;
 /// Time from an arrival until a process runs.
 const WAKE_NS: u64 = 2 * US;
 
+/// The layer that seals and opens what a node leaves to it ([`Config::seal_below`]).
+#[derive(Debug, Default)]
+struct SealLayer {
+    keyring: Keyring,
+    news: Vec<KeyNews>,
+    openings: Vec<Opening>,
+}
+
+impl SealLayer {
+    /// Hears what there is to hear of keys.
+    fn hear(&mut self, node: &mut Node) {
+        node.take_key_news(&mut self.news);
+        self.news.drain(..).for_each(|news| self.keyring.hear(news));
+    }
+
+    /// Opens datagrams, as far as it has been told of keys.
+    fn open<'a>(&'a mut self, bytes: &'a mut [u8], segment: usize) -> Opened<'a> {
+        self.openings.clear();
+        self.keyring.open(bytes, segment, &mut self.openings);
+        Opened {
+            bytes,
+            segment,
+            openings: &self.openings,
+        }
+    }
+}
+
 /// A process of the job.
 #[derive(Debug)]
 pub struct Host {
@@ -171,6 +199,7 @@ pub struct Host {
     pub config: Config,
     /// The protocol; `None` after a crash.
     pub node: Option<Node>,
+    seal: SealLayer,
     /// What the program does.
     pub program: Program,
     /// Unread datagrams.
@@ -213,6 +242,7 @@ impl Host {
             addr,
             node: Some(Node::new(config.clone(), rng.seed())),
             config,
+            seal: SealLayer::default(),
             program: Program::default(),
             socket: Socket::default(),
             reading: Cost {
@@ -244,6 +274,12 @@ impl Host {
         self.node.as_mut().expect("the host has crashed")
     }
 
+    /// A new process takes the place of what was there.
+    pub(crate) fn start(&mut self, node: Node) {
+        self.node = Some(node);
+        self.seal = SealLayer::default();
+    }
+
     /// A datagram arrives; returns whether somebody may read it.
     pub(crate) fn receive(&mut self, id: DatagramId, datagrams: &mut Datagrams) -> bool {
         let limit = self.config.socket_buffer_bytes;
@@ -272,6 +308,7 @@ impl Host {
         let Some(node) = &mut self.node else {
             return 0;
         };
+        self.seal.hear(node);
         let clock_ns = self.clock.read(now_ns);
         let (mut handled, mut spent_ns) = (0, 0);
         while spent_ns < SLICE_NS
@@ -281,7 +318,8 @@ impl Host {
                 .pop_train(self.batch - handled, buffer, datagrams)
         {
             let marked = train.marked && self.config.ecn;
-            node.handle_datagrams(clock_ns, train.from, None, train.segment, marked, buffer);
+            let opened = self.seal.open(buffer, train.segment);
+            node.handle_opened(clock_ns, train.from, None, marked, opened);
             handled += train.count;
             spent_ns += self.reading.of(train.count, buffer.len());
         }
@@ -308,7 +346,10 @@ impl Host {
             return None;
         }
         let clock_ns = self.clock.read(now_ns);
-        let transmit = self.node.as_mut()?.poll_transmit(clock_ns, train)?;
+        let mut transmit = self.node.as_mut()?.poll_transmit(clock_ns, train)?;
+        if let Some(unsealed) = transmit.unsealed.take() {
+            unsealed.seal(&mut train[..transmit.bytes], transmit.segment);
+        }
         let packets = transmit.bytes.div_ceil(transmit.segment.max(1)) as u64;
         let cost_ns = self.sending.of(packets, transmit.bytes);
         *spent_ns += cost_ns;

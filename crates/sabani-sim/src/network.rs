@@ -412,12 +412,9 @@ impl Network {
         if self.hosts[id.index()].node.is_some() {
             self.crash(id);
         }
-        let (addr, config) = (
-            self.hosts[id.index()].addr,
-            self.hosts[id.index()].config.clone(),
-        );
-        let fresh = Host::new(addr, config, &mut self.engine.rng);
-        self.hosts[id.index()].node = fresh.node;
+        let seed = self.engine.rng.seed();
+        let host = &mut self.hosts[id.index()];
+        host.start(Node::new(host.config.clone(), seed));
         if knows_peers {
             self.introduce_to(id);
         }

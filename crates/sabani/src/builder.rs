@@ -15,6 +15,7 @@ use crate::job_key::fill_random;
 use crate::layers::{Below, Clock, Cuts, Doorbell};
 use crate::node::Handle;
 use crate::shared::{Shared, Spin};
+use crate::threads::Threads;
 use crate::timing::Stopwatch;
 use crate::{AddressBook, Error, JobKey, Node, PeerId};
 
@@ -131,15 +132,16 @@ impl Builder {
         self
     }
 
-    /// Which of the node's layers (`messages+channel+seal`, `datagrams`) share a thread. Default: what
+    /// Which of the node's layers (`messages+channel`, `seal`, `datagrams`) share a thread. Default: what
     /// the environment variable [`LAYERS_VARIABLE`] says, else [`Schedule::Inline`]: handing over to
     /// another thread takes longer than most messages do.
     ///
     /// What is in the uppermost group is done by the threads that call, and by a helper while none does;
     /// each other group has a thread of the node's own, which spins as waiting calls do
-    /// ([`Builder::spin`]) where there is more than one core. [`Schedule::Background`] leaves everything
-    /// to one thread of the node's own. None of them is pinned: they inherit the cores of the thread that
-    /// opens the node.
+    /// ([`Builder::spin`]). [`Schedule::Background`] leaves everything to one thread of the node's own.
+    /// With more threads than cores, all of them yield while they spin ([`Builder::spin_yielding`]). None
+    /// is pinned: they may run where the thread that opens the node may, or, where that is a single core,
+    /// on all cores of the process's main thread.
     pub fn layers(mut self, schedule: Schedule) -> Self {
         self.layers = Some(schedule);
         self
@@ -160,7 +162,8 @@ impl Builder {
         self
     }
 
-    /// Whether a call that spins lets others have its core between two looks at the socket. Default no. Of
+    /// Whether a call that spins lets others have its core between two looks at the socket. Default no,
+    /// unless the node has more threads than there are cores ([`Builder::layers`]). Of
     /// use where there are more processes than cores: whoever has something to do does it, and what
     /// comes meanwhile finds this one awake. It costs a system call for each look, and where others
     /// compute for long, what came waits until they have had their share.
@@ -306,7 +309,11 @@ impl Builder {
     /// can't be bound.
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.mode = self.mode.ok_or(Error::NoJobKey)?;
-        let cuts = cuts(self.layers)?;
+        let cores = sabani_ring::allowed();
+        let cuts = cuts(self.layers, cores.len())?;
+        let spin = self.spin.among(1 + cuts.own_threads(), cores.len());
+        let threads = Threads { spin, cores };
+        self.config.seal_below = cuts.above_seal;
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let addr = self.bind.or(self.addresses.get(self.id)).unwrap_or(any);
         let doing = format!("opening a UDP socket on {addr}");
@@ -327,10 +334,10 @@ impl Builder {
         let mut clock = Clock::new();
         clock.watch = self.timed.then(|| Box::new(Stopwatch::new()));
         let bell = Arc::new(Doorbell::new().map_err(opening())?);
-        let below = Below::new(socket, cuts, &bell, &clock, self.spin.time).map_err(opening())?;
+        let below = Below::new(socket, cuts, &bell, &clock, &threads).map_err(opening())?;
         let engine = Engine::new(node, below, clock);
-        let shared = Arc::new(Shared::new(engine, bell, self.spin, cuts.above_messages));
-        let helper = crate::helper::start(shared.clone())?;
+        let shared = Arc::new(Shared::new(engine, bell, spin, cuts.above_messages));
+        let helper = crate::helper::start(shared.clone(), &threads)?;
         Ok(Node::from(Handle::new(
             shared,
             helper,
@@ -351,13 +358,12 @@ fn stay_on_host(config: &mut Config, peers: u32) {
 }
 
 /// Where the layers are cut, as the program says, or else the environment.
-fn cuts(wanted: Option<Schedule>) -> Result<Cuts, Error> {
+fn cuts(wanted: Option<Schedule>, cores: usize) -> Result<Cuts, Error> {
     let wanted = match (wanted, env::var(LAYERS_VARIABLE)) {
         (Some(schedule), _) => Ok(schedule),
         (None, Ok(text)) => text.parse(),
         (None, Err(_)) => Ok(Schedule::default()),
     };
-    let cores = sabani_ring::cores(usize::MAX).len();
     wanted
         .and_then(|schedule| Cuts::of(&schedule, cores))
         .map_err(Error::Layers)

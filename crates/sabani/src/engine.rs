@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sabani_proto::Node;
+use sabani_proto::{Node, Opened};
 use sabani_udp::Ecn;
 
 use crate::layers::{Below, Clock, Doorbell, News, Report, Rest};
@@ -215,17 +215,21 @@ impl Engine {
                 self.node.handle_empty(self.clock.now_ns);
                 None
             }
-            News::Batch(batch) => {
+            News::Batch(arrivals) => {
                 let mut bytes = 0;
-                for received in batch.received() {
+                for (received, openings) in arrivals.received() {
                     bytes += received.bytes.len();
-                    self.node.handle_datagrams(
+                    let datagrams = Opened {
+                        bytes: received.bytes,
+                        segment: received.segment,
+                        openings,
+                    };
+                    self.node.handle_opened(
                         self.clock.now_ns,
                         received.from,
                         received.to,
-                        received.segment,
                         received.ecn == Ecn::Marked,
-                        received.bytes,
+                        datagrams,
                     );
                 }
                 self.clock.lap(Stage::ChannelIn);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::shared::{Shared, Who};
+use crate::threads::Threads;
 
 /// How long the program must stay away before the helper takes over. Shorter would cost wake-ups
 /// while the program is busy with the library; longer would delay acknowledgements.
@@ -17,14 +18,13 @@ const AWAY: Duration = Duration::from_millis(1);
 const AWAY_MAX: Duration = Duration::from_millis(4);
 
 /// Starts the helper of a node, or its driver.
-pub(crate) fn start(shared: Arc<Shared>) -> Result<JoinHandle<()>, Error> {
+pub(crate) fn start(shared: Arc<Shared>, threads: &Threads) -> Result<JoinHandle<()>, Error> {
     let (name, run): (_, fn(&Shared)) = match shared.has_driver {
         true => ("sabani-driver", Shared::drive),
         false => ("sabani-helper", run),
     };
-    thread::Builder::new()
-        .name(name.into())
-        .spawn(move || run(&shared))
+    threads
+        .spawn(name, move || run(&shared))
         .map_err(Error::io("starting the helper thread"))
 }
 

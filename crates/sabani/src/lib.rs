@@ -45,6 +45,7 @@ mod node;
 mod pending;
 mod poll_fd;
 mod shared;
+mod threads;
 mod timing;
 
 pub use address_book::AddressBook;

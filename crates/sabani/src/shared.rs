@@ -42,9 +42,17 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
+    /// As it suits so many threads on so many cores.
+    pub fn among(self, threads: usize, cores: usize) -> Self {
+        Spin {
+            yields: self.yields || threads > cores,
+            ..self
+        }
+    }
+
     /// Between two looks.
     #[inline]
-    fn pause(self) {
+    pub fn pause(self) {
         if self.yields {
             thread::yield_now();
         } else {

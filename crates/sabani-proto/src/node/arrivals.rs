@@ -1,14 +1,16 @@
 //! Packets of one connection that arrived together: opened one by one, and noted by runs where
 //! they carry a long body.
 
-use std::iter;
+use std::{iter, slice};
 
+use super::Opened;
 use super::hub::Hub;
 use super::session::Session;
 use crate::PeerId;
 use crate::channel::{Arrival, Owed};
 use crate::error::PeerLost;
 use crate::message::{Inbox, Landing, LinkRef, Mailbox, Outgoing};
+use crate::seal::Opening;
 use crate::stats::Dropped;
 use crate::wire::{Fragment, Kind, Prelude};
 
@@ -16,15 +18,17 @@ use crate::wire::{Fragment, Kind, Prelude};
 pub(crate) struct Batch<'a> {
     rest: &'a mut [u8],
     segment: usize,
+    openings: slice::Iter<'a, Opening>,
     /// A switch has marked them all: congestion experienced.
     pub marked: bool,
 }
 
 impl<'a> Batch<'a> {
-    pub fn new(bytes: &'a mut [u8], segment: usize, marked: bool) -> Self {
+    pub fn new(datagrams: Opened<'a>, marked: bool) -> Self {
         Batch {
-            rest: bytes,
-            segment: segment.max(1),
+            rest: datagrams.bytes,
+            segment: datagrams.segment.max(1),
+            openings: datagrams.openings.iter(),
             marked,
         }
     }
@@ -41,22 +45,27 @@ impl<'a> Batch<'a> {
         let more = iter::from_fn(move || {
             let front = &self.rest[..self.segment.min(self.rest.len())];
             let (prelude, _) = Prelude::parse(front).ok()?;
-            let datagram = follows(&prelude).then(|| self.next())??;
-            Some(Packet { prelude, datagram })
+            let (datagram, opening) = follows(&prelude).then(|| self.next())??;
+            Some(Packet {
+                prelude,
+                datagram,
+                opening,
+            })
         });
         iter::once(first).chain(more)
     }
 }
 
 impl<'a> Iterator for Batch<'a> {
-    type Item = &'a mut [u8];
+    type Item = (&'a mut [u8], Opening);
 
     #[inline]
-    fn next(&mut self) -> Option<&'a mut [u8]> {
+    fn next(&mut self) -> Option<Self::Item> {
         let rest = std::mem::take(&mut self.rest);
         let (datagram, rest) = rest.split_at_mut(self.segment.min(rest.len()));
         self.rest = rest;
-        (!datagram.is_empty()).then_some(datagram)
+        let opening = self.openings.next().copied().unwrap_or(Opening::Sealed);
+        (!datagram.is_empty()).then_some((datagram, opening))
     }
 }
 
@@ -64,6 +73,7 @@ impl<'a> Iterator for Batch<'a> {
 pub(crate) struct Packet<'a> {
     pub prelude: Prelude,
     pub datagram: &'a mut [u8],
+    pub opening: Opening,
 }
 
 /// Where and when packets came from.
@@ -106,6 +116,23 @@ impl Session {
         hub: &mut Hub,
         dropped: &mut Dropped,
     ) -> Result<bool, PeerLost> {
+        let epoch = self.rx.epoch();
+        let taken = self.take_in(outgoing, first, batch, origin, hub, dropped);
+        if self.rx.epoch() != epoch {
+            hub.keys.set(self.local, &self.rx);
+        }
+        taken
+    }
+
+    fn take_in<'a>(
+        &mut self,
+        outgoing: &mut Outgoing,
+        first: Packet<'a>,
+        batch: &mut Batch<'a>,
+        origin: Origin,
+        hub: &mut Hub,
+        dropped: &mut Dropped,
+    ) -> Result<bool, PeerLost> {
         let mut run = None;
         for packet in batch.same_connection(first) {
             let Some((owed, payload)) = self.open(packet, origin.now_ns, dropped) else {
@@ -135,7 +162,7 @@ impl Session {
         Ok(false)
     }
 
-    /// Opens a packet in place, unless it is a replay or forged, and records its number.
+    /// Opens a packet in place, unless that has been done, or it is a replay or forged, and records its number.
     #[inline]
     fn open<'a>(
         &mut self,
@@ -143,7 +170,11 @@ impl Session {
         now_ns: u64,
         dropped: &mut Dropped,
     ) -> Option<(Owed, &'a [u8])> {
-        let Packet { prelude, datagram } = packet;
+        let Packet {
+            prelude,
+            datagram,
+            opening,
+        } = packet;
         let received = &mut self.channel.received;
         if received.packets.contains(prelude.packet_number) {
             dropped.replayed += 1;
@@ -151,7 +182,8 @@ impl Session {
         }
         let bytes = datagram.len();
         let (head, sealed) = datagram.split_at_mut(Prelude::LEN);
-        let Ok(payload) = self.rx.open(prelude.packet_number, head, sealed) else {
+        let opened = self.rx.go_on(opening, prelude.packet_number, head, sealed);
+        let Ok(payload) = opened else {
             dropped.forged += 1;
             return None;
         };

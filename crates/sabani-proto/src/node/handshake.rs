@@ -596,6 +596,7 @@ impl Node {
             self.hub.past.add(&session.counters);
             let window = link.send_window(&self.hub.config);
             link.outgoing.rewind(log_limit, &window);
+            self.hub.keys.remove(session.local);
             self.peers.free_slot(session.local);
         }
     }
@@ -604,6 +605,7 @@ impl Node {
         let hello = made.hello;
         let secrets = self.hub.config.key_log.then(|| key_log_line(&made));
         let mut session = Session::new(made, &self.hub.config, now_ns);
+        self.hub.keys.set(session.local, &session.rx);
         session.credit = self.hub.granter.admit(index, now_ns);
         let span = session.span.id();
         let peer = &mut self.peers[index];

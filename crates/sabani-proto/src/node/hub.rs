@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::clock::Clock;
+use super::keyring::KeyJournal;
 use crate::Config;
 use crate::channel::{Fate, datagram_cost};
 use crate::credit::{CreditConfig, Granter};
@@ -37,6 +38,7 @@ pub(crate) struct Hub {
     pub train_packets: usize,
     pub contents: Vec<Content>,
     pub fates: Vec<(Fate, Content)>,
+    pub keys: KeyJournal,
     /// Counters of connections that have ended.
     pub past: Counters,
     events: VecDeque<Event>,
@@ -57,6 +59,7 @@ impl Hub {
             train_packets: 64,
             contents: Vec::new(),
             fates: Vec::new(),
+            keys: KeyJournal::new(config.seal_below),
             past: Counters::default(),
             events: VecDeque::new(),
             clock: Clock::default(),

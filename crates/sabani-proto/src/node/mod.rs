@@ -6,6 +6,7 @@ mod clock;
 mod flow;
 mod handshake;
 mod hub;
+mod keyring;
 mod path;
 mod peers;
 mod receive;
@@ -34,7 +35,9 @@ use crate::stats::Dropped;
 use crate::wire::{CloseReason, INLINE_MAX};
 use crate::{Config, PeerId};
 use hub::{Hub, SendState};
+pub use keyring::{KeyNews, Keyring, Unsealed};
 use peers::{Link, Peers};
+pub use receive::Opened;
 use session::Session;
 pub use transmit::Transmit;
 
@@ -387,10 +390,17 @@ impl Node {
         link.is_some_and(|link| link.outgoing.asks())
     }
 
-    /// Whether [`Node::poll_transmit`] may have something.
+    /// Whether [`Node::poll_transmit`] or [`Node::take_key_news`] may have something.
     #[inline]
     pub fn has_queued(&self) -> bool {
-        !self.queue.is_empty() || !self.outbox.is_empty()
+        !self.queue.is_empty() || !self.outbox.is_empty() || !self.hub.keys.news.is_empty()
+    }
+
+    /// Moves to the end of `into` what a [`Keyring`] is to hear. Never anything, unless
+    /// [`crate::Config::seal_below`] asks for that.
+    #[inline]
+    pub fn take_key_news(&mut self, into: &mut Vec<KeyNews>) {
+        into.append(&mut self.hub.keys.news);
     }
 
     /// Why the last connection to a peer failed, if nobody has been told; says it once.
@@ -708,6 +718,7 @@ impl Node {
             session.incoming.on_lost(&mut inbox);
             self.hub.granter.forget(index);
             self.hub.past.add(&session.counters);
+            self.hub.keys.remove(session.local);
             self.peers.free_slot(session.local);
         }
         if let Some(attempt) = &mut link.attempt {

@@ -133,7 +133,7 @@ impl Session {
         let mut packet = vec![0; self.alone_bytes()];
         frame.write(&mut Writer::new(&mut packet[Prelude::LEN..]));
         hub.contents.clear();
-        self.finish_packet(&mut packet, 0, hub, now_ns);
+        self.finish_letter(&mut packet, hub, now_ns);
         packet
     }
 

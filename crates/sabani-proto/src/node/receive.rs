@@ -7,11 +7,23 @@ use super::peers::Target;
 use super::{Node, Path};
 use crate::LinkState;
 use crate::error::PeerLost;
+use crate::seal::Opening;
 use crate::wire::{Kind, Prelude};
 
 /// Packets on connections that this process does not know make it greet their senders at most
 /// this often.
 const STRAY_EVERY_NS: u64 = 100_000_000;
+
+/// Datagrams that arrived together, opened as far as a [`crate::Keyring`] could.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    /// One, or several of `segment` bytes; the last may be shorter.
+    pub bytes: &'a mut [u8],
+    /// Bytes of each.
+    pub segment: usize,
+    /// What has come of each; those beyond the end are still sealed.
+    pub openings: &'a [Opening],
+}
 
 impl Node {
     /// Takes in datagrams that arrived together from one address: `bytes` is one datagram, or
@@ -27,10 +39,28 @@ impl Node {
         marked: bool,
         bytes: &mut [u8],
     ) {
+        let sealed = Opened {
+            bytes,
+            segment,
+            openings: &[],
+        };
+        self.handle_opened(now_ns, from, local, marked, sealed);
+    }
+
+    /// Like [`Node::handle_datagrams`], where a [`crate::Keyring`] of this node's may have opened some.
+    #[inline]
+    pub fn handle_opened(
+        &mut self,
+        now_ns: u64,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        marked: bool,
+        datagrams: Opened<'_>,
+    ) {
         let now_ns = self.hub.clock.lived(now_ns);
         let path = Path { peer: from, local };
         let mut touched = None;
-        let mut batch = Batch::new(bytes, segment, marked);
+        let mut batch = Batch::new(datagrams, marked);
         while let Some(datagram) = batch.next() {
             let open = self.handle_datagram(now_ns, path, datagram, &mut batch);
             if open != touched {
@@ -82,7 +112,7 @@ impl Node {
         &mut self,
         now_ns: u64,
         path: Path,
-        datagram: &'a mut [u8],
+        (datagram, opening): (&'a mut [u8], Opening),
         batch: &mut Batch<'a>,
     ) -> Option<u32> {
         let Ok((prelude, version)) = Prelude::parse(datagram) else {
@@ -90,7 +120,14 @@ impl Node {
             return None;
         };
         match prelude.kind {
-            Kind::Data => self.handle_data(now_ns, path, Packet { prelude, datagram }, batch),
+            Kind::Data => {
+                let packet = Packet {
+                    prelude,
+                    datagram,
+                    opening,
+                };
+                self.handle_data(now_ns, path, packet, batch)
+            }
             Kind::Init => {
                 self.handle_init(now_ns, path, &prelude, version, datagram);
                 None

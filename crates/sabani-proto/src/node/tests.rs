@@ -252,7 +252,7 @@ fn a_burst_that_uses_up_half_of_its_credit_is_answered_at_once() {
         (0..messages).for_each(|_| send(&mut pair));
         let buffer = &mut [0; 65_536];
         pair.pass_train();
-        assert_eq!(pair.nodes[0].poll_transmit(pair.now_ns, buffer), None);
+        assert!(pair.nodes[0].poll_transmit(pair.now_ns, buffer).is_none());
         let answer = pair.nodes[1].poll_transmit(pair.now_ns, buffer);
         assert_eq!(answer.is_some(), at_once, "{messages} messages");
     }

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Node;
+use super::{Node, Unsealed};
 use crate::rare;
 use crate::wire::Hello;
 
 /// A train of datagrams for one peer, at the front of the buffer handed to
 /// [`Node::poll_transmit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Transmit {
     /// Where to.
     pub to: SocketAddr,
@@ -20,6 +20,8 @@ pub struct Transmit {
     pub segment: usize,
     /// Switches may mark them: send them as ECT(0) (ECN, RFC 3168).
     pub ecn: bool,
+    /// With [`crate::Config::seal_below`]: it is still to be sealed, with this, before it leaves.
+    pub unsealed: Option<Unsealed>,
 }
 
 impl Node {
@@ -35,6 +37,7 @@ impl Node {
                 bytes: letter.bytes.len(),
                 segment: letter.bytes.len(),
                 ecn: false,
+                unsealed: None,
             });
         }
         while let Some(index) = self.queue.pop_front() {
@@ -55,6 +58,7 @@ impl Node {
                 bytes: train.bytes,
                 segment: train.segment,
                 ecn: session.features & Hello::ECN != 0,
+                unsealed: session.unsealed(),
             };
             self.arm_later(index);
             if train.bytes > 0 {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::keys::PacketKey;
 use super::noise::{Noise, Role};
 use super::plain::{PlainHandshake, Turn};
 use super::{Checksum, Entropy, JobKeys, Mode, SealRx, SealTx};
@@ -166,12 +167,13 @@ impl Responder {
 
 fn sealed(noise: &mut Noise) -> (SealTx, SealRx) {
     let (tx, rx) = noise.split();
-    (SealTx::sealed(tx), SealRx::sealed(rx))
+    (SealTx::new(PacketKey::first(tx)), SealRx::sealed(rx))
 }
 
 fn unsealed(plain: &PlainHandshake) -> (SealTx, SealRx) {
     let checksum = plain.checksum();
-    (SealTx::plain(checksum), SealRx::plain(checksum))
+    let key = PacketKey::Plain(checksum);
+    (SealTx::new(key), SealRx::plain(checksum))
 }
 
 /// Why a handshake went no further.

@@ -4,12 +4,13 @@
 //! take half the time or less, and a key is 16 bytes, not 600 of tables.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aegis::aegis128x4::{Aegis128X4, Key, Nonce};
 use aws_lc_rs::hkdf;
 use zeroize::Zeroizing;
 
-use super::Forged;
+use super::{Checksum, Forged};
 
 /// Bytes of an authentication tag.
 pub(super) const TAG_LEN: usize = 16;
@@ -26,11 +27,16 @@ pub(super) fn epoch_of(packet_number: u64) -> u64 {
     packet_number >> EPOCH_BITS
 }
 
+/// Packet numbers from this one on that belong to its epoch.
+pub(super) fn left_in_epoch(packet_number: u64) -> u64 {
+    (1 << EPOCH_BITS) - packet_number % (1 << EPOCH_BITS)
+}
+
 /// What an epoch's keys and all later secrets are derived from.
 pub(super) type Secret = Zeroizing<[u8; 32]>;
 
 /// Keys for `1 << EPOCH_BITS` consecutive packet numbers of one direction.
-pub(super) struct Epoch {
+pub(crate) struct Epoch {
     number: u64,
     secret: Secret,
     iv: Zeroizing<Nonce>,
@@ -101,6 +107,68 @@ impl Epoch {
             *byte ^= number;
         }
         Aegis128X4::new(&self.key, &nonce)
+    }
+}
+
+/// Protects the packets of one direction of a connection, as long as an epoch lasts. Any thread may have it
+/// for as long as it has packets to seal or to open; the keys are wiped when the last has let go of it.
+#[derive(Clone, Debug)]
+pub(crate) enum PacketKey {
+    Plain(Checksum),
+    Sealed(Arc<Epoch>),
+}
+
+impl PacketKey {
+    pub(super) fn first(secret: Secret) -> Self {
+        PacketKey::Sealed(Arc::new(Epoch::first(secret)))
+    }
+
+    /// Bytes that sealing adds behind the body.
+    #[inline]
+    pub fn overhead(&self) -> usize {
+        match self {
+            PacketKey::Plain(checksum) => checksum.overhead(),
+            PacketKey::Sealed(_) => TAG_LEN,
+        }
+    }
+
+    /// Whether it is the one for this packet number.
+    #[inline]
+    pub fn covers(&self, packet_number: u64) -> bool {
+        match self {
+            PacketKey::Plain(_) => true,
+            PacketKey::Sealed(epoch) => epoch.number() == epoch_of(packet_number),
+        }
+    }
+
+    /// Seals a packet in place; no packet number may be sealed twice.
+    ///
+    /// # Panics
+    /// If another key is the one for this packet number.
+    #[inline]
+    pub fn seal(&self, packet_number: u64, prelude: &[u8], body_and_tag: &mut [u8]) {
+        assert!(
+            self.covers(packet_number),
+            "sealed under another epoch's key"
+        );
+        match self {
+            PacketKey::Plain(checksum) => checksum.seal(prelude, body_and_tag),
+            PacketKey::Sealed(epoch) => epoch.seal(packet_number, prelude, body_and_tag),
+        }
+    }
+
+    /// Opens a packet in place; one of another epoch is forged.
+    #[inline]
+    pub fn open<'a>(
+        &self,
+        packet_number: u64,
+        prelude: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Result<&'a mut [u8], Forged> {
+        match self {
+            PacketKey::Plain(checksum) => checksum.open(prelude, sealed),
+            PacketKey::Sealed(epoch) => epoch.open(packet_number, prelude, sealed),
+        }
     }
 }
 

@@ -42,7 +42,8 @@ pub use cookie::CookieJar;
 pub use entropy::Entropy;
 pub use handshake::{HandshakeError, Initiator, Responder};
 pub use job_key::{JobKey, JobKeyError, JobKeys};
-pub use packet::{Forged, SealRx, SealTx};
+pub(crate) use keys::PacketKey;
+pub use packet::{Forged, Opening, SealRx, SealTx};
 pub use plain::Checksum;
 
 /// How a node protects its packets; every node of a job must use the same.

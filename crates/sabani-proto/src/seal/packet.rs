@@ -1,9 +1,10 @@
 //! Protection of single packets, each by itself.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::Checksum;
-use super::keys::{EPOCH_BITS, Epoch, Secret, TAG_LEN, epoch_of};
+use super::keys::{EPOCH_BITS, Epoch, PacketKey, Secret, TAG_LEN, epoch_of, left_in_epoch};
 
 /// A packet was not sealed by the other end of this connection, or has been changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,38 +28,46 @@ impl std::error::Error for Forged {}
 pub struct SealTx {
     /// The smallest packet number not ruled out yet.
     fresh: u64,
-    protection: TxProtection,
-}
-
-#[derive(Debug)]
-enum TxProtection {
-    Plain(Checksum),
-    // Boxed, for plain mode needs no room for it.
-    Sealed(Box<Epoch>),
+    key: PacketKey,
 }
 
 impl SealTx {
-    pub(super) fn plain(checksum: Checksum) -> Self {
-        SealTx {
-            fresh: 0,
-            protection: TxProtection::Plain(checksum),
-        }
+    pub(super) fn new(key: PacketKey) -> Self {
+        SealTx { fresh: 0, key }
     }
 
-    pub(super) fn sealed(secret: Secret) -> Self {
-        SealTx {
-            fresh: 0,
-            protection: TxProtection::Sealed(Box::new(Epoch::first(secret))),
+    /// Uses a packet number up, as sealing does; the key that the packet is to be sealed with.
+    ///
+    /// # Panics
+    /// If `packet_number` is not above all before.
+    #[inline]
+    pub(crate) fn claim(&mut self, packet_number: u64) -> &PacketKey {
+        assert!(packet_number >= self.fresh, "a packet number used twice");
+        self.fresh = packet_number + 1;
+        if let PacketKey::Sealed(epoch) = &mut self.key {
+            while epoch.number() < epoch_of(packet_number) {
+                *epoch = Arc::new(epoch.next());
+            }
         }
+        &self.key
+    }
+
+    /// The key for the packet whose number was used up last.
+    #[inline]
+    pub(crate) fn key(&self) -> PacketKey {
+        self.key.clone()
+    }
+
+    /// Packets from this number on that one key can seal.
+    #[inline]
+    pub(crate) fn one_key(packet_number: u64) -> u64 {
+        left_in_epoch(packet_number)
     }
 
     /// Bytes that sealing adds behind the body: 16 sealed, 4 with a CRC, 0 without.
     #[inline]
     pub fn overhead(&self) -> usize {
-        match &self.protection {
-            TxProtection::Plain(checksum) => checksum.overhead(),
-            TxProtection::Sealed(_) => TAG_LEN,
-        }
+        self.key.overhead()
     }
 
     /// Seals a packet in place: its last [`overhead`](Self::overhead) bytes are the room for the tag,
@@ -74,27 +83,29 @@ impl SealTx {
     /// there is no room for the tag.
     #[inline]
     pub fn seal(&mut self, packet_number: u64, prelude: &[u8], body_and_tag: &mut [u8]) {
-        assert!(packet_number >= self.fresh, "a packet number used twice");
-        self.fresh = packet_number + 1;
-        match &mut self.protection {
-            TxProtection::Plain(checksum) => checksum.seal(prelude, body_and_tag),
-            TxProtection::Sealed(epoch) => {
-                while epoch.number() < epoch_of(packet_number) {
-                    **epoch = epoch.next();
-                }
-                epoch.seal(packet_number, prelude, body_and_tag);
-            }
-        }
+        self.claim(packet_number)
+            .seal(packet_number, prelude, body_and_tag);
     }
 
     /// The secret of the current epoch, from which its keys and all later ones follow; `None` in plain
     /// mode. For a key log that somebody asked for, to decrypt a recording: never to be sent.
     pub fn log_secret(&self) -> Option<&[u8; 32]> {
-        match &self.protection {
-            TxProtection::Plain(_) => None,
-            TxProtection::Sealed(epoch) => Some(epoch.secret()),
+        match &self.key {
+            PacketKey::Plain(_) => None,
+            PacketKey::Sealed(epoch) => Some(epoch.secret()),
         }
     }
+}
+
+/// What has been done about a packet's seal before it reached the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Nothing.
+    Sealed,
+    /// It has been opened in place; the tag is still behind the body, but of no use.
+    Opened,
+    /// It did not open, and its contents are lost.
+    Forged,
 }
 
 /// Failed openings after which a connection opens nothing any more, as in RFC 9001, section 6.6.
@@ -117,7 +128,7 @@ pub struct SealRx {
 #[derive(Debug)]
 enum RxProtection {
     Plain(Checksum),
-    Sealed(Box<Epochs>),
+    Sealed(Epochs),
 }
 
 impl SealRx {
@@ -131,11 +142,27 @@ impl SealRx {
     pub(super) fn sealed(secret: Secret) -> Self {
         SealRx {
             failures: 0,
-            protection: RxProtection::Sealed(Box::new(Epochs {
-                current: Epoch::first(secret),
-                previous: None,
-                next: None,
-            })),
+            protection: RxProtection::Sealed(Epochs {
+                current: Arc::new(Epoch::first(secret)),
+                neighbours: None,
+            }),
+        }
+    }
+
+    /// The key of the current epoch.
+    pub(crate) fn key(&self) -> PacketKey {
+        match &self.protection {
+            RxProtection::Plain(checksum) => PacketKey::Plain(*checksum),
+            RxProtection::Sealed(epochs) => PacketKey::Sealed(Arc::clone(&epochs.current)),
+        }
+    }
+
+    /// The number of the current epoch.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        match &self.protection {
+            RxProtection::Plain(_) => 0,
+            RxProtection::Sealed(epochs) => epochs.current.number(),
         }
     }
 
@@ -163,17 +190,39 @@ impl SealRx {
         prelude: &[u8],
         sealed: &'a mut [u8],
     ) -> Result<&'a mut [u8], Forged> {
+        self.go_on(Opening::Sealed, packet_number, prelude, sealed)
+    }
+
+    /// Like [`SealRx::open`], where that may have been done already, with [`SealRx::key`] as it is or was. What was
+    /// opened with a key that has been forgotten meanwhile counts as forged, as if it came only now.
+    #[inline]
+    pub(crate) fn go_on<'a>(
+        &mut self,
+        opening: Opening,
+        packet_number: u64,
+        prelude: &[u8],
+        packet: &'a mut [u8],
+    ) -> Result<&'a mut [u8], Forged> {
         if self.failures >= INTEGRITY_LIMIT {
             return Err(Forged);
         }
-        let opened = match &mut self.protection {
-            RxProtection::Plain(checksum) => checksum.open(prelude, sealed),
-            RxProtection::Sealed(epochs) => epochs.open(packet_number, prelude, sealed),
+        let body = match (opening, &mut self.protection) {
+            (Opening::Sealed, RxProtection::Plain(checksum)) => checksum.open(prelude, packet),
+            (Opening::Sealed, RxProtection::Sealed(epochs)) => {
+                epochs.open(packet_number, prelude, packet)
+            }
+            (Opening::Opened, RxProtection::Plain(checksum)) => {
+                without_tag(packet, checksum.overhead())
+            }
+            (Opening::Opened, RxProtection::Sealed(epochs)) => epochs
+                .check(packet_number)
+                .and_then(|()| without_tag(packet, TAG_LEN)),
+            (Opening::Forged, _) => Err(Forged),
         };
-        if opened.is_err() {
+        if body.is_err() {
             self.failures += 1;
         }
-        opened
+        body
     }
 
     /// Packets that did not open since the connection began.
@@ -190,13 +239,25 @@ impl SealRx {
     }
 }
 
+/// The body of a packet that has been opened.
+#[inline]
+fn without_tag(packet: &mut [u8], overhead: usize) -> Result<&mut [u8], Forged> {
+    let body = packet.len().checked_sub(overhead).ok_or(Forged)?;
+    Ok(&mut packet[..body])
+}
+
 /// The epochs that packets may come from.
 #[derive(Debug)]
 struct Epochs {
-    current: Epoch,
-    // Boxed, as an idle connection has neither.
-    previous: Option<Box<Epoch>>,
-    next: Option<Box<Epoch>>,
+    current: Arc<Epoch>,
+    // Boxed, as an idle connection has none.
+    neighbours: Option<Box<Neighbours>>,
+}
+
+#[derive(Debug, Default)]
+struct Neighbours {
+    previous: Option<Arc<Epoch>>,
+    next: Option<Arc<Epoch>>,
 }
 
 impl Epochs {
@@ -211,10 +272,36 @@ impl Epochs {
             return self.open_neighbour(packet_number, prelude, sealed);
         }
         let body = self.current.open(packet_number, prelude, sealed)?;
-        if self.previous.is_some() && packet_number % (1 << EPOCH_BITS) >= LATE_PACKETS {
-            self.previous = None;
-        }
+        self.forget_previous(packet_number);
         Ok(body)
+    }
+
+    /// Whether a packet that has been opened is of an epoch that still counts.
+    #[inline]
+    fn check(&mut self, packet_number: u64) -> Result<(), Forged> {
+        let number = epoch_of(packet_number);
+        if number == self.current.number() {
+            self.forget_previous(packet_number);
+            return Ok(());
+        }
+        match self.previous() {
+            Some(previous) if previous.number() == number => Ok(()),
+            _ => Err(Forged),
+        }
+    }
+
+    fn previous(&self) -> Option<&Epoch> {
+        self.neighbours.as_ref()?.previous.as_deref()
+    }
+
+    /// A packet of the current epoch has opened.
+    #[inline]
+    fn forget_previous(&mut self, packet_number: u64) {
+        if let Some(neighbours) = &mut self.neighbours
+            && packet_number % (1 << EPOCH_BITS) >= LATE_PACKETS
+        {
+            neighbours.previous = None;
+        }
     }
 
     #[cold]
@@ -228,7 +315,7 @@ impl Epochs {
         if number == self.current.number() + 1 {
             self.open_next(packet_number, prelude, sealed)
         } else if number + 1 == self.current.number() {
-            let previous = self.previous.as_ref().ok_or(Forged)?;
+            let previous = self.previous().ok_or(Forged)?;
             previous.open(packet_number, prelude, sealed)
         } else {
             Err(Forged)
@@ -242,22 +329,14 @@ impl Epochs {
         prelude: &[u8],
         sealed: &'a mut [u8],
     ) -> Result<&'a mut [u8], Forged> {
+        let neighbours = self.neighbours.get_or_insert_default();
+        let next = &mut neighbours.next;
         // Kept when the packet is forged, so that a flood of such costs one derivation, not one each.
-        let mut next = match self.next.take() {
-            Some(next) => next,
-            None => Box::new(self.current.next()),
-        };
-        match next.open(packet_number, prelude, sealed) {
-            Ok(body) => {
-                std::mem::swap(&mut self.current, &mut next);
-                self.previous = Some(next);
-                Ok(body)
-            }
-            Err(forged) => {
-                self.next = Some(next);
-                Err(forged)
-            }
-        }
+        let next = next.get_or_insert_with(|| Arc::new(self.current.next()));
+        let body = next.open(packet_number, prelude, sealed)?;
+        std::mem::swap(&mut self.current, next);
+        neighbours.previous = neighbours.next.take();
+        Ok(body)
     }
 }
 

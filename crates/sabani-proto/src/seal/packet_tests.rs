@@ -26,6 +26,10 @@ fn epochs(rx: &SealRx) -> &Epochs {
     }
 }
 
+fn next(rx: &SealRx) -> Option<&Epoch> {
+    epochs(rx).neighbours.as_ref()?.next.as_deref()
+}
+
 #[test]
 fn overheads_agree() {
     for (mode, overhead) in modes().iter().zip([16, 0, 4]) {
@@ -115,8 +119,81 @@ fn late_packets_of_the_previous_epoch_open() {
 
     let far = packet(&mut tx, EPOCH + LATE_PACKETS, b"body");
     assert!(opens(&mut rx, EPOCH + LATE_PACKETS, &far));
-    assert!(epochs(&rx).previous.is_none(), "forgotten after a while");
+    assert!(epochs(&rx).previous().is_none(), "forgotten after a while");
     assert!(!opens(&mut rx, EPOCH - 1, &later));
+}
+
+#[test]
+fn packets_may_be_sealed_elsewhere() {
+    for mode in modes() {
+        let [(mut tx, _), (_, mut rx)] = connect(&mode);
+        let [(mut at_once, _), _] = connect(&mode);
+        for number in [0, 1, EPOCH, EPOCH + 1] {
+            tx.claim(number);
+            let mut sealed = b"body".to_vec();
+            sealed.resize(4 + tx.overhead(), 0);
+            tx.key().seal(number, PRELUDE, &mut sealed);
+            assert_eq!(sealed, packet(&mut at_once, number, b"body"));
+            assert!(opens(&mut rx, number, &sealed));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "a packet number used twice")]
+fn a_packet_number_is_never_given_out_twice() {
+    let [(mut tx, _), _] = connect(&sealed());
+    tx.claim(5);
+    tx.claim(5);
+}
+
+#[test]
+#[should_panic(expected = "another epoch's key")]
+fn no_key_seals_for_another_epoch() {
+    let [(mut tx, _), _] = connect(&sealed());
+    let key = tx.claim(5);
+    key.seal(EPOCH, PRELUDE, &mut [0; 20]);
+}
+
+/// What the key does to a packet, and what is then taken of it.
+fn goes_on(rx: &mut SealRx, key: &PacketKey, packet_number: u64, packet: &[u8]) -> bool {
+    let mut packet = packet.to_vec();
+    let opening = match key.open(packet_number, PRELUDE, &mut packet) {
+        Ok(_) => Opening::Opened,
+        Err(_) => Opening::Forged,
+    };
+    rx.go_on(opening, packet_number, PRELUDE, &mut packet)
+        .is_ok_and(|body| body == b"body")
+}
+
+#[test]
+fn packets_opened_elsewhere_count_as_long_as_their_key_does() {
+    let [(mut tx, _), (_, mut rx)] = connect(&sealed());
+    let old = rx.key();
+    let sent: Vec<_> = [0, 1, 2, 3, EPOCH, EPOCH + LATE_PACKETS]
+        .map(|number| (number, packet(&mut tx, number, b"body")))
+        .into();
+    let [first, late, later, forged, renewed, far] = &sent[..] else {
+        unreachable!("six packets");
+    };
+    assert!(goes_on(&mut rx, &old, first.0, &first.1));
+    assert!(!goes_on(&mut rx, &old, forged.0, &first.1));
+    assert_eq!(rx.failures(), 1);
+
+    assert!(!old.covers(renewed.0), "stays sealed");
+    assert!(opens(&mut rx, renewed.0, &renewed.1));
+    assert!(goes_on(&mut rx, &old, late.0, &late.1), "not forgotten yet");
+    let new = rx.key();
+    assert!(goes_on(&mut rx, &new, far.0, &far.1));
+    assert!(
+        epochs(&rx).previous().is_none(),
+        "forgotten as if it had been opened here"
+    );
+    assert!(!goes_on(&mut rx, &old, later.0, &later.1));
+    assert_eq!(rx.failures(), 2);
+
+    rx.failures = INTEGRITY_LIMIT;
+    assert!(!goes_on(&mut rx, &new, far.0, &far.1));
 }
 
 #[test]
@@ -125,17 +202,17 @@ fn forged_packet_numbers_change_no_keys() {
     let sent = packet(&mut tx, 3, b"body");
     for far in [2 * EPOCH, 5 * EPOCH + 3, (1 << 48) - 1, u64::MAX] {
         assert!(!opens(&mut rx, far, &sent));
-        assert!(epochs(&rx).next.is_none(), "nothing is derived for it");
+        assert!(next(&rx).is_none(), "nothing is derived for it");
     }
     for _ in 0..3 {
         assert!(!opens(&mut rx, EPOCH + 3, &sent));
         assert_eq!(epochs(&rx).current.number(), 0);
-        assert!(epochs(&rx).next.is_some(), "derived once");
+        assert!(next(&rx).is_some(), "derived once");
     }
     assert!(opens(&mut rx, 3, &sent));
     let honest = packet(&mut tx, EPOCH + 3, b"body");
     assert!(opens(&mut rx, EPOCH + 3, &honest));
-    assert!(epochs(&rx).next.is_none());
+    assert!(next(&rx).is_none());
     assert_eq!(epochs(&rx).current.number(), 1);
     assert_eq!(rx.failures(), 7);
 }
@@ -152,11 +229,12 @@ fn too_many_forgeries_end_a_connection() {
 
 #[test]
 fn an_idle_connection_is_small() {
-    // That is all: a key is 16 bytes, without tables on the heap.
-    assert!(size_of::<SealTx>() + size_of::<SealRx>() <= 208);
+    // That, and 72 bytes on the heap for each: a key is 16 bytes, without tables.
+    assert!(size_of::<SealTx>() + size_of::<SealRx>() <= 48);
+    assert!(size_of::<Epoch>() <= 72);
     let [(_, rx), _] = connect(&sealed());
     let epochs = epochs(&rx);
-    assert!(epochs.previous.is_none() && epochs.next.is_none());
+    assert!(epochs.neighbours.is_none());
 }
 
 #[test]
@@ -164,7 +242,7 @@ fn debug_shows_no_secret() {
     let [(tx, rx), _] = connect(&sealed());
     assert_eq!(
         format!("{tx:?}"),
-        "SealTx { fresh: 0, protection: Sealed(Epoch(0)) }"
+        "SealTx { fresh: 0, key: Sealed(Epoch(0)) }"
     );
     assert!(format!("{rx:?}").contains("current: Epoch(0)"));
 }

@@ -129,6 +129,7 @@ impl Plan {
         let steered: Vec<_> = steered.collect();
         plan.mishaps.extend(steered);
         plan.settings.ecn = dice.maybe(0.3, |_| true);
+        plan.settings.seal_below = dice.maybe(0.3, |_| true);
         plan
     }
 }
@@ -176,6 +177,7 @@ fn settings(dice: &mut Dice) -> Settings {
         connect_timeout: dice.maybe(some, times(&[500 * MS, 1_000 * MS])),
         disconnected_max: None,
         ecn: None,
+        seal_below: None,
         credit: dice.maybe(some, |dice| dice.pick(Credit::ALL)),
         recovery: dice.maybe(some, |dice| dice.pick(Recovery::ALL)),
         congestion: dice.maybe(some, |dice| dice.pick(Congestion::ALL)),

@@ -299,6 +299,8 @@ settings! {
     congestion: Congestion => |c, v| c.congestion = v.policy();
     /// Switches may mark what is sent to nodes (ECN), and they take notice.
     ecn: bool => |c, v| c.ecn = v;
+    /// Packets are sealed and opened by a layer of its own.
+    seal_below: bool => |c, v| c.seal_below = v;
     /// A peer that is silent for so long is lost.
     dead_after: Time => |c, v| c.dead_after_ns = v.0;
     /// While one of two programs has disconnected, a peer that is silent for so long is lost.

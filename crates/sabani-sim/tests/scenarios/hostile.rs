@@ -169,8 +169,9 @@ fn garbage_is_counted_and_changes_nothing() {
 
 #[test]
 fn damaged_copies_of_real_packets_change_nothing() {
-    for mode in safe_modes() {
-        let mut net = Network::pair(1, &mode);
+    let ways = safe_modes().map(|mode| [(mode.clone(), false), (mode, true)]);
+    for (mode, seal_below) in ways.into_iter().flatten() {
+        let mut net = Network::mesh(1, 2, &mode, |config| config.seal_below = seal_below);
         let seen = capture(&mut net, A, B);
         for len in [10, 3_000, 100_000] {
             net.send(A, B, len);

@@ -97,8 +97,9 @@ fn withhold_data(net: &mut Network, from: HostId, to: HostId) -> Rc<RefCell<Vec<
 
 #[test]
 fn a_peer_that_restarts_again_and_again() {
-    for seed in 1..4 {
-        let mut net = Network::pair(seed, &sealed());
+    for seed in 1..5 {
+        let seal_below = seed % 2 == 0;
+        let mut net = Network::mesh(seed, 2, &sealed(), |config| config.seal_below = seal_below);
         for life in 0..8 {
             for _ in 0..10 {
                 net.send(A, B, 500);

@@ -2,9 +2,12 @@
 
 use std::net::SocketAddr;
 
-use sabani_proto::{Node, Transmit};
+use sabani_proto::seal::Opening;
+use sabani_proto::{KeyNews, Keyring, Node, Transmit};
 use sabani_ring::Recycle;
-use sabani_udp::{Ecn, HintKind, IcmpHint, MAX_TRAIN_BYTES, RecvBatch, SendOutcome, Socket, Train};
+use sabani_udp::{
+    Ecn, HintKind, IcmpHint, MAX_TRAIN_BYTES, Received, RecvBatch, SendOutcome, Socket, Train,
+};
 
 use super::Clock;
 
@@ -23,13 +26,14 @@ const PAUSE_NS: u64 = 250_000;
 /// some virtual devices refuse for ever, with this very error, what the far end does not take.
 const REFUSED_NS: u64 = 20_000_000;
 
-/// Trains that leave with one sending call.
+/// Trains that leave with one sending call, and what the seal's layer must hear of keys.
 #[derive(Debug)]
 pub(crate) struct Load {
     bytes: Box<[u8]>,
     /// Each with where it begins.
     trains: Vec<(usize, Transmit)>,
-    /// How many of them the socket is done with.
+    key_news: Vec<KeyNews>,
+    /// How many trains the socket is done with.
     settled: usize,
 }
 
@@ -38,6 +42,7 @@ impl Load {
         Load {
             bytes: vec![0; SEND_BYTES + MAX_TRAIN_BYTES].into(),
             trains: Vec::with_capacity(SEND_TRAINS),
+            key_news: Vec::new(),
             settled: 0,
         }
     }
@@ -47,16 +52,32 @@ impl Load {
     pub fn fill(&mut self, node: &mut Node, now_ns: u64) -> bool {
         self.trains.clear();
         self.settled = 0;
+        node.take_key_news(&mut self.key_news);
         let mut used = 0;
         while used < SEND_BYTES && self.trains.len() < SEND_TRAINS && node.has_queued() {
             let room = &mut self.bytes[used..used + MAX_TRAIN_BYTES];
             let Some(train) = node.poll_transmit(now_ns, room) else {
                 break;
             };
-            self.trains.push((used, train));
+            let at = used;
             used += train.bytes;
+            self.trains.push((at, train));
         }
-        !self.trains.is_empty()
+        !self.trains.is_empty() || !self.key_news.is_empty()
+    }
+
+    /// Hands over what was told of keys.
+    pub fn hand_keys_to(&mut self, keyring: &mut Keyring) {
+        self.key_news.drain(..).for_each(|news| keyring.hear(news));
+    }
+
+    /// Seals what is not sealed.
+    pub fn seal(&mut self) {
+        for (at, train) in &mut self.trains {
+            if let Some(unsealed) = train.unsealed.take() {
+                unsealed.seal(&mut self.bytes[*at..*at + train.bytes], train.segment);
+            }
+        }
     }
 
     /// Whether the socket is done with all of it.
@@ -89,15 +110,48 @@ impl Load {
     }
 }
 
-impl Recycle for Load {}
+impl Recycle for Load {
+    /// Keys go as soon as they are of no use.
+    fn recycle(&mut self) {
+        self.trains.clear();
+        self.key_news.clear();
+    }
+}
 
-/// Room for what one receiving call brings.
+/// What one receiving call brings, and what has been done about its seals.
 #[derive(Debug)]
-pub(crate) struct Arrivals(pub RecvBatch);
+pub(crate) struct Arrivals {
+    pub batch: RecvBatch,
+    /// Of each datagram of each buffer; none if the seal has no layer of its own.
+    openings: Vec<Opening>,
+}
 
 impl Arrivals {
     pub fn new() -> Self {
-        Arrivals(RecvBatch::new(RECV_BUFFERS))
+        Arrivals {
+            batch: RecvBatch::new(RECV_BUFFERS),
+            openings: Vec::new(),
+        }
+    }
+
+    /// Opens what there are keys for.
+    pub fn open(&mut self, keyring: &Keyring) {
+        self.openings.clear();
+        for Received { bytes, segment, .. } in self.batch.received() {
+            keyring.open(bytes, segment, &mut self.openings);
+        }
+    }
+
+    /// What has come, buffer by buffer, and what has been done about its seals.
+    #[inline]
+    pub fn received(&mut self) -> impl Iterator<Item = (Received<'_>, &[Opening])> {
+        let mut openings = &self.openings[..];
+        self.batch.received().map(move |received| {
+            let datagrams = received.bytes.len().div_ceil(received.segment);
+            let (these, others) = openings.split_at(datagrams.min(openings.len()));
+            openings = others;
+            (received, these)
+        })
     }
 }
 
@@ -258,7 +312,7 @@ impl Datagrams {
     #[inline]
     fn report_trouble(&mut self, load: &Load) {
         for &(index, outcome) in &self.trouble {
-            let (_, Transmit { to, segment, .. }) = load.trains[load.settled + index];
+            let &(_, Transmit { to, segment, .. }) = &load.trains[load.settled + index];
             match outcome {
                 SendOutcome::TooBig => self.reports.push(Report::TooBig { to, bytes: segment }),
                 SendOutcome::Failed(errno) => {

@@ -1,28 +1,26 @@
-//! The rings between two layers on different threads, and the thread of the lower one.
+//! The rings between two layers on different threads.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread::JoinHandle;
 
 use sabani_proto::Node;
 use sabani_ring::{Inlet, Item, Outlet, Pool, ring};
 use sabani_udp::{Counters, Waker};
 
-use super::datagrams::{Arrivals, Datagrams, Load, Look, Report};
+use super::datagrams::{Arrivals, Load, Report};
 use super::doorbell::Doorbell;
+use super::worker::{Group, Lower, SLAB, Worker};
 use super::{Clock, News};
+use crate::threads::Threads;
 
 /// Loads, and batches of datagrams, that wait between two threads: enough that neither waits for the
 /// other while both work, and no more than fit into a cache of 2 MiB.
 const SLOTS: usize = 8;
-/// Buffers that a pool allocates at a time.
-const SLAB: usize = 2;
 
 /// What goes up.
-enum Up {
+pub(crate) enum Up {
     Batch(Item<Arrivals>),
     Emptied,
     Report(Report),
@@ -30,20 +28,25 @@ enum Up {
 
 /// What both threads know.
 #[derive(Debug)]
-struct Common {
+pub(crate) struct Common {
     /// Where the upper thread sleeps.
-    above: Arc<Doorbell>,
+    pub above: Arc<Doorbell>,
     /// Where the lower thread sleeps.
-    below: Doorbell,
+    pub below: Arc<Doorbell>,
     /// Rung for everything that goes up, for those who wait in event loops of their own.
-    poll: OnceLock<Arc<Waker>>,
-    stop: AtomicBool,
+    pub poll: OnceLock<Arc<Waker>>,
+    pub stop: AtomicBool,
     counters: Mutex<Counters>,
 }
 
 impl Common {
     fn counters(&self) -> MutexGuard<'_, Counters> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the socket's counters are now.
+    pub fn tell_counters(&self, counters: Counters) {
+        *self.counters() = counters;
     }
 }
 
@@ -60,37 +63,37 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Gives the socket's layer a thread of its own, which spins for `spin` before it sleeps. `above` is
-    /// where those sleep who wait for what it brings.
+    /// Gives a group of layers a thread of their own, which passes on to `lower`. `above` is where those
+    /// sleep who wait for what it brings.
     ///
     /// # Errors
-    /// If the system has no thread or no descriptor left.
+    /// If the system has no thread left.
     pub fn start(
-        datagrams: Datagrams,
+        lower: impl Lower,
+        group: Group,
         above: Arc<Doorbell>,
-        clock: Clock,
-        spin: Duration,
+        threads: &Threads,
     ) -> io::Result<Self> {
         let (down, from_above) = ring(SLOTS);
         let (to_above, up) = ring(SLOTS);
         let common = Arc::new(Common {
             above,
-            below: Doorbell::new()?,
+            below: group.bell,
             poll: OnceLock::new(),
             stop: AtomicBool::new(false),
-            counters: Mutex::new(datagrams.socket.counters()),
+            counters: Mutex::new(lower.counters()),
         });
         let worker = Worker {
             from_above,
             to_above,
-            datagrams,
-            batches: Pool::new(SLAB, Arrivals::new),
+            keyring: group.keyring,
+            lower,
             load: None,
-            clock,
+            clock: group.clock,
             common: Arc::clone(&common),
         };
-        let thread = thread::Builder::new().name("sabani-datagrams".into());
-        let thread = thread.spawn(move || worker.run(spin))?;
+        let spin = threads.spin;
+        let thread = threads.spawn(group.name, move || worker.run(spin))?;
         Ok(Line {
             down,
             up,
@@ -120,30 +123,43 @@ impl Line {
             self.loads.give(load);
             return false;
         }
-        let refused = self.down.put(load).is_err();
+        let refused = self.put(load).is_err();
         debug_assert!(!refused, "there was room, and only this end takes it");
-        self.common.below.ring();
         true
+    }
+
+    /// Passes a load on; gives it back if there is no room.
+    #[inline]
+    fn put(&mut self, load: Item<Load>) -> Result<(), Item<Load>> {
+        self.down.put(load)?;
+        self.common.below.ring();
+        Ok(())
     }
 
     /// Takes what comes next.
     #[inline]
+    fn take(&mut self) -> Option<Up> {
+        let news = self.up.take()?;
+        // The lower thread may have waited for room.
+        self.common.below.ring();
+        Some(news)
+    }
+
+    /// Takes what comes next that is not a report.
+    #[inline]
     pub fn receive(&mut self) -> News<'_> {
         loop {
-            let news = match self.up.take() {
+            match self.take() {
                 None => return News::Nothing,
-                Some(Up::Report(report)) => {
-                    self.reports.push(report);
-                    continue;
-                }
+                Some(Up::Report(report)) => self.reports.push(report),
                 // Not if something has come since.
-                Some(Up::Emptied) if self.up.waiting(1) > 0 => continue,
+                Some(Up::Emptied) if self.up.waiting(1) > 0 => {}
                 Some(Up::Emptied) => return News::Emptied,
-                Some(Up::Batch(batch)) => self.batch.insert(batch).get_mut(),
-            };
-            // The lower thread may have waited for room.
-            self.common.below.ring();
-            return News::Batch(&mut news.expect("nobody else refers to it").0);
+                Some(Up::Batch(batch)) => {
+                    let batch = self.batch.insert(batch).get_mut();
+                    return News::Batch(batch.expect("nobody else refers to it"));
+                }
+            }
         }
     }
 
@@ -179,147 +195,34 @@ impl Line {
     }
 }
 
-/// The lower thread.
-struct Worker {
-    from_above: Inlet<Item<Load>>,
-    to_above: Outlet<Up>,
-    datagrams: Datagrams,
-    batches: Pool<Arrivals>,
-    /// What the socket has not taken yet.
-    load: Option<Item<Load>>,
-    clock: Clock,
-    common: Arc<Common>,
-}
-
-impl Worker {
-    fn run(mut self, spin: Duration) {
-        let spin_ns = crate::shared::nanos(spin);
-        let (mut worked_ns, mut told) = (self.clock.read(), true);
-        while !self.is_over() {
-            if self.step() {
-                (worked_ns, told) = (self.clock.now_ns, false);
-                continue;
-            }
-            if !std::mem::replace(&mut told, true) {
-                *self.common.counters() = self.datagrams.socket.counters();
-            }
-            if self.clock.read() < worked_ns + spin_ns {
-                std::hint::spin_loop();
-            } else {
-                self.sleep();
-            }
-        }
-        *self.common.counters() = self.datagrams.socket.counters();
+impl Lower for Line {
+    fn send(&mut self, load: Item<Load>, _clock: &mut Clock) -> Option<Item<Load>> {
+        self.put(load).err()
     }
 
-    /// Whether it is to end, and has sent what it can.
-    fn is_over(&self) -> bool {
-        self.common.stop.load(Relaxed) && (self.load.is_some() || self.from_above.waiting(1) == 0)
+    fn receive(&mut self, _clock: &mut Clock) -> Option<Up> {
+        self.take()
     }
 
-    /// Moves a load down and a batch up, if there are any; whether there were.
-    fn step(&mut self) -> bool {
-        let mut worked = self.report();
-        // What must be heard above goes first, so that it is bounded.
-        if self.datagrams.reports.is_empty() {
-            worked |= self.send() | self.receive();
-        }
-        if worked {
-            self.common.above.ring();
-        }
-        worked
+    fn has_work(&self, blocked: bool, full: bool) -> bool {
+        (blocked && !self.is_blocked()) || (!full && self.up.waiting(1) > 0)
     }
 
-    fn send(&mut self) -> bool {
-        let fresh = self.load.is_none();
-        if fresh {
-            self.load = self.from_above.take();
-        }
-        let Some(load) = &mut self.load else {
-            return false;
-        };
-        let load = load.get_mut().expect("nobody else refers to it");
-        let now_ns = self.clock.read();
-        let settled = self.datagrams.send(load, now_ns);
-        if settled {
-            self.load = None;
-        }
-        fresh || settled
+    fn sleep(
+        &mut self,
+        bell: &Waker,
+        _blocked: bool,
+        _full: bool,
+        _clock: &Clock,
+    ) -> io::Result<()> {
+        bell.wait(None)
     }
 
-    fn receive(&mut self) -> bool {
-        if self.to_above.room(1) == 0 {
-            return false;
-        }
-        let (datagrams, clock) = (&mut self.datagrams, &mut self.clock);
-        let mut look = Look::Nothing;
-        let batch = self
-            .batches
-            .take(|Arrivals(batch)| look = datagrams.receive(batch, clock));
-        let news = match look {
-            Look::Filled => Up::Batch(batch),
-            Look::Emptied | Look::Nothing => {
-                self.batches.give(batch);
-                if look == Look::Nothing {
-                    return false;
-                }
-                Up::Emptied
-            }
-        };
-        self.tell(news);
-        true
+    fn counters(&self) -> Counters {
+        Line::counters(self)
     }
 
-    /// Passes on what must be heard above.
-    fn report(&mut self) -> bool {
-        let room = self.to_above.room(1).min(self.datagrams.reports.len());
-        for report in self.datagrams.reports.drain(..room).collect::<Vec<_>>() {
-            self.tell(Up::Report(report));
-        }
-        room > 0
-    }
-
-    /// Puts something into the ring, which has room.
-    fn tell(&mut self, news: Up) {
-        let refused = self.to_above.put(news).is_err();
-        debug_assert!(!refused, "there was room, and only this end takes it");
-        if let Some(waker) = self.common.poll.get() {
-            waker.wake();
-        }
-    }
-
-    /// Sleeps until there may be something to do.
-    fn sleep(&mut self) {
-        let full = self.to_above.room(1) == 0;
-        let blocked = self.load.is_some();
-        let takes_more = !blocked && self.datagrams.reports.is_empty();
-        let (from_above, to_above, common) = (&self.from_above, &self.to_above, &self.common);
-        let found = common.below.retire(|| {
-            (takes_more && from_above.waiting(1) > 0)
-                || (full && to_above.room(1) > 0)
-                || common.stop.load(Relaxed)
-        });
-        if found {
-            return;
-        }
-        let retry_ns = self.datagrams.retry_ns();
-        let pause = retry_ns.map(|at| Duration::from_nanos(at.saturating_sub(self.clock.now_ns)));
-        let waker = common.below.waker();
-        let outcome = match full {
-            // What waits in the socket must not wake it over and over.
-            true => waker.wait(pause),
-            false => {
-                let watch = self.datagrams.socket.watch();
-                let room_to_send = blocked && pause.is_none();
-                watch
-                    .wait(room_to_send, Some(waker.as_fd()), pause)
-                    .map(|_| ())
-            }
-        };
-        if let Err(error) = outcome {
-            tracing::error!(%error, "waiting failed");
-        }
-        self.common.below.rise();
-        self.datagrams.socket.look_everywhere();
+    fn stop(&mut self) {
+        Line::stop(self);
     }
 }

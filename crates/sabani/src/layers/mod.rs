@@ -7,6 +7,7 @@
 mod datagrams;
 mod doorbell;
 mod line;
+mod worker;
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,21 +15,23 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sabani_proto::Node;
+use sabani_proto::{Keyring, Node};
 use sabani_ring::{Schedule, ScheduleError};
-use sabani_udp::{Capabilities, Counters, RecvBatch, Socket, Waker, Watch};
+use sabani_udp::{Capabilities, Counters, Socket, Waker, Watch};
 
 use crate::poll_fd::PollFd;
+use crate::threads::Threads;
 use crate::timing::{Stage, Stopwatch};
 use datagrams::{Arrivals, Datagrams, Load, Look};
 use line::Line;
+use worker::{Group, Lowest};
 
 pub(crate) use datagrams::Report;
 pub(crate) use doorbell::Doorbell;
 
 /// The layers, uppermost first, as schedules name them. Those joined here share a thread under every
 /// schedule.
-const LAYERS: [&str; 2] = ["messages+channel+seal", "datagrams"];
+const LAYERS: [&str; 3] = ["messages+channel", "seal", "datagrams"];
 
 /// The clock of one thread; those of a node's threads have one beginning.
 #[derive(Clone, Debug)]
@@ -66,7 +69,7 @@ impl Clock {
 
 /// What has come from below.
 pub(crate) enum News<'a> {
-    Batch(&'a mut RecvBatch),
+    Batch(&'a mut Arrivals),
     /// All that came has been taken out.
     Emptied,
     Nothing,
@@ -94,8 +97,8 @@ struct Here {
 }
 
 impl Below {
-    /// What is below the channel, as the schedule says. `bell` is where the threads above sleep, `spin` how
-    /// long those below look for work before they do.
+    /// What is below the channel, as the schedule says. `bell` is where the threads above sleep, `threads`
+    /// how those below run.
     ///
     /// # Errors
     /// If the system has no thread or no descriptor left.
@@ -104,22 +107,13 @@ impl Below {
         cuts: Cuts,
         bell: &Arc<Doorbell>,
         clock: &Clock,
-        spin: Duration,
+        threads: &Threads,
     ) -> io::Result<Self> {
         let local_addr = socket.local_addr();
         let capabilities = socket.capabilities().clone();
         let datagrams = Datagrams::new(socket);
-        let way = if cuts.above_datagrams {
-            let spin = match sabani_ring::cores(2).len() {
-                1 => Duration::ZERO,
-                _ => spin,
-            };
-            let clock = Clock {
-                watch: None,
-                ..clock.clone()
-            };
-            let line = Line::start(datagrams, Arc::clone(bell), clock, spin)?;
-            Way::Line(Box::new(line))
+        let way = if cuts.above_seal || cuts.above_datagrams {
+            Way::Line(Box::new(lines(datagrams, cuts, bell, clock, threads)?))
         } else {
             Way::Here(Box::new(Here {
                 datagrams,
@@ -198,14 +192,13 @@ impl Below {
     pub fn receive(&mut self, clock: &mut Clock) -> News<'_> {
         match &mut self.way {
             Way::Here(here) => {
-                let batch = &mut here.arrivals.0;
-                let look = here.datagrams.receive(batch, clock);
+                let look = here.datagrams.receive(&mut here.arrivals.batch, clock);
                 clock.lap(match look {
                     Look::Filled => Stage::CallIn,
                     Look::Emptied | Look::Nothing => Stage::Waiting,
                 });
                 match look {
-                    Look::Filled => News::Batch(batch),
+                    Look::Filled => News::Batch(&mut here.arrivals),
                     Look::Emptied => News::Emptied,
                     Look::Nothing => News::Nothing,
                 }
@@ -276,6 +269,43 @@ impl Below {
     }
 }
 
+/// The threads below the channel, and the upper end of the rings to them.
+///
+/// # Errors
+/// If the system has no thread or no descriptor left.
+fn lines(
+    datagrams: Datagrams,
+    cuts: Cuts,
+    bell: &Arc<Doorbell>,
+    clock: &Clock,
+    threads: &Threads,
+) -> io::Result<Line> {
+    let group = |name, keyring| -> io::Result<Group> {
+        let clock = Clock {
+            watch: None,
+            ..clock.clone()
+        };
+        Ok(Group {
+            name,
+            keyring,
+            bell: Arc::new(Doorbell::new()?),
+            clock,
+        })
+    };
+    let (bell, lowest) = (Arc::clone(bell), Lowest::new(datagrams));
+    if !cuts.above_seal {
+        let datagrams = group("sabani-datagrams", None)?;
+        return Line::start(lowest, datagrams, bell, threads);
+    }
+    let seal = group("sabani-seal", Some(Keyring::default()))?;
+    if !cuts.above_datagrams {
+        return Line::start(lowest, seal, bell, threads);
+    }
+    let datagrams = group("sabani-datagrams", None)?;
+    let line = Line::start(lowest, datagrams, Arc::clone(&seal.bell), threads)?;
+    Line::start(line, seal, bell, threads)
+}
+
 impl std::fmt::Debug for Below {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Below")
@@ -316,6 +346,7 @@ impl Rest {
 pub(crate) struct Cuts {
     /// Above the messages: the program calls, another thread works.
     pub above_messages: bool,
+    pub above_seal: bool,
     pub above_datagrams: bool,
 }
 
@@ -326,10 +357,20 @@ impl Cuts {
     /// If its groups are not those of a node.
     pub fn of(schedule: &Schedule, cores: usize) -> Result<Self, ScheduleError> {
         let groups = with_joined(schedule).groups(&LAYERS, cores)?;
+        let begins = |layer| groups.iter().any(|group| group.start == layer);
         Ok(Cuts {
             above_messages: *schedule == Schedule::Background,
-            above_datagrams: groups.iter().any(|group| group.start == 1),
+            above_seal: begins(1),
+            above_datagrams: begins(2),
         })
+    }
+
+    /// Threads of the node's own that do its work.
+    pub fn own_threads(self) -> usize {
+        [self.above_messages, self.above_seal, self.above_datagrams]
+            .into_iter()
+            .filter(|&cut| cut)
+            .count()
     }
 }
 
@@ -361,6 +402,14 @@ mod tests {
             above_datagrams: true,
             ..none
         };
+        let seal = Cuts {
+            above_seal: true,
+            ..none
+        };
+        let both = Cuts {
+            above_seal: true,
+            ..datagrams
+        };
         let background = Cuts {
             above_messages: true,
             ..none
@@ -369,9 +418,12 @@ mod tests {
             ("inline", 8, none),
             ("background", 8, background),
             ("per-core", 1, none),
-            ("per-core", 2, datagrams),
-            ("per-layer", 1, datagrams),
+            ("per-core", 2, seal),
+            ("per-core", 3, both),
+            ("per-layer", 1, both),
             ("[messages+channel+seal][datagrams]", 1, datagrams),
+            ("[messages+channel][seal+datagrams]", 1, seal),
+            ("[messages+channel][seal][datagrams]", 1, both),
             ("[messages+channel+seal+datagrams]", 1, none),
         ] {
             assert_eq!(cuts(schedule, cores), Ok(expected), "{schedule}");

@@ -1,6 +1,7 @@
-//! `sabani bench schedules`: what a second core brings to a node.
+//! `sabani bench schedules`: what more cores bring to a node.
 
 pub mod args;
+mod places;
 mod report;
 mod turn;
 
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::report::Reports;
 use args::SchedulesArgs;
+use places::Places;
 use turn::Ends;
 
 /// One transport, size and schedule, and what arrived in each turn, in megabytes (10⁶ bytes) per second.
@@ -30,19 +32,20 @@ struct Cell {
 pub fn run(args: &SchedulesArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
     let mut cells = cells(args);
+    let places = Places::find();
     let progress = progress_bar(cells.len() * args.rounds as usize)?;
     for _ in 0..args.rounds {
         for cell in &mut cells {
             progress.set_message(cell.schedule.to_string());
             let key = cell.transport.is_sealed().then(Key::random).transpose()?;
             // Anew for each turn: two nodes at a time have the cores for themselves.
-            let ends = Ends::open(&cell.schedule, key)?;
+            let ends = Ends::open(&cell.schedule, key, &places)?;
             cell.mb_per_s.push(ends.turn(cell.size, args.seconds)?);
             progress.inc(1);
         }
     }
     progress.finish_and_clear();
-    reports.write(&report::render(&cells)?)
+    reports.write(&report::render(&cells, &places)?)
 }
 
 /// All cells, those that are compared next to each other.

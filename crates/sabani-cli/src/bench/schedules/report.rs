@@ -4,10 +4,9 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use sabani::Schedule;
-use sabani_ring::cores;
 use serde::Serialize;
 
-use super::Cell;
+use super::{Cell, places::Places};
 use crate::{
     bench::results::Summary,
     report::{
@@ -18,8 +17,8 @@ use crate::{
     units::{format_figure, format_size},
 };
 
-const WHAT: &str = "MB/s (10⁶ bytes) from one node to another of the same process, more is better; ÷ medians of the ratios \
-                    turn by turn.";
+const WHAT: &str = "MB/s (10⁶ bytes) from one node to another of the same process, more is better; cores: for the threads \
+                    of both ends; ÷ medians of the ratios turn by turn.";
 
 /// One result. Figures are medians over the rounds; `min` and `max` are those of the first.
 #[derive(Serialize)]
@@ -35,6 +34,7 @@ struct JsonLine {
     /// The median of the ratios turn by turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio_to_inline: Option<f64>,
+    /// That the threads of both ends have.
     cores: usize,
     rounds: usize,
 }
@@ -43,12 +43,12 @@ struct JsonLine {
 ///
 /// # Errors
 /// If a figure cannot be written as JSON.
-pub fn render(cells: &[Cell]) -> Result<Rendered> {
+pub fn render(cells: &[Cell], places: &Places) -> Result<Rendered> {
     let mut table = String::new();
     let mut body = String::new();
     for cells in cells.chunk_by(|a, b| a.transport == b.transport) {
         let title = cells[0].transport.label();
-        let rows = rows(cells);
+        let rows = rows(cells, places);
         let _ = write!(table, "\n{title}\n\n{}", text::align(&rows));
         let _ = writeln!(body, "<h2>{title}</h2>");
         body.push_str(&plot(cells).render());
@@ -57,7 +57,7 @@ pub fn render(cells: &[Cell]) -> Result<Rendered> {
     let _ = writeln!(table, "\n{WHAT}");
     let mut json = String::new();
     for cell in cells {
-        json += &(serde_json::to_string(&cell.line(cells))? + "\n");
+        json += &(serde_json::to_string(&cell.line(cells, places))? + "\n");
     }
     Ok(Rendered {
         table,
@@ -82,7 +82,7 @@ impl Cell {
         Some(Summary::of(turns.map(|(mine, theirs)| mine / theirs))?.median)
     }
 
-    fn line(&self, all: &[Self]) -> JsonLine {
+    fn line(&self, all: &[Self], places: &Places) -> JsonLine {
         let Summary { median, min, max } = self.summary();
         JsonLine {
             bench: "schedules",
@@ -94,21 +94,22 @@ impl Cell {
             min,
             max,
             ratio_to_inline: self.ratio_to_inline(all),
-            cores: cores(2).len(),
+            cores: places.count(&self.schedule),
             rounds: self.mb_per_s.len(),
         }
     }
 }
 
 /// The header, and a row for each size and schedule.
-fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
-    let header = ["size", "threads", "MB/s", "(min..max)", "÷ inline"];
+fn rows(cells: &[Cell], places: &Places) -> Vec<Vec<String>> {
+    let header = ["size", "threads", "cores", "MB/s", "(min..max)", "÷ inline"];
     let mut rows = vec![header.map(String::from).into()];
     rows.extend(cells.iter().map(|cell| {
         let Summary { median, min, max } = cell.summary();
         vec![
             format_size(cell.size),
             cell.schedule.to_string(),
+            places.count(&cell.schedule).to_string(),
             format_figure(median),
             format!("({}..{})", format_figure(min), format_figure(max)),
             cell.ratio_to_inline(cells)
@@ -174,7 +175,7 @@ mod tests {
             cell(Schedule::Inline, 1000.0),
             cell(Schedule::PerLayer, 1500.0),
         ];
-        let rendered = render(&cells).unwrap();
+        let rendered = render(&cells, &Places::Together(vec![0, 1])).unwrap();
         let lines: Vec<Value> = rendered
             .json
             .lines()
@@ -182,6 +183,10 @@ mod tests {
             .collect();
         assert_eq!(lines[0]["ratio_to_inline"], Value::Null);
         assert_eq!(lines[1]["ratio_to_inline"], 1.5);
+        assert_eq!(
+            (&lines[0]["cores"], &lines[1]["cores"]),
+            (&1.into(), &2.into())
+        );
         assert_eq!(
             (&lines[1]["threads"], &lines[1]["mb_per_s"]),
             (&"per-layer".into(), &3000.0.into())

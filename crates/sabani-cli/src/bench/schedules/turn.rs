@@ -1,22 +1,24 @@
-//! Two nodes whose layers share two cores.
+//! Two nodes, one of which sends to the other.
 
 use std::{
-    collections::HashSet,
-    fs,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use nix::{
-    errno::Errno,
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     unistd::Pid,
 };
 use sabani::{Match, Node, PeerId, Schedule};
-use sabani_ring::{cores, pin};
+use sabani_ring::pin;
 
+use super::places::{Places, Thread, threads};
 use crate::bench::transport::{Key, sabani::builder};
 
 const SENDER: PeerId = PeerId(0);
@@ -26,13 +28,12 @@ const TAG: u64 = 1;
 const AHEAD_BYTES: usize = 512 << 10;
 const MOST_AHEAD: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Fruitless looks between two looks at the clock.
-const LOOKS: u32 = 1_000;
 
 /// Both ends of a connection, in this process.
 pub struct Ends {
     sender: Node,
     receiver: Node,
+    places: Places,
     /// Where the caller ran before.
     anywhere: CpuSet,
 }
@@ -44,28 +45,41 @@ impl Drop for Ends {
     }
 }
 
+/// How far a turn has come.
+#[derive(Default)]
+struct Flow {
+    /// Messages that have arrived.
+    taken: AtomicU64,
+    /// All have.
+    over: AtomicBool,
+}
+
 impl Ends {
-    /// Opens both, sealed if there is a key, and divides the cores: the caller is on the first, all threads of the nodes
-    /// are on the second.
+    /// Opens both, sealed if there is a key, and divides the cores.
     ///
     /// # Errors
     /// If the schedule is none for a node, or the system refuses a socket.
-    pub fn open(schedule: &Schedule, key: Option<Key>) -> Result<Self> {
+    pub fn open(schedule: &Schedule, key: Option<Key>, places: &Places) -> Result<Self> {
         let anywhere = sched_getaffinity(Pid::from_raw(0))?;
-        let before = threads()?;
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        // Nobody waits for those whose other end is gone.
-        let linger = Duration::ZERO;
-        let open = |id| {
+        let open = |id: PeerId| -> Result<Node> {
+            let before = threads()?;
             let builder = builder(id, any, key).layers(schedule.clone());
-            builder.linger(linger).open()
+            // Nobody waits for those whose other end is gone, and those that share a core let each other have it.
+            let shared = matches!(places, Places::Together(_)) && *schedule != Schedule::Inline;
+            let builder = builder.linger(Duration::ZERO).spin_yielding(shared);
+            let node = builder.open()?;
+            let own: Vec<_> = threads()?.difference(&before).copied().collect();
+            divide(own, places.of(id.0 as usize).1)?;
+            Ok(node)
         };
         let ends = Self {
             sender: open(SENDER)?,
             receiver: open(RECEIVER)?,
+            places: places.clone(),
             anywhere,
         };
-        divide_cores(&threads()?.difference(&before).copied().collect::<Vec<_>>())?;
+        pin(places.of(0).0);
         ends.sender.add_peer(RECEIVER, ends.receiver.local_addr())?;
         ends.receiver.add_peer(SENDER, ends.sender.local_addr())?;
         Ok(ends)
@@ -86,69 +100,79 @@ impl Ends {
 
     /// Sends for that long, and takes all of it; how many messages that was.
     fn pass(&self, body: &Arc<Vec<u8>>, time: Duration) -> Result<u64> {
+        let (flow, size) = (Flow::default(), body.len());
+        let Places::Apart(_) = self.places else {
+            return self.send(body, time, &flow, || self.take(size, &flow));
+        };
+        thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                pin(self.places.of(1).0);
+                while !flow.over.load(Relaxed) {
+                    self.take(size, &flow)?;
+                }
+                Ok(())
+            });
+            let sent = self.send(body, time, &flow, || Ok(()));
+            flow.over.store(true, Relaxed);
+            let received = receiver.join().expect("the receiver does not panic");
+            received.and(sent)
+        })
+    }
+
+    /// Sends for that long, and until all of it has arrived; how many messages that was. Does something else in between.
+    fn send(
+        &self,
+        body: &Arc<Vec<u8>>,
+        time: Duration,
+        flow: &Flow,
+        between: impl Fn() -> Result<()>,
+    ) -> Result<u64> {
         let begun = Instant::now();
         let ahead = ((AHEAD_BYTES / body.len()) as u64).clamp(1, MOST_AHEAD);
-        let (mut sent, mut received) = (0, 0);
-        while begun.elapsed() < time {
-            while sent < received + ahead && self.sender.is_writable(RECEIVER, body.len())? {
+        let mut sent = 0;
+        loop {
+            let (elapsed, taken) = (begun.elapsed(), flow.taken.load(Relaxed));
+            if elapsed >= time && taken == sent {
+                return Ok(sent);
+            }
+            ensure!(
+                elapsed < time + PATIENCE,
+                "{} messages have not come",
+                sent - taken
+            );
+            while elapsed < time
+                && sent < taken + ahead
+                && self.sender.is_writable(RECEIVER, body.len())?
+            {
                 self.sender.send_owned(RECEIVER, TAG, Arc::clone(body))?;
                 sent += 1;
             }
             self.sender.progress()?;
-            received += self.take(body.len())?;
+            between()?;
         }
-        self.take_rest(body.len(), sent - received)?;
-        Ok(sent)
     }
 
     /// Takes what is there.
-    fn take(&self, size: usize) -> Result<u64> {
-        let mut taken = 0;
+    fn take(&self, size: usize, flow: &Flow) -> Result<()> {
         while let Some(message) = self.receiver.try_recv(Match::any())? {
             ensure!(message.body().len() == size, "a message came in part");
-            taken += 1;
-        }
-        Ok(taken)
-    }
-
-    fn take_rest(&self, size: usize, mut left: u64) -> Result<()> {
-        let begun = Instant::now();
-        while left > 0 {
-            for _ in 0..LOOKS {
-                self.sender.progress()?;
-                left -= self.take(size)?;
-            }
-            if begun.elapsed() > PATIENCE {
-                bail!("{left} messages have not come");
-            }
+            flow.taken.fetch_add(1, Relaxed);
         }
         Ok(())
     }
 }
 
-/// The threads of this process.
-fn threads() -> Result<HashSet<Pid>> {
-    fs::read_dir("/proc/self/task")?
-        .map(|entry| Ok(Pid::from_raw(entry?.file_name().to_string_lossy().parse()?)))
-        .collect()
-}
-
-/// Moves the caller to the first core, and others to the second, if there is one.
-fn divide_cores(others: &[Pid]) -> Result<()> {
-    let [first, second] = cores(2)[..] else {
-        return Ok(());
-    };
-    pin(first);
-    let mut set = CpuSet::new();
-    set.set(second)?;
-    for &thread in others {
-        match sched_setaffinity(thread, &set) {
-            // It has ended meanwhile.
-            Ok(()) | Err(Errno::ESRCH) => {}
-            Err(error) => return Err(error.into()),
-        }
+/// Gives each thread that works one of these cores, as far as they go; helpers, which sleep, share the last.
+fn divide(mut threads: Vec<Thread>, cores: &[usize]) -> Result<()> {
+    threads.sort_unstable();
+    let last = cores.len() - 1;
+    let (helpers, workers): (Vec<_>, Vec<_>) = threads.into_iter().partition(|t| t.is_helper());
+    for (at, thread) in workers.into_iter().enumerate() {
+        thread.pin(cores[at.min(last)])?;
     }
-    Ok(())
+    helpers
+        .into_iter()
+        .try_for_each(|helper| helper.pin(cores[last]))
 }
 
 #[cfg(test)]
@@ -157,11 +181,26 @@ mod tests {
 
     #[test]
     fn all_arrives_under_every_schedule() {
-        for schedule in ["inline", "background", "per-layer"] {
-            let ends = Ends::open(&schedule.parse().unwrap(), Some(Key([1; 32]))).unwrap();
-            for size in [1, 64 << 10, 1 << 20] {
-                let rate = ends.turn(size, Duration::from_millis(5)).unwrap();
-                assert!(rate > 0.0, "{schedule}");
+        let cores = sabani_ring::cores(2);
+        let core = |at: usize| cores[at % cores.len()];
+        let apart = Places::Apart([
+            vec![core(0), core(1), core(1)],
+            vec![core(1), core(0), core(0)],
+        ]);
+        for schedule in [
+            "inline",
+            "background",
+            "[messages+channel+seal][datagrams]",
+            "[messages+channel][seal+datagrams]",
+            "per-layer",
+        ] {
+            for places in [Places::Together(cores.clone()), apart.clone()] {
+                let key = Some(Key([1; 32]));
+                let ends = Ends::open(&schedule.parse().unwrap(), key, &places).unwrap();
+                for size in [1, 64 << 10, 1 << 20] {
+                    let rate = ends.turn(size, Duration::from_millis(5)).unwrap();
+                    assert!(rate > 0.0, "{schedule}");
+                }
             }
         }
     }

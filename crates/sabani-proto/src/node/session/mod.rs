@@ -33,6 +33,8 @@ pub(crate) struct Session {
     pub incoming: Incoming,
     pub tx: SealTx,
     pub rx: SealRx,
+    /// Sealing is left to the layer below.
+    seal_below: bool,
     pub local: ConnectionId,
     pub remote: ConnectionId,
     pub incarnation: u64,
@@ -121,6 +123,7 @@ impl Session {
             channel,
             incoming: Incoming::new(made.log_credit),
             tx: made.tx,
+            seal_below: config.seal_below,
             rx: made.rx,
             local: made.local,
             remote: made.hello.connection,

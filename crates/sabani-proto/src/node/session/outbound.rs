@@ -3,9 +3,10 @@
 use super::{Closing, Session};
 use crate::channel::Sent;
 use crate::message::{Content, Outgoing};
+use crate::node::Unsealed;
 use crate::node::hub::Hub;
 use crate::seal::SealTx;
-use crate::wire::{ConnectionId, Fragment, Frame, Grant, Hello, Prelude, Writer};
+use crate::wire::{Fragment, Frame, Grant, Hello, Kind, Prelude, Writer};
 
 /// Packets of the first train to a peer to which nothing is on its way: it takes them in while the
 /// rest is built and sent. A message of 64 KiB leaves in two trains whichever way it is cut, and
@@ -123,6 +124,8 @@ impl Session {
         } else {
             hub.train_packets
         };
+        // One key seals all of it.
+        let packets = packets.min(SealTx::one_key(self.channel.sent.next_number()) as usize);
         let out = &mut out[..whole.min(packets * segment)];
         let mut train = Train {
             bytes: 0,
@@ -179,7 +182,7 @@ impl Session {
             fragment.write(&mut Writer::new(&mut packet[Prelude::LEN..]));
             let asks = asks && at + 1 == packets;
             let flags = u8::from(asks) * (Prelude::ASK | Prelude::URGENT);
-            seal(&mut self.tx, self.remote, first + at as u64, flags, packet);
+            self.seal(first + at as u64, flags, packet);
         }
         let sent = Sent {
             first,
@@ -217,7 +220,7 @@ impl Session {
         }
         let bytes = Prelude::LEN + body.at + self.tx.overhead();
         packet.truncate(bytes);
-        self.finish_packet(&mut packet, 0, hub, now_ns);
+        self.finish_letter(&mut packet, hub, now_ns);
         packet
     }
 
@@ -302,10 +305,24 @@ impl Session {
         (waiting, flags)
     }
 
-    /// Seals a packet whose body is written, and records it as sent.
-    pub fn finish_packet(&mut self, packet: &mut [u8], flags: u8, hub: &mut Hub, now_ns: u64) {
+    /// What is left to do for the train that was built last.
+    #[inline]
+    pub fn unsealed(&self) -> Option<Unsealed> {
+        self.seal_below.then(|| Unsealed::new(self.tx.key()))
+    }
+
+    /// Finishes a packet that is handed over by itself, and sealed.
+    pub fn finish_letter(&mut self, packet: &mut [u8], hub: &mut Hub, now_ns: u64) {
+        self.finish_packet(packet, 0, hub, now_ns);
+        if let Some(unsealed) = self.unsealed() {
+            unsealed.seal(packet, packet.len());
+        }
+    }
+
+    /// Seals a packet whose body is written, unless that is left to the layer below, and records it as sent.
+    fn finish_packet(&mut self, packet: &mut [u8], flags: u8, hub: &mut Hub, now_ns: u64) {
         let number = self.channel.sent.next_number();
-        seal(&mut self.tx, self.remote, number, flags, packet);
+        self.seal(number, flags, packet);
         let sent = Sent {
             first: number,
             packets: 1,
@@ -315,6 +332,24 @@ impl Session {
             ask: flags & Prelude::ASK != 0,
         };
         self.record(sent, &hub.contents, now_ns);
+    }
+
+    /// Puts the prelude before a packet's body, and seals it, unless that is left to the layer below.
+    #[inline]
+    fn seal(&mut self, number: u64, flags: u8, packet: &mut [u8]) {
+        let prelude = Prelude {
+            kind: Kind::Data,
+            flags,
+            packet_number: number,
+            connection: self.remote,
+        }
+        .encode();
+        let (head, rest) = packet.split_at_mut(Prelude::LEN);
+        head.copy_from_slice(&prelude);
+        let key = self.tx.claim(number);
+        if !self.seal_below {
+            key.seal(number, &prelude, rest);
+        }
     }
 
     #[inline]
@@ -436,21 +471,6 @@ impl Session {
 #[inline]
 fn is_stream(contents: &[Content]) -> bool {
     matches!(contents.last(), Some(Content::Entries { .. }))
-}
-
-/// Puts the prelude before a packet's body, and seals it.
-#[inline]
-fn seal(tx: &mut SealTx, connection: ConnectionId, number: u64, flags: u8, packet: &mut [u8]) {
-    let prelude = Prelude {
-        kind: crate::wire::Kind::Data,
-        flags,
-        packet_number: number,
-        connection,
-    }
-    .encode();
-    let (head, rest) = packet.split_at_mut(Prelude::LEN);
-    head.copy_from_slice(&prelude);
-    tx.seal(number, &prelude, rest);
 }
 
 #[inline]

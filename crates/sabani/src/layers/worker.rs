@@ -1,0 +1,236 @@
+//! The thread of the layers at the lower end of a pair of rings.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use sabani_proto::Keyring;
+use sabani_ring::{Inlet, Item, Outlet, Pool};
+use sabani_udp::{Counters, Waker};
+
+use super::Clock;
+use super::datagrams::{Arrivals, Datagrams, Load, Look};
+use super::doorbell::Doorbell;
+use super::line::{Common, Up};
+use crate::shared::Spin;
+
+/// Buffers that a pool allocates at a time.
+pub(crate) const SLAB: usize = 2;
+
+/// Layers that share a thread below the channel.
+pub(crate) struct Group {
+    pub name: &'static str,
+    /// If the seal is one of them: no keys yet.
+    pub keyring: Option<Keyring>,
+    /// Where the thread sleeps.
+    pub bell: Arc<Doorbell>,
+    pub clock: Clock,
+}
+
+/// What a thread passes loads on to: the socket's layer, or rings to the next thread.
+pub(crate) trait Lower: Send + 'static {
+    /// Passes a load on; gives back what is not taken yet.
+    fn send(&mut self, load: Item<Load>, clock: &mut Clock) -> Option<Item<Load>>;
+
+    /// Takes what comes next.
+    fn receive(&mut self, clock: &mut Clock) -> Option<Up>;
+
+    /// Whether there is something to do that no descriptor tells. `blocked`: a load was given back; `full`:
+    /// there is no room for what comes.
+    fn has_work(&self, blocked: bool, full: bool) -> bool;
+
+    /// Sleeps until there may be something to do, or the thread's bell rings.
+    ///
+    /// # Errors
+    /// Those of ppoll(2), except for interruptions.
+    fn sleep(&mut self, bell: &Waker, blocked: bool, full: bool, clock: &Clock) -> io::Result<()>;
+
+    /// The socket's counters.
+    fn counters(&self) -> Counters;
+
+    /// Ends the threads below, after they have sent what waits as far as the socket takes it.
+    fn stop(&mut self);
+}
+
+/// The layers of one thread, and its ends of the rings.
+pub(crate) struct Worker<L> {
+    pub from_above: Inlet<Item<Load>>,
+    pub to_above: Outlet<Up>,
+    pub keyring: Option<Keyring>,
+    pub lower: L,
+    /// What has not been passed on yet.
+    pub load: Option<Item<Load>>,
+    pub clock: Clock,
+    pub common: Arc<Common>,
+}
+
+impl<L: Lower> Worker<L> {
+    pub fn run(mut self, spin: Spin) {
+        let spin_ns = crate::shared::nanos(spin.time);
+        let (mut worked, mut idle_ns) = (true, 0);
+        while !self.is_over() {
+            if self.step() {
+                worked = true;
+                continue;
+            }
+            let now_ns = self.clock.read();
+            if std::mem::take(&mut worked) {
+                idle_ns = now_ns;
+                self.common.tell_counters(self.lower.counters());
+            }
+            if now_ns < idle_ns + spin_ns {
+                spin.pause();
+            } else {
+                self.sleep();
+            }
+        }
+        self.lower.stop();
+        self.common.tell_counters(self.lower.counters());
+    }
+
+    /// Whether it is to end, and has sent what it can.
+    fn is_over(&self) -> bool {
+        self.common.stop.load(Relaxed) && (self.load.is_some() || self.from_above.waiting(1) == 0)
+    }
+
+    /// Moves a load down and a batch up, if there are any; whether there were.
+    fn step(&mut self) -> bool {
+        let worked = self.send() | self.receive();
+        if worked {
+            self.common.above.ring();
+        }
+        worked
+    }
+
+    fn send(&mut self) -> bool {
+        let fresh = self.load.is_none();
+        let load = self.load.take().or_else(|| self.take_load());
+        let Some(load) = load else {
+            return false;
+        };
+        self.load = self.lower.send(load, &mut self.clock);
+        fresh || self.load.is_none()
+    }
+
+    fn take_load(&mut self) -> Option<Item<Load>> {
+        let mut load = self.from_above.take()?;
+        if let Some(keyring) = &mut self.keyring {
+            let load = load.get_mut().expect("nobody else refers to it");
+            load.hand_keys_to(keyring);
+            load.seal();
+        }
+        Some(load)
+    }
+
+    fn receive(&mut self) -> bool {
+        if self.to_above.room(1) == 0 {
+            return false;
+        }
+        let Some(mut news) = self.lower.receive(&mut self.clock) else {
+            return false;
+        };
+        if let (Up::Batch(batch), Some(keyring)) = (&mut news, &self.keyring) {
+            let batch = batch.get_mut().expect("nobody else refers to it");
+            batch.open(keyring);
+        }
+        let refused = self.to_above.put(news).is_err();
+        debug_assert!(!refused, "there was room, and only this end takes it");
+        if let Some(waker) = self.common.poll.get() {
+            waker.wake();
+        }
+        true
+    }
+
+    /// Sleeps until there may be something to do.
+    fn sleep(&mut self) {
+        let blocked = self.load.is_some();
+        let full = self.to_above.room(1) == 0;
+        let (from_above, to_above, common) = (&self.from_above, &self.to_above, &self.common);
+        let lower = &mut self.lower;
+        let found = common.below.retire(|| {
+            (!blocked && from_above.waiting(1) > 0)
+                || (full && to_above.room(1) > 0)
+                || common.stop.load(Relaxed)
+                || lower.has_work(blocked, full)
+        });
+        if found {
+            return;
+        }
+        if let Err(error) = lower.sleep(common.below.waker(), blocked, full, &self.clock) {
+            tracing::error!(%error, "waiting failed");
+        }
+        common.below.rise();
+    }
+}
+
+/// The socket's layer, on the lowest thread.
+pub(crate) struct Lowest {
+    datagrams: Datagrams,
+    batches: Pool<Arrivals>,
+}
+
+impl Lowest {
+    pub fn new(datagrams: Datagrams) -> Self {
+        Lowest {
+            datagrams,
+            batches: Pool::new(SLAB, Arrivals::new),
+        }
+    }
+}
+
+impl Lower for Lowest {
+    fn send(&mut self, mut load: Item<Load>, clock: &mut Clock) -> Option<Item<Load>> {
+        // What must be heard above goes first, so that it is bounded.
+        if !self.datagrams.reports.is_empty() {
+            return Some(load);
+        }
+        let trains = load.get_mut().expect("nobody else refers to it");
+        let settled = self.datagrams.send(trains, clock.read());
+        (!settled).then_some(load)
+    }
+
+    fn receive(&mut self, clock: &mut Clock) -> Option<Up> {
+        if !self.datagrams.reports.is_empty() {
+            return Some(Up::Report(self.datagrams.reports.remove(0)));
+        }
+        let mut look = Look::Nothing;
+        let datagrams = &mut self.datagrams;
+        let batch = self
+            .batches
+            .take(|arrivals| look = datagrams.receive(&mut arrivals.batch, clock));
+        match look {
+            Look::Filled => return Some(Up::Batch(batch)),
+            Look::Emptied | Look::Nothing => self.batches.give(batch),
+        }
+        (look == Look::Emptied).then_some(Up::Emptied)
+    }
+
+    fn has_work(&self, _blocked: bool, _full: bool) -> bool {
+        false
+    }
+
+    fn sleep(&mut self, bell: &Waker, blocked: bool, full: bool, clock: &Clock) -> io::Result<()> {
+        let retry_ns = self.datagrams.retry_ns();
+        let pause = retry_ns.map(|at| Duration::from_nanos(at.saturating_sub(clock.now_ns)));
+        let outcome = match full {
+            // What waits in the socket must not wake it over and over.
+            true => bell.wait(pause),
+            false => {
+                let watch = self.datagrams.socket.watch();
+                let room_to_send = blocked && pause.is_none();
+                let ready = watch.wait(room_to_send, Some(bell.as_fd()), pause);
+                ready.map(|_| ())
+            }
+        };
+        self.datagrams.socket.look_everywhere();
+        outcome
+    }
+
+    fn counters(&self) -> Counters {
+        self.datagrams.socket.counters()
+    }
+
+    fn stop(&mut self) {}
+}
