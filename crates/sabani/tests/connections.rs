@@ -176,7 +176,7 @@ fn a_quality_is_asked_for_and_granted() {
     left.set_quality(RIGHT, Quality::Response).unwrap();
     let granted = || left.peer_stats(RIGHT).unwrap().granted;
     until([&left, &right], || granted().is_some());
-    assert_eq!(granted().unwrap().ack_every, Some(8));
+    assert_eq!(granted().unwrap().ack_every, Some(4));
     let unknown = left.set_quality(PeerId(7), Quality::Even).unwrap_err();
     assert!(matches!(unknown, Error::UnknownPeer(PeerId(7))));
 }
