@@ -65,10 +65,8 @@ impl Ends {
         let open = |id: PeerId| -> Result<Node> {
             let before = threads()?;
             let builder = builder(id, any, key).layers(schedule.clone());
-            // Nobody waits for those whose other end is gone, and those that share a core let each other have it.
-            let shared = matches!(places, Places::Together(_)) && *schedule != Schedule::Inline;
-            let builder = builder.linger(Duration::ZERO).spin_yielding(shared);
-            let node = builder.open()?;
+            // Nobody waits for those whose other end is gone.
+            let node = builder.linger(Duration::ZERO).open()?;
             let own: Vec<_> = threads()?.difference(&before).copied().collect();
             divide(own, places.of(id.0 as usize).1)?;
             Ok(node)
