@@ -360,19 +360,18 @@ impl<C: Cargo> SentLog<C> {
         fate: &mut impl FnMut(Fate, C),
     ) -> Settled {
         let runs = AckedRuns::of(ack);
-        let missing = self.first_missing(&runs);
-        let end = missing.min(ack.largest + 1);
+        // It may have come long after those that count as come: only its own time is the path's.
+        let sample_from = self.left_ns(ack.largest);
         let mut settled = Settled::default();
-        if end > self.base {
-            let in_order = Ack {
-                largest: end - 1,
-                first_len: (end - self.base) as u32,
-                ranges: Vec::new(),
-                ..*ack
-            };
-            settled = self.settle_acked(&in_order, now_ns, rtt, fate);
+        let missing = self.first_missing(&runs);
+        self.take_acked(missing.min(ack.largest + 1), fate, &mut settled);
+        self.drop_settled();
+        settled.sample_from = sample_from;
+        if let Some(sent_ns) = sample_from {
+            rtt.on_answer(sent_ns, now_ns, u64::from(ack.delay_ns));
         }
         self.notice_spurious(&runs, ack.largest, &mut settled);
+        self.loss_deadline = None;
         if missing <= ack.largest {
             self.go_back(ack.largest, now_ns, rtt, fate, &mut settled);
         }
@@ -401,6 +400,19 @@ impl<C: Cargo> SentLog<C> {
         settled.lost_sent_ns = sent_ns;
         self.remember_lost(self.base..self.base + 1);
         settled.lost += self.give_up_all(fate);
+    }
+
+    /// When a packet left, if it is in flight.
+    fn left_ns(&self, number: u64) -> Option<u64> {
+        let mut end = self.next;
+        for run in self.runs.iter().rev() {
+            let start = end - u64::from(run.packets);
+            if start <= number {
+                return (run.state == State::InFlight).then_some(run.sent_ns);
+            }
+            end = start;
+        }
+        None
     }
 
     /// The first packet in flight that these do not name; the next to be sent if there is none.

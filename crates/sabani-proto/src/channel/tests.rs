@@ -291,6 +291,23 @@ fn go_back_n_learns_of_reordering() {
     assert_eq!(take(&mut log, ack([0, 1, 9, 10])), (2, 0, 0));
 }
 
+/// A packet that came long before it was told of says nothing of the path: with each round of POLLs
+/// patience would grow, and with it the time until the next POLL.
+#[test]
+fn go_back_n_measures_what_came_last() {
+    let mut rtt = Rtt::default();
+    let mut log = SentLog::new(Recovery::GoBackN);
+    (0..3).for_each(|number| log.push(packet(number), true, &[number], 0));
+    log.push(packet(3), true, &[2], 100 * MS);
+    let mut fates = Vec::new();
+    let settled = log.on_ack(&ack([0, 3]), 101 * MS, &mut rtt, &mut |fate, _| {
+        fates.push(fate);
+    });
+    assert_eq!(rtt.latest_ns(), MS);
+    assert_eq!(settled.unwrap().sample_from, Some(100 * MS));
+    assert_eq!(fates, [Fate::Arrived, Fate::Lost, Fate::Lost, Fate::Lost]);
+}
+
 #[test]
 fn timeouts_alone_take_their_time_and_nothing_else_is_lost() {
     let mut channel = recovering(Recovery::Timeout, 100_000);
