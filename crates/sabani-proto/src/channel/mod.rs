@@ -154,7 +154,6 @@ impl<C: Cargo> Channel<C> {
     pub fn set_congestion(&mut self, kind: Congestion, now_ns: u64) {
         let full = datagram_cost(self.mtu.current());
         self.governor = Governor::new(kind, full, now_ns);
-        self.ask_every = ASK_EVERY;
         self.refresh(now_ns);
     }
 
@@ -165,13 +164,16 @@ impl<C: Cargo> Channel<C> {
     /// Works out what may leave now. Packets that use credit up use this up, too, until then.
     #[inline]
     pub fn refresh(&mut self, now_ns: u64) {
-        self.window = self.credit;
+        let full = datagram_cost(self.mtu.current());
+        let most = self.sent.most().saturating_mul(full);
+        let mut room = most.saturating_sub(self.sent.in_flight());
+        self.ask_every = most.min(ASK_EVERY);
         if let Some(governor) = &mut self.governor {
-            governor.set_full(datagram_cost(self.mtu.current()));
-            let room = governor.room(self.sent.in_flight(), &self.rtt, now_ns);
-            self.window = self.credit.min(self.sent.ahead().saturating_add(room));
-            self.ask_every = governor.ask_every().min(ASK_EVERY);
+            governor.set_full(full);
+            room = room.min(governor.room(self.sent.in_flight(), &self.rtt, now_ns));
+            self.ask_every = self.ask_every.min(governor.ask_every());
         }
+        self.window = self.credit.min(self.sent.ahead().saturating_add(room));
     }
 
     /// When the pacer lets the next packets go, if that is what holds them back.

@@ -48,7 +48,7 @@ struct Run {
 /// Remembers this many lost packet numbers, to notice when one of them arrives after all.
 const LOST_REMEMBERED: usize = 64;
 /// However much reordering a path shows, a gap this wide is a loss.
-const MAX_REORDER: u64 = 256;
+const MAX_REORDER: u16 = 256;
 
 /// Packets sent and not settled, and those still behind such ones.
 #[derive(Debug)]
@@ -71,12 +71,16 @@ pub(crate) struct SentLog<C> {
     acked_end: u64,
     /// Packets beyond a missing one that must have arrived before it counts as lost. One at first:
     /// ordinary Ethernet does not reorder a flow. Evidence raises it.
-    reorder: u64,
+    reorder: u16,
     /// How much longer than a round trip, in eighths of one, a missing packet may take. Evidence
     /// raises it, too.
     reorder_eighths: u8,
     recently_lost: RareQueue<u64>,
     loss_deadline: Option<u64>,
+    /// Most packets that go-back-N lets be on their way.
+    most: u32,
+    /// Nothing has counted as come since everything last went again.
+    in_vain: bool,
 }
 
 /// A place in the log, on the walk from the front.
@@ -129,6 +133,8 @@ impl<C: Cargo> SentLog<C> {
             reorder_eighths: 1,
             recently_lost: RareQueue::default(),
             loss_deadline: None,
+            most: u32::MAX,
+            in_vain: false,
         }
     }
 
@@ -158,6 +164,12 @@ impl<C: Cargo> SentLog<C> {
 
     pub fn in_flight_packets(&self) -> u32 {
         self.in_flight_packets
+    }
+
+    /// Most packets that may be on their way, however much credit there is.
+    #[inline]
+    pub fn most(&self) -> u32 {
+        self.most
     }
 
     /// When the oldest packet in flight left.
@@ -370,6 +382,10 @@ impl<C: Cargo> SentLog<C> {
         if let Some(sent_ns) = sample_from {
             rtt.on_answer(sent_ns, now_ns, u64::from(ack.delay_ns));
         }
+        if settled.newly_acked > 0 {
+            self.in_vain = false;
+            self.most = self.most.saturating_mul(2);
+        }
         self.notice_spurious(&runs, ack.largest, &mut settled);
         self.loss_deadline = None;
         if missing <= ack.largest {
@@ -379,7 +395,8 @@ impl<C: Cargo> SentLog<C> {
     }
 
     /// Gives up all that is in flight if the first of it is `reorder` packets behind the largest that
-    /// has come, or a reordering time.
+    /// has come, or a reordering time. Where that was for nothing, half as much goes again: of packets
+    /// that all overtake each other, none would ever count as come.
     fn go_back(
         &mut self,
         largest: u64,
@@ -393,9 +410,12 @@ impl<C: Cargo> SentLog<C> {
             return;
         };
         let give_up_at = sent_ns + rtt.reorder_ns(self.reorder_eighths);
-        if now_ns < give_up_at && largest < self.base + self.reorder {
+        if now_ns < give_up_at && largest < self.base + u64::from(self.reorder) {
             self.loss_deadline = Some(give_up_at);
             return;
+        }
+        if std::mem::replace(&mut self.in_vain, true) {
+            self.most = (self.in_flight_packets / 2).max(1);
         }
         settled.lost_sent_ns = sent_ns;
         self.remember_lost(self.base..self.base + 1);
@@ -498,7 +518,8 @@ impl<C: Cargo> SentLog<C> {
                 .any(|(start, end)| start <= number && number < end);
             if arrived {
                 settled.spurious += 1;
-                *reorder = (*reorder).max(largest - number + 1).clamp(3, MAX_REORDER);
+                let seen = (largest - number + 1).clamp(3, MAX_REORDER.into());
+                *reorder = (*reorder).max(seen as u16);
                 *eighths = (*eighths * 2).min(8);
             }
             !arrived
@@ -536,7 +557,7 @@ impl<C: Cargo> SentLog<C> {
             return;
         }
         let largest = self.acked_end - 1;
-        let far_behind = self.acked_end.saturating_sub(self.reorder);
+        let far_behind = self.acked_end.saturating_sub(self.reorder.into());
         let mut place = self.front();
         while place.run < self.runs.len() && place.number < largest {
             let next = self.behind(place);

@@ -309,6 +309,32 @@ fn go_back_n_measures_what_came_last() {
 }
 
 #[test]
+fn go_back_n_sends_less_of_what_went_in_vain() {
+    let mut channel = recovering(Recovery::GoBackN, 1 << 20);
+    let room = |channel: &Channel<u64>| {
+        let fits = |&packets: &u32| channel.may_send(1_472, packets);
+        (0..64).take_while(fits).last()
+    };
+    let take = |channel: &mut Channel<u64>, acked: Ack| {
+        let window = 1 << 20;
+        channel.on_ack(&Ack { window, ..acked }, MS, &mut |_, _| ());
+    };
+    for (first, left) in [(0, 63), (8, 4), (16, 4)] {
+        channel.on_sent(run(first, 8), &[first], 0);
+        take(&mut channel, ack([first + 3]));
+        assert_eq!(room(&channel), Some(left), "packets from {first}");
+    }
+    channel.on_sent(run(24, 2), &[24], 0);
+    assert_eq!(room(&channel), Some(2));
+    take(&mut channel, ack([24]));
+    assert_eq!(
+        room(&channel),
+        Some(7),
+        "twice as many, and one is on its way"
+    );
+}
+
+#[test]
 fn timeouts_alone_take_their_time_and_nothing_else_is_lost() {
     let mut channel = recovering(Recovery::Timeout, 100_000);
     (0..4).for_each(|number| channel.on_sent(packet(number), &[number], 0));
