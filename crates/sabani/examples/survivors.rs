@@ -15,6 +15,9 @@ fn main() -> Result<(), Error> {
         .collect();
     // Where the launcher does not tell who has died, silence does, after 10 s if nothing else is said.
     let world = Comm::init_with(|builder| builder.dead_after(Duration::from_secs(3)))?;
+    // Nobody leaves this before all have started: who dies while others start ends their start. Should
+    // it fail, the sum will as well.
+    let _ = world.barrier();
     let mut comm = world.clone();
     loop {
         if dies.contains(&world.rank()) {
