@@ -732,10 +732,12 @@ impl Network {
     }
 
     /// Whether programs have taken all that came: what its sender has given up may have come, and
-    /// wait for a program that naps.
+    /// wait for a program that naps. Copies of what has come may wait, too: a node that has not read
+    /// them sees to what is not pressing, such as credit that nobody needs any more, after them.
     fn is_read(&self) -> bool {
-        let mut nodes = self.hosts.iter().filter_map(|host| host.node.as_ref());
-        nodes.all(|node| node.unmatched_messages() == 0)
+        let taken = |node: &Node| node.unmatched_messages() == 0;
+        let mut hosts = self.hosts.iter();
+        hosts.all(|host| host.node.as_ref().is_none_or(taken) && !host.is_behind())
     }
 
     /// Runs until everything is settled. Where many hosts ask each other for signs of life,
