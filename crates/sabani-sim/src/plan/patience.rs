@@ -46,7 +46,13 @@ impl Plan {
         let window = queues.map(|queue| queue.0).fold(window, u64::min);
         // Where memory is short a program may have to ask for each message.
         let asked = self.settings.memory.map_or(0, |_| self.messages());
-        400 + self.bytes() / (window / 4).max(1) + asked
+        // Each loss is found by itself, and there is credit for what is missing alone, not for all
+        // that goes again with it.
+        let again = match self.settings.recovery {
+            Some(Recovery::GoBackN) if !self.faults.is_empty() => self.bytes() / PIECE,
+            _ => 0,
+        };
+        400 + self.bytes() / (window / 4).max(1) + asked + again
     }
 
     /// How long each of them takes.
