@@ -3,9 +3,13 @@
 use crate::channel::{
     AckPolicy, BASE_DATAGRAM, Congestion, DEFAULT_DATAGRAM, MAX_DATAGRAM, Recovery,
 };
-use crate::credit::{CreditPolicy, Order};
+use crate::credit::{CreditPolicy, DECAY_NS, Order};
 use crate::seal::Mode;
 use crate::{PeerId, wire};
+
+/// The latest that an acknowledgement may be on which nothing depends: standing credit is taken for given
+/// back by a sender that was silent for twice as long.
+pub(crate) const LATE_ACK_MOST_NS: u64 = DECAY_NS / 2;
 
 /// How a node behaves. Start from [`Config::new`] and change what you need.
 #[derive(Clone, Debug)]
@@ -53,7 +57,7 @@ pub struct Config {
     pub ack_delay_ns: u64,
     /// How long it may wait where nothing depends on it: less than 16 KiB of cost is owed, and the sender
     /// has credit for more. Peers are told, and ask for the tail of what they sent so much later. At most
-    /// 1 s. Default 0: no longer than any other. Of use where ranks of one host send short messages one
+    /// 50 ms. Default 0: no longer than any other. Of use where ranks of one host send short messages one
     /// way, and nothing is lost but by their own doing.
     pub late_ack_ns: u64,
     /// How many peers are likely to send here. Credit that peers hold while they have nothing to send is
@@ -140,7 +144,7 @@ impl Config {
         self.max_datagram = self.max_datagram.clamp(BASE_DATAGRAM, MAX_DATAGRAM);
         self.dead_after_ns = self.dead_after_ns.max(1_000_000);
         self.keep_alive_ns = self.keep_alive_ns.clamp(1, self.dead_after_ns / 2);
-        self.late_ack_ns = self.late_ack_ns.min(1_000_000_000);
+        self.late_ack_ns = self.late_ack_ns.min(LATE_ACK_MOST_NS);
         self.log_window = self.log_window.min(self.log_window_max);
         self.peer_memory_bytes = self.peer_memory_bytes.min(self.memory_bytes / 4);
         self

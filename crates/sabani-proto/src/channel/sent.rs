@@ -385,9 +385,9 @@ impl<C: Cargo> SentLog<C> {
         if settled.newly_acked > 0 {
             self.in_vain = false;
             self.most = self.most.saturating_mul(2);
+            self.loss_deadline = None;
         }
         self.notice_spurious(&runs, ack.largest, &mut settled);
-        self.loss_deadline = None;
         if missing <= ack.largest {
             self.go_back(ack.largest, now_ns, rtt, fate, &mut settled);
         }

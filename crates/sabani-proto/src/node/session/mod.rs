@@ -10,6 +10,7 @@ use super::peers::chunk_max;
 use super::spans::PeerSpan;
 use super::terms::Agreement;
 use crate::channel::{Channel, ChannelConfig};
+use crate::config::LATE_ACK_MOST_NS;
 use crate::error::PeerLost;
 use crate::message::{Content, Incoming, LogCredit, Outgoing, SendWindow};
 use crate::seal::{SealRx, SealTx};
@@ -104,8 +105,8 @@ impl Session {
             congestion: config.congestion,
             ack_delay_ns: config.ack_delay_ns,
             peer_ack_delay_ns: up_to_a_second(made.hello.ack_delay_us),
-            late_ack_ns: up_to_a_second((config.late_ack_ns / 1_000) as u32),
-            peer_late_ack_ns: up_to_a_second(made.hello.late_ack_us),
+            late_ack_ns: config.late_ack_ns as u32,
+            peer_late_ack_ns: up_to_a_second(made.hello.late_ack_us).min(LATE_ACK_MOST_NS as u32),
             window: made.hello.window,
             max_datagram: config.max_datagram.min(made.hello.max_datagram as usize),
             proven_datagram: made.datagram,
