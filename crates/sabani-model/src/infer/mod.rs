@@ -38,7 +38,7 @@ pub struct Inferred {
 /// sets of hosts that may well be groups, such as neighbours in the order of ranks.
 ///
 /// # Panics
-/// If a flow ends at a host that is not there, or has no rate.
+/// If a flow ends at a host that is not there. One that moved nothing says nothing of its hosts.
 pub fn infer(hosts: usize, observations: &[Observation], hints: &[Vec<usize>]) -> Inferred {
     let mut tree = Tree::of_hosts(hosts, observations);
     let alike = affinity::matrix(hosts, &tree, observations);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::measure::patterns::{Patterns, neighbours};
+use crate::network::Host;
 
 /// A network that is known.
 struct Truth {
@@ -254,4 +255,25 @@ fn hashed_trunks_are_no_tree_and_that_is_said() {
     let wide = found.graph(&names, &seen, fit.widening());
     let speed = wide.hosts[0].out.bytes_per_s.unwrap();
     assert!(speed.high / speed.low > 1.2, "{speed:?}");
+}
+
+/// A process that gets no processor while it is measured receives nothing. What another time shows counts.
+#[test]
+fn flows_that_moved_nothing_say_nothing_of_their_hosts() {
+    let flows = vec![(0, 1), (1, 0)];
+    let of = |rates: [f64; 2]| Observation {
+        flows: flows.clone(),
+        rates: rates.to_vec(),
+    };
+    let names = ["a", "b"].map(String::from);
+    let speeds = |seen: &[Observation]| {
+        let inferred = infer(2, seen, &neighbours(2));
+        let graph = inferred.graph(&names, seen, 0.0);
+        let speed = |host: &Host| host.out.bytes_per_s.map(|speed| speed.value);
+        [0, 1].map(|host| speed(&graph.hosts[host]))
+    };
+    assert_eq!(speeds(&[of([0.0; 2])]), [None; 2]);
+    assert_eq!(speeds(&[of([0.0, 5e8])]), [None, Some(5e8)]);
+    let later = [of([0.0; 2]), of([1e9, 5e8])];
+    assert_eq!(speeds(&later), [Some(1e9), Some(5e8)]);
 }

@@ -10,6 +10,9 @@ const PLATEAU: f64 = 0.93;
 const SUM_LIMITS: f64 = 0.85;
 /// A trunk limits if it carries at most this part of what its hosts do by themselves.
 const TRUNK_LIMITS: f64 = 0.95;
+/// Bytes per second that no link carries: what a flow gets between hosts that nothing was seen of yet,
+/// such as streams of processes that got no processor.
+const UNSEEN: f64 = 1e300;
 /// A resource is full if so little of it is left.
 const FULL: f64 = 1e-6;
 
@@ -172,7 +175,8 @@ impl Tree {
         (!inner.is_empty() && !rest.is_empty()).then_some(rest)
     }
 
-    /// What flows get that are there at the same time: max-min shares.
+    /// What flows get that are there at the same time: max-min shares. More than any link carries where
+    /// nothing is known of the hosts.
     pub fn rates(&self, flows: &[(usize, usize)]) -> Vec<f64> {
         let uses: Vec<_> = flows.iter().map(|&flow| self.uses(flow)).collect();
         let mut shares = MaxMin::default();
@@ -223,7 +227,7 @@ impl Tree {
                 part: 1.0 / capacity,
             });
         };
-        take(from, self.out[from]);
+        take(from, self.out[from].min(UNSEEN));
         take(hosts + to, self.into[to]);
         take(2 * hosts + from, self.both[from]);
         take(2 * hosts + to, self.both[to]);
