@@ -370,3 +370,35 @@ fn what_may_be_marked_goes_to_those_who_take_notice() {
     let message = pair.nodes[1].try_take(&Match::any());
     assert_eq!(&*message.unwrap().body, b"hello");
 }
+
+/// A report of many gaps fills a packet so far that a long entry finds no room beside it.
+#[test]
+fn what_finds_no_room_beside_an_acknowledgement_leaves_behind_it() {
+    let mut pair = Pair::with(modes()[1].clone(), |config| {
+        config.max_datagram = crate::channel::BASE_DATAGRAM;
+    });
+    let mut buffer = vec![0; 65_536];
+    for from in 0..2 {
+        let to = PeerId(1 - from as u32);
+        let hello = pair.nodes[from].send_copy(pair.now_ns, to, 1, b"hello", false);
+        hello.unwrap();
+        pair.carry();
+    }
+    for at in 0..40 {
+        let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 1, b"gap", false);
+        sent.unwrap();
+        if at % 2 == 0 {
+            pair.pass_train();
+        } else {
+            let lost = pair.nodes[0].poll_transmit(pair.now_ns, &mut buffer);
+            assert!(lost.is_some());
+        }
+    }
+    let sent = pair.nodes[1].send_copy(pair.now_ns, PeerId(0), 1, &[1; 1_072], false);
+    sent.unwrap();
+    let mut lengths = Vec::new();
+    while let Some(train) = pair.nodes[1].poll_transmit(pair.now_ns, &mut buffer) {
+        lengths.push(train.bytes);
+    }
+    assert!(lengths.iter().any(|&bytes| bytes > 1_072), "{lengths:?}");
+}

@@ -276,10 +276,14 @@ impl Session {
             body.pad();
         }
         let bytes = Prelude::LEN + body.at + self.tx.overhead();
-        self.counters.acks_alone += u64::from(hub.contents.is_empty());
+        let alone = hub.contents.is_empty();
+        self.counters.acks_alone += u64::from(alone);
         self.finish_packet(&mut packet[..bytes], flags, hub, now_ns);
-        // Some of it may need no credit.
-        (bytes, more || (waiting && self.has_eliciting(outgoing)))
+        // Some of it may need no credit, or have found no room beside a long acknowledgement.
+        (
+            bytes,
+            more || ((waiting || alone) && self.has_eliciting(outgoing)),
+        )
     }
 
     /// Whether more waits behind this packet, and whether it asks for an answer.
