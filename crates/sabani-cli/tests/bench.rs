@@ -188,7 +188,7 @@ fn overview_writes_table_page_and_json() {
         folder.path().join("bench.json"),
     );
     let status =
-        sabani("bench --rounds 1 --seconds 0.1 --pin none --against raw-udp,tcp-cubic --html")
+        sabani("bench --rounds 1 --seconds 0.2 --pin none --against raw-udp,tcp-cubic --html")
             .arg(&page)
             .arg("--json")
             .arg(&json)
