@@ -63,6 +63,12 @@ impl RawAddr {
         len: V6_LEN as u32,
     };
 
+    /// No address: a connected socket knows where to.
+    pub const NONE: Self = Self {
+        len: 0,
+        ..Self::EMPTY
+    };
+
     /// The form that a socket of `family` needs. [`Family::takes`] must hold for the address.
     pub fn encode(addr: SocketAddr, family: Family) -> Self {
         match (addr, family) {

@@ -13,7 +13,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Datagrams in a row, each by itself, all from one peer, that make the peer hot. It takes some 30 µs.
+/// Receiving calls in a row that bring something of one peer alone, which makes the peer hot. It takes
+/// some 30 µs.
 const HOT_AFTER: u32 = 256;
 /// Buffers in a row that came for the main socket before the peer counts as hot no more.
 const COLD_AFTER: u32 = 1_024;
@@ -24,6 +25,9 @@ const COALESCE_AFTER: u32 = 8;
 const LOOKS: u32 = 4;
 /// Buffers in a row that the hot socket may fill before the main one has its turn.
 const TURNS: u32 = 32;
+/// Buffers that may still come of the main socket first when a hot one has been opened: what was sent
+/// before must not be overtaken.
+const BEFORE: u32 = 512;
 
 /// The two ends of what has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub(crate) struct Hot {
     looks: u32,
     /// Looks that found something since then.
     turns: u32,
+    /// Buffers of the main socket that come first, unless it is found empty.
+    before: u32,
     /// Buffers that came for the main socket since the last one here.
     elsewhere: u32,
     /// Large datagrams so far, while trains are not coalesced.
@@ -58,6 +64,7 @@ impl Hot {
             ends,
             looks: 0,
             turns: 0,
+            before: BEFORE,
             elsewhere: 0,
             large: 0,
             coalesced: false,
@@ -78,8 +85,13 @@ impl Hot {
     fn note_large(&mut self) {
         self.large += 1;
         if self.large >= COALESCE_AFTER {
-            self.coalesced = setup::coalesce(self.socket.as_fd()).is_ok();
+            self.coalesce();
         }
+    }
+
+    /// Has trains arrive coalesced from now on.
+    pub fn coalesce(&mut self) {
+        self.coalesced = setup::coalesce(self.socket.as_fd()).is_ok();
     }
 
     /// What the kernel is to be asked for beside what has come.
@@ -98,14 +110,25 @@ impl Hot {
         self.turns = 0;
     }
 
-    /// Whether so much has come that the main socket must have its turn first.
+    /// Whether the main socket must have its turn first: so much has come here, or what waits there may
+    /// be older.
     #[inline]
     pub fn stands_back(&mut self) -> bool {
+        if self.before > 0 {
+            self.before -= 1;
+            return true;
+        }
         let enough = self.turns >= TURNS;
         if enough {
             self.turns = 0;
         }
         enough
+    }
+
+    /// The main socket holds nothing of what came before this one was opened.
+    #[inline]
+    pub fn note_main_empty(&mut self) {
+        self.before = 0;
     }
 
     /// Nothing has come: whether it is the main socket's turn.
@@ -162,11 +185,11 @@ impl Thermometer {
         self.past_drops + hot.as_ref().map_or(0, Hot::drops)
     }
 
-    /// Notes what came for the main socket: `alone` is a datagram that came by itself. Opens or closes
-    /// the hot socket where that calls for it; returns whether it was opened.
+    /// Notes what came for the main socket: `ends` are those of all that one call has brought, if they are
+    /// the same. Opens or closes the hot socket where that calls for it; returns whether it was opened.
     pub fn note(
         &mut self,
-        alone: Option<Ends>,
+        ends: Option<Ends>,
         filled: usize,
         main: &UdpSocket,
         hot: &mut Option<Hot>,
@@ -177,12 +200,12 @@ impl Thermometer {
                 self.close(hot);
             }
         }
-        self.in_a_row = match alone {
-            Some(_) if alone == self.last => self.in_a_row + 1,
+        self.in_a_row = match ends {
+            Some(_) if ends == self.last => self.in_a_row + 1,
             _ => 0,
         };
-        self.last = alone;
-        if let Some(ends) = alone
+        self.last = ends;
+        if let Some(ends) = ends
             && self.in_a_row >= HOT_AFTER
             && hot.is_none()
             && !self.off

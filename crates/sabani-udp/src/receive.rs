@@ -152,16 +152,23 @@ impl RecvBatch {
             })
     }
 
-    /// The ends of what the last call brought, if it is a datagram by itself.
+    /// The ends of what the last call brought, if those are the same for all of it.
     #[inline]
-    pub(crate) fn alone(&self) -> Option<Ends> {
-        match &self.slots[..self.filled] {
-            [slot] if slot.len <= slot.segment => Some(Ends {
-                peer: slot.from,
-                local: slot.to,
-            }),
-            _ => None,
-        }
+    pub(crate) fn ends(&self) -> Option<Ends> {
+        let (first, others) = self.slots[..self.filled].split_first()?;
+        let ends = Ends {
+            peer: first.from,
+            local: first.to,
+        };
+        others
+            .iter()
+            .all(|slot| slot.from == ends.peer && slot.to == ends.local)
+            .then_some(ends)
+    }
+
+    /// Whether the last call brought a coalesced train first.
+    pub(crate) fn is_train(&self) -> bool {
+        self.filled > 0 && self.slots[0].len > self.slots[0].segment
     }
 
     /// Notes what a connected socket did not tell of the last call's datagrams.

@@ -105,6 +105,23 @@ impl Sender {
         context.send_plainly(Some(&to), train)
     }
 
+    /// Sends a train over a socket that is connected to where it goes; `false` if it did not leave.
+    #[inline]
+    pub fn send_connected(&self, mut context: Context<'_>, train: &Train<'_>) -> bool {
+        if train.ecn != Ecn::NotCapable || !self.fits(train) {
+            return false;
+        }
+        let sent = if train.is_divisible() {
+            context.send_segmented(train)
+        } else {
+            context.send_plainly(None, train)
+        };
+        if !sent {
+            context.drain_hints();
+        }
+        sent
+    }
+
     /// Settles the first of the trains, at least.
     fn advance(&mut self, context: &mut Context<'_>, trains: &[Train<'_>]) -> io::Result<Progress> {
         let train = &trains[0];
@@ -279,24 +296,31 @@ fn send_messages<'a>(
 }
 
 impl Context<'_> {
-    /// Sends a lone datagram over a connected socket; `false` if it did not leave.
-    #[inline]
-    pub fn send_connected(&mut self, train: &Train<'_>) -> bool {
-        let sent = self.send_plainly(None, train);
-        if !sent {
-            self.drain_hints();
-        }
-        sent
-    }
-
     #[inline]
     fn send_plainly(&mut self, to: Option<&RawAddr>, train: &Train<'_>) -> bool {
+        let result = sys::send_plainly(self.fd, to, train.bytes);
+        self.has_left(result, train)
+    }
+
+    /// Sends several datagrams over a connected socket.
+    fn send_segmented(&mut self, train: &Train<'_>) -> bool {
+        let mut head = Head {
+            to: RawAddr::NONE,
+            ..Head::EMPTY
+        };
+        head.control.push_segment(train.segment() as u16);
+        let result = sys::send_one(self.fd, &head, train.bytes);
+        self.has_left(result, train)
+    }
+
+    /// Counts a train that was sent as one message.
+    #[inline]
+    fn has_left(&mut self, result: Result<usize, Errno>, train: &Train<'_>) -> bool {
         self.counters.send_calls += 1;
-        let sent = sys::send_plainly(self.fd, to, train.bytes).is_ok();
-        if sent {
+        if result.is_ok() {
             self.count_sent(train.bytes.len(), train.segment());
         }
-        sent
+        result.is_ok()
     }
 
     /// Decides what a failed call means. An error may belong to another peer: an ICMP error that was

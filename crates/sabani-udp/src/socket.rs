@@ -102,21 +102,21 @@ impl Socket {
         self.sender.send(context, trains, report)
     }
 
-    /// Sends a lone datagram to the hot peer; `false` if it is for another, or did not leave.
+    /// Sends a train to the hot peer; `false` if it is for another, or did not leave.
     #[inline]
     fn send_hot(&mut self, train: &Train<'_>) -> bool {
         let Some(hot) = &self.hot else {
             return false;
         };
-        if !train.is_plain() || !hot.serves(train.to, train.from) {
+        if !hot.serves(train.to, train.from) {
             return false;
         }
-        let mut context = Context {
+        let context = Context {
             fd: hot.socket.as_fd(),
             hints: &mut self.hints,
             counters: &mut self.counters,
         };
-        context.send_connected(train)
+        self.sender.send_connected(context, train)
     }
 
     /// Receives what is there, without waiting, in one system call; returns how many of the batch's
@@ -126,7 +126,7 @@ impl Socket {
     /// trains; for small datagrams the number doubles while all are filled. So a result below the batch's
     /// size does not mean that the socket is empty. An empty poll costs 0.2 µs.
     ///
-    /// A peer that lone datagrams keep coming from gets a connected socket of its own. Most polls look only
+    /// A peer from which alone something keeps coming gets a connected socket of its own. Most polls look only
     /// there then, so 0 does not mean that nothing waits: see [`Socket::look_everywhere`].
     ///
     /// # Errors
@@ -135,9 +135,13 @@ impl Socket {
     /// hints.
     #[inline]
     pub fn recv(&mut self, batch: &mut RecvBatch) -> io::Result<usize> {
-        if let Some(hot) = &mut self.hot
-            && !hot.stands_back()
-        {
+        if self.hot.as_mut().is_some_and(Hot::stands_back) {
+            let filled = self.recv_main(batch)?;
+            if filled > 0 {
+                return Ok(filled);
+            }
+        }
+        if let Some(hot) = &mut self.hot {
             let (fd, told) = (hot.socket.as_fd(), hot.told());
             let filled =
                 self.receiver
@@ -159,11 +163,21 @@ impl Socket {
         let filled =
             self.receiver
                 .recv(fd, batch, Told::All, &mut self.hints, &mut self.counters)?;
-        if filled > 0 {
-            let alone = batch.alone();
+        if filled == 0 {
+            if let Some(hot) = &mut self.hot {
+                hot.note_main_empty();
+            }
+        } else {
+            let ends = batch.ends();
             let thermometer = &mut self.thermometer;
-            let opened = thermometer.note(alone, filled, &self.socket, &mut self.hot);
+            let opened = thermometer.note(ends, filled, &self.socket, &mut self.hot);
             self.counters.hot_peers += u64::from(opened);
+            if let Some(hot) = &mut self.hot
+                && opened
+                && batch.is_train()
+            {
+                hot.coalesce();
+            }
         }
         Ok(filled)
     }

@@ -108,6 +108,42 @@ fn trains_of_a_hot_peer_arrive_as_its_datagrams() {
 }
 
 #[test]
+fn a_peer_that_sends_trains_alone_gets_a_socket_of_its_own_and_stays_in_order() {
+    let (mut left, mut right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let (to, back) = (right.local_addr(), left.local_addr());
+    let mut number = 0_u32;
+    let mut send_more = |left: &mut Socket| {
+        let datagrams = (number..number + 5).flat_map(|number| number.to_le_bytes().repeat(350));
+        send(left, Train::new(to, 1_400, &datagrams.collect::<Vec<_>>()));
+        number += 5;
+    };
+    // Ten are always under way, also when the socket is opened.
+    (0..10).for_each(|_| send_more(&mut left));
+    let mut came = 0_u32;
+    while came < 5 * MANY {
+        send_more(&mut left);
+        let (from, local, datagrams) = next(&mut right);
+        assert_eq!(from, back);
+        for datagram in datagrams {
+            assert_eq!(datagram, came.to_le_bytes().repeat(350));
+            came += 1;
+        }
+        // Trains go back over it as well.
+        let answer = Train {
+            from: local,
+            ..Train::new(from, 1_400, &[7; 2_800])
+        };
+        send(&mut right, answer);
+        let mut answers = 0;
+        while answers < 2 {
+            answers += next(&mut left).2.len();
+        }
+    }
+    assert_eq!(right.counters().hot_peers, 1);
+    assert_eq!(left.counters().hot_peers, 1);
+}
+
+#[test]
 fn a_hot_socket_is_bound_to_the_address_that_was_contacted() {
     let (mut left, mut right) = (bind("127.0.0.1:0"), bind("0.0.0.0:0"));
     let to = at("127.0.0.7", &right);
