@@ -36,6 +36,8 @@ pub(crate) struct Common {
     /// Rung for everything that goes up, for those who wait in event loops of their own.
     pub poll: OnceLock<Arc<Waker>>,
     pub stop: AtomicBool,
+    /// The lower thread holds a load that the system does not take now.
+    pub stuck: AtomicBool,
     counters: Mutex<Counters>,
 }
 
@@ -81,6 +83,7 @@ impl Line {
             below: group.bell,
             poll: OnceLock::new(),
             stop: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
             counters: Mutex::new(lower.counters()),
         });
         let worker = Worker {
@@ -204,6 +207,12 @@ impl Lower for Line {
         self.take()
     }
 
+    fn is_stuck(&self) -> bool {
+        // Nor does a thread that has ended, by a panic, take anything.
+        let ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        ended || self.common.stuck.load(Relaxed)
+    }
+
     fn has_work(&self, blocked: bool, full: bool) -> bool {
         (blocked && !self.is_blocked()) || (!full && self.up.waiting(1) > 0)
     }
@@ -226,3 +235,7 @@ impl Lower for Line {
         Line::stop(self);
     }
 }
+
+#[cfg(test)]
+#[path = "line_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::Duration;
 
 use sabani_proto::Keyring;
@@ -36,6 +37,10 @@ pub(crate) trait Lower: Send + 'static {
 
     /// Takes what comes next.
     fn receive(&mut self, clock: &mut Clock) -> Option<Up>;
+
+    /// Whether a load that was given back just now has to wait for the system, and not for other threads
+    /// of the node, which make room if they are let.
+    fn is_stuck(&self) -> bool;
 
     /// Whether there is something to do that no descriptor tells. `blocked`: a load was given back; `full`:
     /// there is no room for what comes.
@@ -75,6 +80,11 @@ impl<L: Lower> Worker<L> {
                 worked = true;
                 continue;
             }
+            if self.is_stopping() {
+                // Nobody rings for what the thread below takes from now on.
+                thread::yield_now();
+                continue;
+            }
             let now_ns = self.clock.read();
             if std::mem::take(&mut worked) {
                 idle_ns = now_ns;
@@ -90,9 +100,17 @@ impl<L: Lower> Worker<L> {
         self.common.tell_counters(self.lower.counters());
     }
 
+    fn is_stopping(&self) -> bool {
+        self.common.stop.load(Relaxed)
+    }
+
     /// Whether it is to end, and has sent what it can.
     fn is_over(&self) -> bool {
-        self.common.stop.load(Relaxed) && (self.load.is_some() || self.from_above.waiting(1) == 0)
+        let has_sent = match self.load {
+            Some(_) => self.common.stuck.load(Relaxed),
+            None => self.from_above.waiting(1) == 0,
+        };
+        self.is_stopping() && has_sent
     }
 
     /// Moves a load down and a batch up, if there are any; whether there were.
@@ -111,6 +129,8 @@ impl<L: Lower> Worker<L> {
             return false;
         };
         self.load = self.lower.send(load, &mut self.clock);
+        let stuck = self.load.is_some() && self.lower.is_stuck();
+        self.common.stuck.store(stuck, Relaxed);
         fresh || self.load.is_none()
     }
 
@@ -125,12 +145,17 @@ impl<L: Lower> Worker<L> {
     }
 
     fn receive(&mut self) -> bool {
-        if self.to_above.room(1) == 0 {
+        let stopping = self.is_stopping();
+        if !stopping && self.to_above.room(1) == 0 {
             return false;
         }
         let Some(mut news) = self.lower.receive(&mut self.clock) else {
             return false;
         };
+        if stopping {
+            // Nobody reads any more, and what is not read below keeps loads from leaving.
+            return true;
+        }
         if let (Up::Batch(batch), Some(keyring)) = (&mut news, &self.keyring) {
             let batch = batch.get_mut().expect("nobody else refers to it");
             batch.open(keyring);
@@ -205,6 +230,10 @@ impl Lower for Lowest {
             Look::Emptied | Look::Nothing => self.batches.give(batch),
         }
         (look == Look::Emptied).then_some(Up::Emptied)
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.datagrams.reports.is_empty()
     }
 
     fn has_work(&self, _blocked: bool, _full: bool) -> bool {
