@@ -41,6 +41,8 @@ pub struct Builder {
     mode: Option<Mode>,
     options: Options,
     config: Config,
+    /// None: what suits where the peers are.
+    credit: Option<CreditPolicy>,
     /// So many peers, all on this host.
     neighbours: Option<u32>,
     layers: Option<Schedule>,
@@ -61,6 +63,7 @@ impl Builder {
             mode: None,
             options: Options::default(),
             config: Config::new(id, plain),
+            credit: None,
             neighbours: None,
             layers: None,
             timed: false,
@@ -199,9 +202,9 @@ impl Builder {
     }
 
     /// How credit is given to those who send to this process. Default:
-    /// [`CreditPolicy::Paced`], those first who have least left to send.
+    /// [`CreditPolicy::Paced`], those first who have least left to send; but see [`Builder::one_host`].
     pub fn credit(mut self, policy: CreditPolicy) -> Self {
-        self.config.credit = policy;
+        self.credit = Some(policy);
         self
     }
 
@@ -230,7 +233,8 @@ impl Builder {
     /// All peers are on this host, and there are so many: paths without a queue, on which nothing is lost
     /// but in sockets' buffers. Datagrams have 32 KiB; acknowledgements on which nothing depends wait for
     /// up to 5 ms, for data to ride on; and each peer has an equal share of the socket's buffer as credit
-    /// from the start, if that is two datagrams. Communicators do this by themselves.
+    /// from the start, if that is two datagrams and [`Builder::credit`] says nothing else. Communicators do this
+    /// by themselves.
     pub fn one_host(mut self, peers: u32) -> Self {
         self.neighbours = Some(peers);
         self.max_datagram(LOCAL_DATAGRAM)
@@ -308,9 +312,9 @@ impl Builder {
     /// [`Error::NoJobKey`] if neither a key nor `plain` was chosen; [`Error::Io`] if the address
     /// can't be bound.
     pub fn open(mut self) -> Result<Node, Error> {
-        self.config.mode = self.mode.ok_or(Error::NoJobKey)?;
+        self.config.mode = self.mode.take().ok_or(Error::NoJobKey)?;
         let cores = sabani_ring::allowed();
-        let cuts = cuts(self.layers, cores.len())?;
+        let cuts = cuts(self.layers.take(), cores.len())?;
         let spin = self.spin.among(1 + cuts.own_threads(), cores.len());
         let threads = Threads { spin, cores };
         self.config.seal_below = cuts.above_seal;
@@ -319,11 +323,8 @@ impl Builder {
         let doing = format!("opening a UDP socket on {addr}");
         let socket = Socket::bind(addr, &self.options).map_err(Error::io(doing))?;
         let granted = socket.capabilities().recv_buffer.granted_bytes;
-        self.config.socket_buffer_bytes = granted as u64;
         self.config.ecn = socket.capabilities().reports_ecn;
-        if let Some(peers) = self.neighbours {
-            stay_on_host(&mut self.config, peers);
-        }
+        self.suit_paths(granted as u64);
         let mut seed = [0; 32];
         fill_random(&mut seed)?;
         let mut node = sabani_proto::Node::new(self.config, seed);
@@ -344,6 +345,17 @@ impl Builder {
             self.id,
             self.linger,
         )))
+    }
+
+    /// Settles what depends on where the peers are, with so many bytes for the socket's receive buffer.
+    fn suit_paths(&mut self, socket_bytes: u64) {
+        self.config.socket_buffer_bytes = socket_bytes;
+        if let Some(peers) = self.neighbours {
+            stay_on_host(&mut self.config, peers);
+        }
+        if let Some(chosen) = self.credit {
+            self.config.credit = chosen;
+        }
     }
 }
 
@@ -367,4 +379,30 @@ fn cuts(wanted: Option<Schedule>, cores: usize) -> Result<Cuts, Error> {
     wanted
         .and_then(|schedule| Cuts::of(&schedule, cores))
         .map_err(Error::Layers)
+}
+
+#[cfg(test)]
+mod tests {
+    use sabani_proto::GrantOrder;
+
+    use super::*;
+
+    fn credit_on_one_host(peers: u32, chosen: Option<CreditPolicy>) -> CreditPolicy {
+        let mut builder = Builder::new(PeerId(0)).one_host(peers);
+        if let Some(chosen) = chosen {
+            builder = builder.credit(chosen);
+        }
+        builder.suit_paths(8 << 20);
+        builder.config.credit
+    }
+
+    #[test]
+    fn credit_suits_one_host_unless_the_program_chooses() {
+        let paced = CreditPolicy::Paced(GrantOrder::default());
+        assert_eq!(credit_on_one_host(7, None), CreditPolicy::Shares);
+        assert_eq!(credit_on_one_host(1_000, None), paced);
+        assert_eq!(credit_on_one_host(7, Some(paced)), paced);
+        let shares = Some(CreditPolicy::Shares);
+        assert_eq!(credit_on_one_host(1_000, shares), CreditPolicy::Shares);
+    }
 }
