@@ -37,6 +37,9 @@ const BURST: u32 = 32 << 10;
 const QUEUED_MAX_NS: u64 = 2_000_000;
 /// However often nobody has answered, a tail is asked for again after this long.
 const POLL_MAX_NS: u64 = 2_000_000_000;
+/// Late acknowledgements are fine where so many times as much may pass before the peer counts as lost: one
+/// may itself be lost, and asked for as late.
+const LATE_IN_SPARE: u64 = 4;
 /// Slower packets than this are not told from pauses.
 const PACE_MAX_NS: u64 = 10_000_000;
 /// Over how many of them the pace of packets is smoothed.
@@ -67,6 +70,8 @@ pub(crate) struct ChannelConfig {
     pub peer_ack_delay_ns: u32,
     /// How long the peer lets its acknowledgements wait where nothing depends on them.
     pub peer_late_ack_ns: u32,
+    /// How long the peer may be silent after an answer was due at the latest.
+    pub spare_ns: u64,
     /// First credit, until the peer's first acknowledgement says otherwise.
     pub window: u32,
     /// Largest datagram both sides take.
@@ -90,13 +95,15 @@ pub(crate) struct Channel<C> {
     governor: Option<Box<Governor>>,
     peer_ack_delay_ns: u32,
     peer_late_ack_ns: u32,
+    /// The peer would be taken for lost before its late acknowledgement came.
+    is_impatient: bool,
     /// Cost sent since an answer was last asked for.
     unasked: u32,
     /// An answer is asked for at least as often as this much has been sent, in bytes of cost.
     ask_every: u32,
     /// POLLs sent since the peer last answered the newest packet that asked, or what was not sent
     /// again since.
-    pub polls_unanswered: u32,
+    pub polls_unanswered: u16,
     /// Number of the newest request for an answer: the number of the packet that asked.
     asked: u64,
     pub last_heard_ns: u64,
@@ -127,6 +134,8 @@ pub(crate) struct Sent {
 impl<C: Cargo> Channel<C> {
     pub fn new(config: &ChannelConfig, now_ns: u64) -> Self {
         let mtu = MtuSearch::new(config.proven_datagram, config.max_datagram);
+        let late_ns = config.peer_late_ack_ns;
+        let is_impatient = LATE_IN_SPARE * u64::from(late_ns) > config.spare_ns;
         let mut channel = Channel {
             sent: SentLog::new(config.recovery),
             received: Received::new(config.ack_policy, config.ack_delay_ns, config.late_ack_ns),
@@ -136,7 +145,9 @@ impl<C: Cargo> Channel<C> {
             governor: None,
             mtu,
             peer_ack_delay_ns: config.peer_ack_delay_ns,
-            peer_late_ack_ns: config.peer_late_ack_ns,
+            // Who never lets it be late need not reckon with it.
+            peer_late_ack_ns: if is_impatient { 0 } else { late_ns },
+            is_impatient,
             unasked: 0,
             ask_every: ASK_EVERY,
             polls_unanswered: 0,
@@ -165,7 +176,7 @@ impl<C: Cargo> Channel<C> {
     #[inline]
     pub fn refresh(&mut self, now_ns: u64) {
         let full = datagram_cost(self.mtu.current());
-        let most = self.sent.most().saturating_mul(full);
+        let most = self.most();
         let mut room = most.saturating_sub(self.sent.in_flight());
         self.ask_every = most.min(ASK_EVERY);
         if let Some(governor) = &mut self.governor {
@@ -174,6 +185,13 @@ impl<C: Cargo> Channel<C> {
             self.ask_every = self.ask_every.min(governor.ask_every());
         }
         self.window = self.credit.min(self.sent.ahead().saturating_add(room));
+    }
+
+    /// Cost that may be on its way as far as finding losses goes.
+    #[inline]
+    fn most(&self) -> u32 {
+        let full = datagram_cost(self.mtu.current());
+        self.sent.most().saturating_mul(full)
     }
 
     /// When the pacer lets the next packets go, if that is what holds them back.
@@ -233,6 +251,19 @@ impl<C: Cargo> Channel<C> {
     pub fn is_credit_low(&self, bytes: usize) -> bool {
         let cost = datagram_cost(bytes);
         self.sent.ahead() + cost > (self.window / 2).max(BURST).max(2 * cost)
+    }
+
+    /// Whether an answer to a packet of `bytes` must not be late although nothing depends on it as far as
+    /// the peer knows. It knows of its credit alone, and what comes next may soon have to wait because this side
+    /// keeps itself to less.
+    #[inline]
+    pub fn needs_answer(&self, bytes: usize) -> bool {
+        if !self.is_peer_late() {
+            return self.is_impatient;
+        }
+        let governed = self.governor.as_ref().map_or(u32::MAX, |it| it.window());
+        let limit = self.most().min(governed);
+        limit < self.credit && self.sent.in_flight() + datagram_cost(bytes) > limit / 2
     }
 
     /// Whether a packet of entries may go without credit: one at a time, for nothing else would
@@ -409,7 +440,7 @@ impl<C: Cargo> Channel<C> {
         }
         if self.poll_deadline().is_some_and(|at| at <= now_ns) {
             due.poll = true;
-            self.polls_unanswered += 1;
+            self.polls_unanswered = self.polls_unanswered.saturating_add(1);
             self.last_sent_ns = now_ns;
             match self.sent.recovery {
                 Recovery::Timeout => due.lost += self.sent.give_up_all(fate),

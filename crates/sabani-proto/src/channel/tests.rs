@@ -578,6 +578,7 @@ fn recovering(recovery: Recovery, window: u32) -> Channel<u64> {
         late_ack_ns: 0,
         peer_ack_delay_ns: 2 * MS as u32,
         peer_late_ack_ns: 0,
+        spare_ns: 0,
         window,
         max_datagram: 1_472,
         proven_datagram: 1_472,

@@ -316,6 +316,22 @@ fn what_is_owed_for_much_or_to_somebody_without_credit_is_not_late() {
     assert!(pair.nodes[0].is_settled());
 }
 
+/// It would take the peer for lost: the keep-alive may have been the last that it heard.
+#[test]
+fn who_has_little_patience_does_not_wait_for_late_acknowledgements() {
+    for (dead_after_ms, waits) in [(1_000, true), (60, false)] {
+        let mut pair = Pair::late(|config| {
+            config.late_ack_ns = 50_000_000;
+            config.dead_after_ns = dead_after_ms * 1_000_000;
+            config.keep_alive_ns = config.dead_after_ns / 3;
+        });
+        pair.say_hello();
+        pair.carry();
+        let waited = !pair.nodes[0].is_settled();
+        assert_eq!(waited, waits, "lost after {dead_after_ms} ms");
+    }
+}
+
 #[test]
 fn who_closes_does_not_wait_for_late_acknowledgements() {
     let mut pair = Pair::late(|_| {});

@@ -130,6 +130,7 @@ impl Plan {
         plan.mishaps.extend(steered);
         plan.settings.ecn = dice.maybe(0.3, |_| true);
         plan.settings.seal_below = dice.maybe(0.3, |_| true);
+        plan.settings.late_ack = dice.maybe(0.3, |dice| Time(dice.pick(&[MS, 5 * MS, 50 * MS])));
         plan
     }
 }
@@ -170,6 +171,7 @@ fn settings(dice: &mut Dice) -> Settings {
         memory: dice.maybe(some, sizes(&[SHORT_MEMORY.0, 1 << 20, 8 << 20])),
         ack_every: dice.maybe(some, |dice| dice.pick(&[1, 4, 20])),
         ack_delay: dice.maybe(some, times(&[0, 25 * US, MS])),
+        late_ack: None,
         max_ack_delay: dice.maybe(some, times(&[200 * US, 5 * MS])),
         dead_after: dice.maybe(some, times(&[500 * MS, 2_000 * MS])),
         // Shorter ones would never leave the network at rest.

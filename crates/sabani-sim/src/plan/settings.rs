@@ -289,6 +289,8 @@ settings! {
     ack_every: u32 => |c, v| c.ack_policy = sabani_proto::AckPolicy::EveryPackets(v);
     /// How long an acknowledgement that was asked for may wait for data to ride on.
     ack_delay: Time => |c, v| c.ack_delay_ns = v.0;
+    /// How long an acknowledgement on which nothing depends may wait.
+    late_ack: Time => |c, v| c.late_ack_ns = v.0;
     /// The longest delay of an acknowledgement that is announced to peers.
     max_ack_delay: Time => |c, v| c.max_ack_delay_ns = v.0;
     /// How credit is given to those who send.

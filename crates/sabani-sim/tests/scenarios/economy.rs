@@ -1,8 +1,9 @@
 //! Acknowledgements cost little: a few for a burst, none for a conversation.
 
-use sabani_sim::{MS, SEC, sealed};
+use sabani_proto::{Congestion, CreditPolicy};
+use sabani_sim::{MS, Network, SEC, US, sealed};
 
-use crate::{A, B, counters, sound, warm_pair};
+use crate::{A, B, counters, sound, time_to_deliver, warm_pair};
 
 #[test]
 fn a_burst_needs_few_acknowledgements() {
@@ -66,4 +67,29 @@ fn an_idle_connection_is_nearly_silent() {
     assert!(net.losses(A).is_empty() && net.losses(B).is_empty());
     net.send(A, B, 10);
     sound(net.settle(10 * MS));
+}
+
+/// Acknowledgements are late where the receiver knows that the sender has credit; it knows nothing of congestion
+/// control.
+#[test]
+fn who_keeps_to_less_than_its_credit_does_not_wait_for_late_acknowledgements() {
+    let mut net = Network::mesh(1, 2, &sealed(), |config| {
+        config.congestion = Congestion::Cubic;
+        config.credit = CreditPolicy::Shares;
+        config.late_ack_ns = 5 * MS;
+    });
+    net.send(A, B, 100);
+    sound(net.settle(SEC));
+    // Silence takes the window down to two packets.
+    net.link(A, B).faults.cut = true;
+    net.send(A, B, 100);
+    net.run_for(100 * MS);
+    net.link(A, B).faults.cut = false;
+    sound(net.settle(SEC));
+    let before = net.checker.delivered;
+    for _ in 0..40 {
+        net.send(A, B, 100);
+        net.run_for(10 * US);
+    }
+    time_to_deliver(&mut net, before + 40, MS);
 }

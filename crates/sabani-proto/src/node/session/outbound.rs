@@ -300,6 +300,7 @@ impl Session {
             || waiting
             || self.is_closing()
             || outgoing.has_tickets()
+            || self.channel.needs_answer(full)
             || (is_stream(&hub.contents) && self.channel.is_credit_low(full));
         let flags = match (goes_on, urgent) {
             (true, _) if !poll && !self.channel.wants_ask(full, 1) => 0,
