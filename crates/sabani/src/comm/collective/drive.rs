@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sabani_collective::execute::{Exchange, Fingerprint, Handled, Header, Kind as For, Mismatch};
 use sabani_collective::execute::{Outgoing, Rejected};
+use sabani_proto::Config;
 
 use super::series::Progress;
 use crate::comm::lives::LOOK;
@@ -11,8 +12,6 @@ use crate::comm::tag::Kind;
 use crate::comm::{Comm, Error};
 use crate::{Match, Message};
 
-/// A body of this length is copied once only.
-const HAND_OVER_BYTES: usize = 16 << 10;
 /// How long a sender that finds no room waits for messages before it tries again.
 const NO_ROOM: Duration = Duration::from_millis(1);
 
@@ -184,7 +183,8 @@ fn send(comm: &Comm, progress: &mut Progress, outgoing: &Outgoing) -> Result<(),
             None => comm.check_alive(outgoing.to)?,
         }
     }
-    let sent = if bytes >= HAND_OVER_BYTES {
+    // A node copies once more what it does not keep among its entries.
+    let sent = if bytes > Config::INLINE_MAX {
         let pieces = [&header[..], outgoing.payload];
         comm.node().send_gather(peer, tag, &pieces)
     } else {
