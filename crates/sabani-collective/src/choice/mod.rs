@@ -21,8 +21,9 @@
 //! | | up to 32 KiB | `binomial` |
 //! | | else | `chain`, segments of 32 KiB |
 //! | allreduce | by host, up to 8 KiB; longer | `by_host`; `by_host_rabenseifner` |
-//! | | one host, up to 32 KiB, more than 2 ranks | `by_host`: there and back along a tree |
+//! | | one host, up to 64 KiB, more than 2 ranks | `by_host`: there and back along a tree |
 //! | | up to 8 KiB, or 2 ranks | `recursive_doubling` |
+//! | | one host, up to 1 MiB | `rabenseifner` |
 //! | | 64 KiB for each rank, or more; commutative | `ring` |
 //! | | else | `rabenseifner` |
 //! | gather, scatter | equal blocks up to 2 KiB, several hosts | `binomial` |
@@ -36,6 +37,7 @@
 //! | | else | `pairwise` |
 //! | alltoall | equal blocks up to 256 B, 8 ranks or more | `bruck` |
 //! | | equal blocks up to 32 KiB | `posted` |
+//! | | equal blocks, longer, one host | `windowed`, window 4 |
 //! | | equal blocks, longer | `windowed`, window 4, rendezvous |
 //! | | different ones | `windowed`, window 8 |
 //! | scan, exscan | up to 32 KiB | `recursive_doubling` |
@@ -182,7 +184,7 @@ fn reduce(facts: &Facts) -> &'static str {
 }
 
 fn allreduce(facts: &Facts) -> &'static str {
-    if facts.one_host && facts.size > 2 && facts.bytes <= 32 * KIB {
+    if facts.one_host && facts.size > 2 && facts.bytes <= 64 * KIB {
         return "by_host";
     }
     match facts.bytes <= 8 * KIB {
@@ -190,6 +192,7 @@ fn allreduce(facts: &Facts) -> &'static str {
         false if facts.by_host => "by_host_rabenseifner",
         true => "recursive_doubling",
         false if facts.size <= 2 => "recursive_doubling",
+        false if facts.one_host && facts.bytes <= 1024 * KIB => "rabenseifner",
         false if facts.commutative && facts.bytes / facts.size >= 64 * KIB => "ring",
         false => "rabenseifner",
     }
@@ -215,6 +218,8 @@ fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
     match facts.block {
         0..=256 if facts.size >= 8 => ("bruck", plain),
         0..=0x8000 => ("posted", plain),
+        // There is no port to overflow: asking first only takes time.
+        _ if facts.one_host => ("windowed", plain),
         _ => {
             let mode = Mode::Rendezvous;
             ("windowed", Parameters { mode, ..plain })
@@ -325,5 +330,23 @@ mod tests {
         assert_eq!(name(Collective::Allreduce, vector), "by_host");
         assert_eq!(name(Collective::Bcast, Counts::Vector(100_000)), "binomial");
         assert_eq!(name(Collective::Gather, Counts::Each(10)), "linear");
+        let vector = Counts::Vector(500_000);
+        assert_eq!(name(Collective::Allreduce, vector), "rabenseifner");
+        let vector = Counts::Vector(5_000_000);
+        assert_eq!(name(Collective::Allreduce, vector), "ring");
+    }
+
+    #[test]
+    fn long_blocks_are_asked_for_where_a_port_could_overflow() {
+        let mode = |hosts: &Hosts| {
+            let cx = Context {
+                hosts: Some(hosts),
+                ..Context::new(4, Counts::Each(100_000))
+            };
+            choose(Collective::Alltoall, &cx).parameters.mode
+        };
+        assert_eq!(mode(&Hosts::new(&[0; 4])), Mode::Eager);
+        assert_eq!(mode(&Hosts::new(&[0, 1, 2, 3])), Mode::Rendezvous);
+        assert_eq!(mode(&Hosts::new(&[0, 0, 1, 1])), Mode::Rendezvous);
     }
 }
