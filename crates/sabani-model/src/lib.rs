@@ -17,6 +17,7 @@ pub mod choose;
 pub mod infer;
 pub mod measure;
 pub mod network;
+mod parallel;
 pub mod price;
 mod route;
 pub mod share;

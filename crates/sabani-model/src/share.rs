@@ -39,6 +39,10 @@ pub struct MaxMin {
     left: Vec<f64>,
     /// For each resource: how many flows that are not fixed yet use it.
     open: Vec<u32>,
+    /// What all flows take of resources that have a limit, one flow after the other: they are looked at several times.
+    uses: Vec<Use>,
+    /// Where each flow's part of `uses` begins.
+    firsts: Vec<u32>,
     /// Where each resource's flows begin in `users`.
     starts: Vec<u32>,
     users: Vec<u32>,
@@ -61,7 +65,7 @@ impl MaxMin {
         flows: usize,
         uses: impl Fn(usize) -> &'f [Use],
     ) -> impl Iterator<Item = Share> {
-        self.begin(resources, flows, &uses);
+        self.begin(resources, flows, uses);
         let mut unfixed = flows;
         while unfixed > 0 {
             let (resource, rate) = self.fullest().expect("every flow has a limit");
@@ -71,7 +75,7 @@ impl MaxMin {
                 if self.shares[flow].is_none() {
                     let bound_by = resource as u32;
                     self.shares[flow] = Some(Share { rate, bound_by });
-                    self.take(uses(flow), rate);
+                    self.take(flow, rate);
                     unfixed -= 1;
                 }
             }
@@ -84,8 +88,7 @@ impl MaxMin {
         self.left[resource as usize]
     }
 
-    fn begin<'f>(&mut self, resources: usize, flows: usize, uses: &impl Fn(usize) -> &'f [Use]) {
-        let limiting = |flow| uses(flow).iter().filter(|one: &&Use| one.part > 0.0);
+    fn begin<'f>(&mut self, resources: usize, flows: usize, uses: impl Fn(usize) -> &'f [Use]) {
         self.shares.clear();
         self.shares.resize(flows, None);
         self.demand.clear();
@@ -94,10 +97,27 @@ impl MaxMin {
         self.left.resize(resources, 1.0);
         self.open.clear();
         self.open.resize(resources, 0);
-        for one in (0..flows).flat_map(limiting) {
-            self.demand[one.resource as usize] += one.part;
-            self.open[one.resource as usize] += 1;
+        self.uses.clear();
+        self.firsts.clear();
+        self.firsts.push(0);
+        for flow in 0..flows {
+            for one in uses(flow).iter().filter(|one| one.part > 0.0) {
+                self.demand[one.resource as usize] += one.part;
+                self.open[one.resource as usize] += 1;
+                self.uses.push(*one);
+            }
+            self.firsts.push(self.uses.len() as u32);
         }
+        self.group_by_resource(resources);
+        let mut levels = std::mem::take(&mut self.levels).into_vec();
+        levels.clear();
+        let used = (0..resources).filter(|&resource| self.open[resource] > 0);
+        levels.extend(used.map(|at| Reverse((rounded(self.level(at)), at as u32))));
+        self.levels = BinaryHeap::from(levels);
+    }
+
+    /// Finds each resource's flows.
+    fn group_by_resource(&mut self, resources: usize) {
         let ends = self.open.iter().scan(0, |end, count| {
             *end += count;
             Some(*end)
@@ -108,8 +128,8 @@ impl MaxMin {
         self.users.clear();
         self.users.resize(self.starts[resources] as usize, 0);
         // Each resource's flows are filled in from behind.
-        for flow in 0..flows {
-            for one in limiting(flow) {
+        for (flow, ends) in self.firsts.windows(2).enumerate() {
+            for one in &self.uses[ends[0] as usize..ends[1] as usize] {
                 let resource = one.resource as usize;
                 self.open[resource] -= 1;
                 self.users[(self.starts[resource] + self.open[resource]) as usize] = flow as u32;
@@ -118,11 +138,6 @@ impl MaxMin {
         for resource in 0..resources {
             self.open[resource] = self.starts[resource + 1] - self.starts[resource];
         }
-        let mut levels = std::mem::take(&mut self.levels).into_vec();
-        levels.clear();
-        let used = (0..resources).filter(|&resource| self.open[resource] > 0);
-        levels.extend(used.map(|at| Reverse((rounded(self.level(at)), at as u32))));
-        self.levels = BinaryHeap::from(levels);
     }
 
     /// The resource that is full first when all open flows' rates grow alike, and the rate then. Fixing
@@ -146,8 +161,10 @@ impl MaxMin {
         self.left[resource] / self.demand[resource]
     }
 
-    fn take(&mut self, uses: &[Use], rate: f64) {
-        for one in uses.iter().filter(|one| one.part > 0.0) {
+    /// A flow's rate is fixed.
+    fn take(&mut self, flow: usize, rate: f64) {
+        let (first, end) = (self.firsts[flow] as usize, self.firsts[flow + 1] as usize);
+        for one in &self.uses[first..end] {
             let resource = one.resource as usize;
             self.left[resource] = (self.left[resource] - rate * one.part).max(0.0);
             self.demand[resource] = (self.demand[resource] - one.part).max(f64::MIN_POSITIVE);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use sabani_model::choose;
+use sabani_model::{Network, choose};
 
 use super::{load, transport};
 
@@ -32,23 +32,31 @@ pub struct CompileArgs {
 /// If the file can't be read or written.
 pub fn run(args: &CompileArgs) -> Result<()> {
     let mut network = load(&args.network)?;
-    let transport = transport(&network, &args.transport)?;
-    let ranks = match args.ranks.is_empty() {
-        true => choose::usual_ranks(network.graph.hosts.len()),
-        false => args.ranks.iter().map(|&ranks| ranks as usize).collect(),
-    };
-    let rows = choose::compile(&network, transport, &ranks, |collective, ranks| {
+    let ranks: Vec<_> = args.ranks.iter().map(|&ranks| ranks as usize).collect();
+    println!("{}", fill_in(&mut network, &args.transport, &ranks)?);
+    let path = args.network.display();
+    fs::write(&args.network, network.to_json()).with_context(|| format!("cannot write {path}"))
+}
+
+/// Fills in the table of a network, for these numbers of ranks or, if there are none, for the usual ones; what came of
+/// it, in words.
+///
+/// # Errors
+/// If nothing was measured over the transport.
+pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> Result<String> {
+    let transport = transport(network, transport_name)?;
+    let usual = choose::usual_ranks(network.graph.hosts.len());
+    let ranks = if ranks.is_empty() { &usual } else { ranks };
+    let rows = choose::compile(network, transport, ranks, |collective, ranks| {
         eprintln!("{collective}, {ranks} ranks");
     });
     let gains = rows
         .iter()
         .map(|row| row.rule_ns / row.expected_ns.max(1.0));
     let gain = gains.fold(1.0, f64::max);
-    println!(
-        "{} lines; at best {gain:.1} times as fast as the rule",
-        rows.len()
-    );
     network.choices = rows;
-    let path = args.network.display();
-    fs::write(&args.network, network.to_json()).with_context(|| format!("cannot write {path}"))
+    let lines = network.choices.len();
+    Ok(format!(
+        "{lines} lines; at best {gain:.1} times as fast as the rule"
+    ))
 }

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sabani_model::measure::{Measured, Procedure, Settings};
 use sabani_model::network::{Capacity, Estimate, Graph};
 
+use super::compile::fill_in;
 use super::page;
 use super::ranks::Ranks;
 use crate::exit::Usage;
@@ -45,7 +46,13 @@ pub struct MeasureArgs {
     /// Where the order of what is tried comes from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Leave the table of the best algorithms out; `sabani model compile` adds it.
+    #[arg(long)]
+    no_table: bool,
 }
+
+/// The name that what is measured is kept under.
+const TRANSPORT: &str = "sabani";
 
 /// Measures. All ranks do what rank 0 says.
 ///
@@ -63,25 +70,36 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     if !ranks.leads() {
         return ranks.follow();
     }
-    let measured = lead(args, &ranks)?;
+    let mut measured = lead(args, &ranks)?;
     ranks.end()?;
-    fs::write(&args.output, measured.network.to_json())
-        .with_context(|| format!("cannot write {}", args.output.display()))?;
+    let write = |measured: &Measured| {
+        fs::write(&args.output, measured.network.to_json())
+            .with_context(|| format!("cannot write {}", args.output.display()))
+    };
+    // What was measured is safe before the table, which may take minutes, is begun.
+    write(&measured)?;
     if let Some(path) = &args.html {
         fs::write(path, page::render(&measured))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     print!("{}", summary(&measured));
     let file = args.output.display();
-    println!("written to {file}; `sabani model compile --network {file}` adds the best algorithms");
-    Ok(())
+    if args.no_table {
+        println!(
+            "written to {file}; `sabani model compile --network {file}` adds the table of the best algorithms"
+        );
+        return Ok(());
+    }
+    println!("written to {file}; now the table of the best algorithms");
+    println!("{}", fill_in(&mut measured.network, TRANSPORT, &[])?);
+    write(&measured)
 }
 
 fn lead(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
     let mut procedure = Procedure::new(Settings {
         names: ranks.names()?,
         one_host: !ranks.are_on_several_hosts(),
-        transport: "sabani".into(),
+        transport: TRANSPORT.into(),
         seed: args.seed,
         patterns: args.patterns,
         network_ns: args.seconds.saturating_mul(1_000_000_000),

@@ -1,8 +1,10 @@
 //! `sabani model trial`: the measurement itself is tried, on networks that are known.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use sabani_model::infer::adjusted_rand;
 use sabani_model::network::Graph;
@@ -30,12 +32,15 @@ pub struct TrialArgs {
     /// Also print what was found.
     #[arg(long)]
     verbose: bool,
+    /// Write what the last seed's network was found to be, as `sabani model measure` does: to try the other commands with.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 /// Tries all seeds.
 ///
 /// # Errors
-/// If a probe does not come to its end.
+/// If a probe does not come to its end, or the file can't be written.
 pub fn run(args: &TrialArgs) -> Result<()> {
     for seed in args.seed..args.seed + args.count {
         let began = Instant::now();
@@ -62,6 +67,10 @@ pub fn run(args: &TrialArgs) -> Result<()> {
         );
         if args.verbose {
             print!("{}", summary(&measured));
+        }
+        if let Some(path) = &args.output {
+            fs::write(path, measured.network.to_json())
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     Ok(())

@@ -40,6 +40,24 @@ fn two_ranks_measure_what_is_between_them() {
         assert!(0.0 < low && low <= value && value <= high, "{point}");
     }
     assert!(fs::read_to_string(&page).unwrap().contains("<svg"));
+    let table = network["choices"].as_array().unwrap();
+    assert!(table.iter().any(|row| row["collective"] == "allreduce"));
+}
+
+#[test]
+fn the_table_may_be_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("n.json");
+    let measure = "model measure --no-table --seconds 1 -o";
+    let sabani = env!("CARGO_BIN_EXE_sabani");
+    let mut words = vec!["-n", "2", "--", sabani];
+    words.extend(measure.split(' '));
+    words.push(file.to_str().unwrap());
+    let done = run(&words);
+    assert_eq!(done.status, 0, "{}", done.err);
+    assert!(done.out.contains("sabani model compile"), "{}", done.out);
+    let network: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(network["choices"], Value::Array(Vec::new()));
 }
 
 #[test]

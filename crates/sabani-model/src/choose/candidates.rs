@@ -8,11 +8,17 @@ const RADICES: [usize; 3] = [2, 4, 8];
 const SEGMENTS: [usize; 5] = [8 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10];
 const WINDOWS: [usize; 5] = [1, 2, 4, 8, 16];
 
+/// How the names of algorithms begin that treat the ranks of a host apart.
+const BY_HOST: &str = "by_host";
+
 /// All ways to do a task that differ from each other; what the documented rule chooses comes first.
 pub fn candidates(task: &Task) -> Vec<Choice> {
     let rule = rule(task);
     let mut found: Vec<(Choice, Sample)> = vec![(rule, Sample::new(task, &rule))];
-    for algorithm in task.collective.algorithms() {
+    // Where each rank has a host of its own, what is done by host is what others do without.
+    let all_alone = task.hosts().len() == task.ranks;
+    let algorithms = task.collective.algorithms();
+    for algorithm in algorithms.filter(|one| !(all_alone && one.name.starts_with(BY_HOST))) {
         for parameters in parameters(task) {
             let choice = Choice {
                 algorithm,
@@ -109,12 +115,19 @@ mod tests {
     fn parameters_that_change_nothing_make_no_candidates() {
         let barrier = names(Collective::Barrier, 8, 0);
         let mode = |name: &str| [name.to_owned(), format!("{name}:mode=rendezvous")];
-        assert_eq!(barrier, [mode("dissemination"), mode("by_host")].concat());
+        assert_eq!(barrier, mode("dissemination"));
         let bcast = names(Collective::Bcast, 8, 100);
         let knomial = bcast.iter().filter(|name| name.starts_with("knomial"));
         let binomial = bcast.iter().filter(|name| name.starts_with("binomial"));
         // Radix 2, 4 and 8, and either mode.
         assert_eq!((knomial.count(), binomial.count()), (6, 2));
+    }
+
+    #[test]
+    fn ranks_that_share_hosts_have_algorithms_by_host() {
+        let task = Task::new(Collective::Barrier, 8, 0, &switched(4));
+        let all = candidates(&task);
+        assert!(all.iter().any(|choice| choice.algorithm.name == BY_HOST));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod candidates;
 mod table;
 
 use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 
 use sabani_collective::Choice;
 
@@ -12,6 +13,7 @@ pub use candidates::{candidates, rule};
 pub use table::{BadRow, Found, Lookup, Row, compile, usual_ranks};
 
 use crate::network::{Network, Transport};
+use crate::parallel;
 use crate::simulate::{Prediction, Simulation};
 use crate::task::Task;
 
@@ -56,9 +58,16 @@ pub fn rank(network: &Network, transport: &Transport, task: &Task, replicates: u
     };
     let mut ranked = survey(network, transport, task);
     let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);
-    for (place, one) in ranked.iter_mut().enumerate() {
-        let is_close = place < MOST_CLOSE && one.usual_ns <= CLOSE * best_ns;
+    let mut close = 0;
+    let mut last: Option<(u8, f64)> = None;
+    for one in &mut ranked {
+        // A parameter that changes nothing here needs no interval of its own.
+        let this = Some((one.choice.algorithm.id(), one.usual_ns));
+        let is_same = this == last;
+        last = this;
+        let is_close = close < MOST_CLOSE && one.usual_ns <= CLOSE * best_ns && !is_same;
         if is_close || one.is_rule {
+            close += 1;
             one.prediction = Some(simulation(&one.choice).predict(replicates));
         }
     }
@@ -80,29 +89,34 @@ fn by_prediction(one: &Ranked, other: &Ranked) -> Ordering {
 
 /// One ordinary run of each candidate, those that are hopeless given up early.
 fn survey(network: &Network, transport: &Transport, task: &Task) -> Vec<Ranked> {
-    let mut best_ns = f64::INFINITY;
-    let run = |choice: Choice| {
+    // Times are positive, so their bits are ordered as they are.
+    let best_bits = AtomicU64::new(f64::INFINITY.to_bits());
+    let best_ns = || f64::from_bits(best_bits.load(AtomicOrdering::Relaxed));
+    let run = |choice: &Choice| {
         let simulation = Simulation {
             network,
             transport,
             task,
-            choice: &choice,
-        };
-        let limit_ns = HOPELESS * best_ns;
-        let outcome = simulation.usual(limit_ns);
-        let usual_ns = outcome.map_or(limit_ns, |outcome| outcome.ns);
-        best_ns = best_ns.min(usual_ns);
-        Ranked {
             choice,
-            is_rule: false,
-            usual_ns,
-            prediction: None,
-        }
+        };
+        let outcome = simulation.usual(HOPELESS * best_ns());
+        let usual_ns = outcome.map_or(f64::INFINITY, |outcome| outcome.ns);
+        best_bits.fetch_min(usual_ns.to_bits(), AtomicOrdering::Relaxed);
+        usual_ns
     };
-    let mut ranked: Vec<_> = candidates(task).into_iter().map(run).collect();
-    if let Some(rule) = ranked.first_mut() {
-        rule.is_rule = true;
-    }
+    let candidates = candidates(task);
+    let times = parallel::map(&candidates, run);
+    // Which ones were given up depends on who was faster here; what is told of them does not.
+    let limit_ns = HOPELESS * best_ns();
+    let timed = candidates.into_iter().zip(times).enumerate();
+    let mut ranked: Vec<_> = timed
+        .map(|(place, (choice, usual_ns))| Ranked {
+            choice,
+            is_rule: place == 0,
+            usual_ns: usual_ns.min(limit_ns),
+            prediction: None,
+        })
+        .collect();
     // The sort is stable: of equals, the rule's choice wins.
     ranked.sort_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns));
     ranked

@@ -17,6 +17,7 @@ use sabani_collective::execute::MessageId;
 
 use crate::cast::{Act, Cast};
 use crate::network::{Estimate, Network, Transport};
+use crate::parallel;
 use crate::route::Routes;
 use crate::shorter::Shorter;
 use crate::task::Task;
@@ -116,8 +117,8 @@ impl Simulation<'_> {
 
     /// What it takes, from so many replicates.
     pub fn predict(&self, replicates: u64) -> Prediction {
-        let outcomes = (0..replicates.max(1)).map(|number| self.replicate(number));
-        let outcomes: Vec<_> = outcomes.collect();
+        let numbers: Vec<_> = (0..replicates.max(1)).collect();
+        let outcomes = parallel::map(&numbers, |&number| self.replicate(number));
         let routes = self.routes(&mut Chance::none());
         Prediction::new(&outcomes, Off::of(self.task.bytes), &routes)
     }

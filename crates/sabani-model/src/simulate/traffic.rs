@@ -3,7 +3,8 @@
 //!
 //! Shares are divided anew when a part of the messages has begun or ended, or some time after the first
 //! one has; until then, a new message gets what is left over, or an even part. With few messages, that is
-//! at every change.
+//! at every change; with thousands, each of which makes little difference, more seldom. What changes nothing for
+//! others, as in a chain of ranks each of which has its ports for itself, is counted apart.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,10 +17,17 @@ use crate::network::Recovery;
 use crate::route::{Cost, Routes};
 use crate::share::{MaxMin, Use};
 
-/// Shares are divided anew when one in so many messages has begun or ended.
+/// Of so many messages, one may begin or end before shares are divided anew; of hundreds a larger part, up to one in eight.
 const PATIENCE: usize = 32;
-/// And at the latest after this part of what the shortest message takes.
-const LATEST: f64 = 0.5;
+const MOST_PATIENCE: usize = 8;
+/// Shares are divided anew at the latest after this part of what messages take on average with the shares that they have.
+const LATEST: f64 = 0.06;
+
+/// How many of these messages may begin or end before shares are divided anew.
+fn patience(active: usize) -> usize {
+    let few = active / PATIENCE;
+    (few * few / 4).min(active / MOST_PATIENCE).max(few)
+}
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +83,13 @@ pub(super) struct Flow {
     pub tested: f64,
 }
 
+impl Flow {
+    /// Payload that passes, in bytes for each nanosecond.
+    fn payload(&self) -> f64 {
+        self.rate * self.message.cost.bytes / self.message.cost.wire_bytes
+    }
+}
+
 /// Messages from one rank to another.
 pub(super) struct Pair {
     /// The one under way, as an index.
@@ -109,11 +124,15 @@ pub struct Traffic<'r> {
     /// What new messages may take of each resource before shares are divided anew, and among how many.
     spare: Vec<(f64, f64)>,
     loads: Vec<Load>,
+    /// Payload that passes each resource now, in bytes for each nanosecond.
+    rates: Vec<f64>,
     solved_ns: f64,
     /// When they have to be divided at the latest, if something has changed.
     latest_ns: f64,
-    /// Messages that have begun or ended since.
+    /// Messages that have begun or ended since, if that changes what others should get.
     changes: usize,
+    /// And those that changed nothing for others.
+    asides: usize,
     /// When a queue that overflows is to be looked at again.
     pub(super) look_again_ns: f64,
     pub(super) losses: Losses,
@@ -134,9 +153,11 @@ impl<'r> Traffic<'r> {
             max_min: MaxMin::default(),
             spare: vec![(1.0, 0.0); resources],
             loads: vec![Load::default(); resources],
+            rates: vec![0.0; resources],
             solved_ns: f64::NEG_INFINITY,
             latest_ns: 0.0,
             changes: 0,
+            asides: 0,
             look_again_ns: f64::INFINITY,
             losses: Losses::new(recovery, chance),
         }
@@ -152,7 +173,7 @@ impl<'r> Traffic<'r> {
     fn divide_ns(&self) -> f64 {
         let changed_ns = match self.changes {
             0 => f64::INFINITY,
-            few if few * PATIENCE <= self.active.len() => self.latest_ns,
+            few if few <= patience(self.active.len()) => self.latest_ns,
             _ => self.solved_ns,
         };
         self.look_again_ns.min(changed_ns)
@@ -192,12 +213,7 @@ impl<'r> Traffic<'r> {
         self.leave(index);
         let flow = self.flows[index].take()?;
         self.free.push(index);
-        for one in &flow.uses {
-            let (left, users) = &mut self.spare[one.resource as usize];
-            *left += one.part * flow.rate;
-            *users -= 1.0;
-        }
-        self.changes += 1;
+        self.give_back(&flow);
         let message = flow.message;
         let pair = self.pairs.get_mut(&(message.from, message.to));
         let next = pair.and_then(|pair| {
@@ -238,6 +254,33 @@ impl<'r> Traffic<'r> {
         &self.loads
     }
 
+    /// A flow leaves what it had to others. Those who use none of it are not held back by it, either.
+    fn give_back(&mut self, flow: &Flow) {
+        let mut is_aside = true;
+        let payload = flow.payload();
+        for one in &flow.uses {
+            self.rates[one.resource as usize] -= payload;
+            let (left, users) = &mut self.spare[one.resource as usize];
+            *users -= 1.0;
+            *left = if *users == 0.0 {
+                1.0
+            } else {
+                *left + one.part * flow.rate
+            };
+            is_aside &= *users == 0.0 || !self.loads[one.resource as usize].bound;
+        }
+        self.count(is_aside);
+    }
+
+    /// A message has begun or ended. Where queues may overflow, each one matters: it may be lost.
+    fn count(&mut self, is_aside: bool) {
+        if !is_aside || self.asides > self.active.len() || self.losses.can_happen(self.routes) {
+            self.changes += 1;
+        } else {
+            self.asides += 1;
+        }
+    }
+
     /// Sends a message at once, with what is left over or an even part until shares are divided.
     fn send(&mut self, now_ns: f64, message: Message) {
         let uses = self.routes.uses(message.from, message.to, &message.cost);
@@ -247,8 +290,12 @@ impl<'r> Traffic<'r> {
             left.max(1.0 / (users + 1.0)) / one.part
         });
         let rate = rates.fold(f64::INFINITY, f64::min);
+        let (mut takes_nothing, mut has_its_share) = (true, false);
         for one in &uses {
             let (left, users) = &mut self.spare[one.resource as usize];
+            takes_nothing &= one.part * rate <= *left;
+            // Nobody is there with whom it could share what limits it.
+            has_its_share |= *users == 0.0 && one.part * rate >= *left;
             *left = (*left - one.part * rate).max(0.0);
             *users += 1.0;
         }
@@ -260,12 +307,13 @@ impl<'r> Traffic<'r> {
         self.finishes.push(now_ns + remaining / rate, index);
         let place = self.active.len();
         self.active.push(index);
-        self.changes += 1;
+        let is_aside = takes_nothing && has_its_share;
+        self.count(is_aside);
         let pair = self.pairs.get_mut(&(message.from, message.to));
         if let Some(pair) = pair {
             pair.flow = Some(index);
         }
-        self.flows[index] = Some(Flow {
+        let flow = Flow {
             message,
             place,
             uses,
@@ -276,7 +324,22 @@ impl<'r> Traffic<'r> {
             not_before_ns: 0.0,
             stalled_until_ns: None,
             tested: f64::INFINITY,
-        });
+        };
+        self.load(&flow, is_aside);
+        self.flows[index] = Some(flow);
+    }
+
+    /// A flow passes its resources now, at a rate that stays as it is or at one that is only assumed.
+    fn load(&mut self, flow: &Flow, stays: bool) {
+        let payload = flow.payload();
+        for one in &flow.uses {
+            let rate = &mut self.rates[one.resource as usize];
+            *rate += payload;
+            if stays {
+                let peak = &mut self.loads[one.resource as usize].peak;
+                *peak = peak.max(*rate);
+            }
+        }
     }
 
     /// A flow is not active any more.
@@ -299,7 +362,7 @@ impl<'r> Traffic<'r> {
             flow.since_ns = now_ns;
         }
         self.divide_shares(now_ns);
-        self.changes = 0;
+        (self.changes, self.asides) = (0, 0);
         self.look_again_ns = f64::INFINITY;
         if self.losses.can_happen(self.routes) {
             self.lose(now_ns);
@@ -326,28 +389,29 @@ impl<'r> Traffic<'r> {
             *spare = (self.max_min.left(resource as u32), 0.0);
             self.loads[resource].bound = false;
         }
-        let mut rates = vec![0.0; resources];
-        let mut shortest_ns = f64::INFINITY;
+        self.rates.fill(0.0);
+        // How many messages end in a nanosecond.
+        let mut ends = 0.0;
         for (&index, share) in self.active.iter().zip(shares) {
             let Some(flow) = &mut self.flows[index] else {
                 continue;
             };
             (flow.rate, flow.bound_by) = (share.rate, share.bound_by);
             self.loads[share.bound_by as usize].bound = true;
-            shortest_ns = shortest_ns.min(flow.message.cost.gap_ns);
-            let payload = flow.rate * flow.message.cost.bytes / flow.message.cost.wire_bytes;
+            ends += flow.rate / flow.message.cost.wire_bytes;
+            let payload = flow.payload();
             for one in &flow.uses {
                 self.spare[one.resource as usize].1 += 1.0;
-                rates[one.resource as usize] += payload;
+                self.rates[one.resource as usize] += payload;
             }
         }
         self.latest_ns = if self.active.is_empty() {
             now_ns
         } else {
-            now_ns + LATEST * shortest_ns
+            now_ns + LATEST * self.active.len() as f64 / ends
         };
-        for (load, rate) in self.loads.iter_mut().zip(rates) {
-            load.peak = load.peak.max(rate);
+        for (load, rate) in self.loads.iter_mut().zip(&self.rates) {
+            load.peak = load.peak.max(*rate);
         }
     }
 

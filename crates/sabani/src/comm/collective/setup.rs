@@ -68,7 +68,7 @@ impl Comm {
             self.note(|| {
                 format!(
                     "the rule chooses algorithms; {NETWORK} may name a file of this network, which \
-                     `sabani model measure` and `sabani model compile` make"
+                     `sabani model measure` makes"
                 )
             });
             return Ok(Source::default());
