@@ -124,7 +124,7 @@ fn lead(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
     bar.finish_and_clear();
     procedure
         .finish()
-        .context("the time was over before every host had sent and received: more --seconds")
+        .context("the time was over before every host had sent and received while the network was quiet: more --seconds")
 }
 
 /// Bytes for each second that something is done with, of arrays that no cache holds.

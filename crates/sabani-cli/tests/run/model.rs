@@ -21,7 +21,7 @@ fn two_ranks_measure_what_is_between_them() {
         "--html",
         paths[1],
         "--seconds",
-        "3",
+        "15",
     ];
     let done = run(&[&["-n", "2", "--", sabani], &measure[..]].concat());
     assert_eq!(done.status, 0, "{}", done.err);
@@ -48,7 +48,7 @@ fn two_ranks_measure_what_is_between_them() {
 fn the_table_may_be_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("n.json");
-    let measure = "model measure --no-table --seconds 1 -o";
+    let measure = "model measure --no-table --seconds 15 -o";
     let sabani = env!("CARGO_BIN_EXE_sabani");
     let mut words = vec!["-n", "2", "--", sabani];
     words.extend(measure.split(' '));

@@ -373,7 +373,8 @@ impl Procedure {
         }
     }
 
-    /// What is known now; `None` if the time was over before each host had sent and received.
+    /// What is known now; `None` if the time was over before each host had sent and received, or before there was a
+    /// round that counts.
     pub fn finish(mut self) -> Option<Measured> {
         self.end_round();
         if self.fit.is_none() && !self.held_back.is_empty() {
@@ -408,9 +409,13 @@ impl Procedure {
             expected.into_iter().zip(seen.rates.iter().copied())
         });
         let gaps = self.distances.gaps(&self.curve, self.stream_ns);
+        let points = self.curve.points(gaps);
+        if points.is_empty() {
+            return None;
+        }
         let mut transport = Transport {
             latencies: vec![Latency::constant(0, Estimate::exact(0.0))],
-            points: self.curve.points(gaps),
+            points,
             noise: self.curve.noise(),
             recovery: recovery(&self.curve, port),
         };

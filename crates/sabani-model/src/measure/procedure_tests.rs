@@ -156,6 +156,30 @@ fn nothing_is_told_of_hosts_that_had_no_time_to_say_anything() {
 }
 
 #[test]
+fn two_rounds_of_which_neither_counts_tell_nothing() {
+    // Only trips take time, and two rounds of them half of it.
+    let limited = Settings {
+        network_ns: 30,
+        ..settings(6)
+    };
+    let mut procedure = Procedure::new(limited);
+    let mut sentinels = 0;
+    while let Some(probe) = procedure.next_probe() {
+        let mut seen = answer(&probe);
+        let is_trips = matches!(probe.flows[0].traffic, Traffic::Trips { .. });
+        sentinels += usize::from(is_trips && probe.flows[0].bytes == 0);
+        for one in &mut seen {
+            if let Seen::Trips(trips) = one {
+                let slower = if sentinels > 1 { 3 } else { 1 };
+                trips.iter_mut().for_each(|trip| trip.round_ns *= slower);
+            }
+        }
+        procedure.take(&probe, seen, u64::from(is_trips));
+    }
+    assert!(procedure.finish().is_none());
+}
+
+#[test]
 fn when_the_time_is_over_what_there_is_counts() {
     let limited = Settings {
         network_ns: 60_000_000_000,
