@@ -11,6 +11,9 @@ use crate::{PeerId, wire};
 /// back by a sender that was silent for twice as long.
 pub(crate) const LATE_ACK_MOST_NS: u64 = DECAY_NS / 2;
 
+/// Credit for less than a few of the longest entries would never let one in.
+const LOG_WINDOW_LEAST: u64 = 4 << 10;
+
 /// How a node behaves. Start from [`Config::new`] and change what you need.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -145,6 +148,7 @@ impl Config {
         self.dead_after_ns = self.dead_after_ns.max(1_000_000);
         self.keep_alive_ns = self.keep_alive_ns.clamp(1, self.dead_after_ns / 2);
         self.late_ack_ns = self.late_ack_ns.min(LATE_ACK_MOST_NS);
+        self.log_window_max = self.log_window_max.max(LOG_WINDOW_LEAST);
         self.log_window = self.log_window.min(self.log_window_max);
         self.peer_memory_bytes = self.peer_memory_bytes.min(self.memory_bytes / 4);
         self

@@ -139,6 +139,19 @@ impl Hot {
         self.looks == 0
     }
 
+    /// Leaves the peer to the main socket before it is closed: a forked child may have this one, too, and
+    /// what it never reads would go there. A socket that is connected to another port takes nothing of the
+    /// peer's; one that is not connected might take everything.
+    fn let_go(self) {
+        let elsewhere = self.socket.peer_addr().map(|mut peer| {
+            peer.set_port(if peer.port() == 1 { 2 } else { 1 });
+            peer
+        });
+        if let Err(error) = elsewhere.and_then(|to| self.socket.connect(to)) {
+            tracing::debug!(%error, "a hot peer's socket was not disconnected");
+        }
+    }
+
     fn drops(&self) -> u64 {
         sys::drops(self.socket.as_fd()).map_or(0, u64::from)
     }
@@ -177,7 +190,9 @@ impl Thermometer {
 
     fn close(&mut self, hot: &mut Option<Hot>) {
         self.past_drops = self.drops(hot);
-        *hot = None;
+        if let Some(hot) = hot.take() {
+            hot.let_go();
+        }
     }
 
     /// What the kernel has dropped on the way into hot sockets.

@@ -144,6 +144,17 @@ fn a_peer_that_sends_trains_alone_gets_a_socket_of_its_own_and_stays_in_order() 
 }
 
 #[test]
+fn a_hot_socket_that_somebody_else_still_holds_takes_nothing_any_more() {
+    let (mut left, mut right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let (to, back) = (right.local_addr(), left.local_addr());
+    talk(&mut left, &mut right, to, back);
+    // As a forked child does, which never reads it.
+    let _held = right.watch();
+    right.keep_together();
+    talk(&mut left, &mut right, to, back);
+}
+
+#[test]
 fn a_hot_socket_is_bound_to_the_address_that_was_contacted() {
     let (mut left, mut right) = (bind("127.0.0.1:0"), bind("0.0.0.0:0"));
     let to = at("127.0.0.7", &right);

@@ -184,7 +184,10 @@ impl From<RecvError> for Error {
             RecvError::Expired { envelope, .. } => Error::Expired {
                 peer: envelope.source,
             },
-            RecvError::PeerLost { peer, .. } => Error::PeerLost { peer, why: None },
+            RecvError::PeerLost { peer, why, .. } => Error::PeerLost {
+                peer,
+                why: Some(why),
+            },
         }
     }
 }

@@ -41,10 +41,11 @@ impl JobKey {
             path: path.to_owned(),
             problem,
         };
-        let mode = fs::metadata(path)
-            .map_err(Error::io(doing()))?
-            .permissions()
-            .mode();
+        let metadata = fs::metadata(path).map_err(Error::io(doing()))?;
+        if metadata.is_dir() {
+            return Err(problem("a folder: name the key file in it".to_owned()));
+        }
+        let mode = metadata.permissions().mode();
         if mode & 0o077 != 0 {
             return Err(problem(format!(
                 "others may read this key (mode {:03o}): chmod 600 {}",

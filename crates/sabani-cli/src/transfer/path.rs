@@ -105,8 +105,16 @@ fn is_special(name: &[u8]) -> bool {
 
 impl fmt::Display for RelativePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names may hold line breaks and worse: a terminal must not act on them.
-        String::from_utf8_lossy(&self.0)
+        Shown(&self.0).fmt(f)
+    }
+}
+
+/// A name or path for people. It may hold line breaks and worse: a terminal must not act on them.
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        String::from_utf8_lossy(self.0)
             .chars()
             .try_for_each(|c| match c.is_control() {
                 true => write!(f, "{}", c.escape_default()),

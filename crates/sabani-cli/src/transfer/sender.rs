@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -14,6 +15,7 @@ use clap::Args;
 use sabani::{Node, PeerId};
 
 use super::link::{Line, Link, Trouble};
+use super::path::Shown;
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
 use super::upload::{Failure, Uploader};
@@ -42,7 +44,7 @@ const LINGER_INTERRUPTED: Duration = Duration::from_millis(200);
 /// give the same command again. Symbolic links are sent if they stay inside what is sent.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 when everything has arrived, 1 when something has not, 2 for \
+    after_help = "Exit status: 0 when everything has arrived that is not named as skipped, 1 when something has not, 2 for \
 a mistake on the command line, 130 after Ctrl-C."
 )]
 pub struct SendArgs {
@@ -310,11 +312,14 @@ impl Visitor for Finder<'_, '_> {
     }
 
     fn skipped(&mut self, path: &Path, why: &str) {
-        let note = format_args!("skipped {}: {why}", path.display());
-        self.sender.progress.note(note);
+        let path = Shown(path.as_os_str().as_bytes());
+        self.sender
+            .progress
+            .note(format_args!("skipped {path}: {why}"));
     }
 
     fn failed(&mut self, path: &Path, why: &io::Error) {
-        self.sender.fail(format_args!("{}: {why}", path.display()));
+        let path = Shown(path.as_os_str().as_bytes());
+        self.sender.fail(format_args!("{path}: {why}"));
     }
 }

@@ -11,6 +11,7 @@ use super::{
     Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, RecvTicket, Spans, charge_if_inline, expand_id,
 };
 use crate::PeerId;
+use crate::error::PeerLost;
 use crate::rare::{Empty, Rare, RareQueue};
 use crate::stats::Shortage;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Malformed};
@@ -815,11 +816,11 @@ impl Incoming {
     }
 
     /// The connection ended: ends receives that wait for its bodies, gives memory back.
-    pub fn on_lost(&mut self, inbox: &mut Inbox<'_>) {
+    pub fn on_lost(&mut self, inbox: &mut Inbox<'_>, why: &PeerLost) {
         for body in self.bodies.drain(..) {
             inbox.mailbox.settle(inbox.link, body.charge);
             if let Owner::Posted(ticket) = body.owner {
-                inbox.mailbox.fail(ticket, inbox.source);
+                inbox.mailbox.fail(ticket, inbox.source, why);
             }
         }
         self.log.release(inbox.mailbox);

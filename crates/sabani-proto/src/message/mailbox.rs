@@ -6,6 +6,7 @@ use std::fmt;
 use super::matching::{ArrivedKey, PostedKey};
 use super::{Body, Budget, Buffer, Match, Matcher, Pool, Ticket, Tickets, Unread};
 use crate::PeerId;
+use crate::error::PeerLost;
 use crate::wire::Entries;
 
 /// A message that has arrived. Its memory is used again for later ones when it is dropped.
@@ -80,6 +81,8 @@ pub enum RecvError {
     PeerLost {
         /// Who was to send it.
         peer: PeerId,
+        /// Why it ended.
+        why: PeerLost,
         /// The buffer, given back, if one was handed over.
         buffer: Option<Vec<u8>>,
     },
@@ -97,8 +100,8 @@ impl fmt::Display for RecvError {
             RecvError::TooLarge { envelope, limit } => write!(
                 f,
                 "the message from peer {} with tag {} has {} bytes, but this node allocates at \
-                 most {limit} bytes for messages: receive it into a buffer of your own, or raise \
-                 `memory_bytes`",
+                 most {limit} bytes for messages: hand over a buffer for it when the receive is posted, \
+                 or raise the node's `memory`",
                 envelope.source, envelope.tag, envelope.len
             ),
             RecvError::Expired { envelope, .. } => write!(
@@ -107,10 +110,10 @@ impl fmt::Display for RecvError {
                  receive the next one",
                 envelope.source, envelope.tag, envelope.len
             ),
-            RecvError::PeerLost { peer, .. } => {
+            RecvError::PeerLost { peer, why, .. } => {
                 write!(
                     f,
-                    "the connection to peer {peer} ended before the message was complete"
+                    "the connection to peer {peer} ended before the message was complete: {why}"
                 )
             }
         }
@@ -663,7 +666,7 @@ impl Mailbox {
 
     /// A connection ended: ends the receives that can only be served by it, and drops messages of
     /// which only a part has come.
-    pub fn on_link_lost(&mut self, source: PeerId, link: LinkRef) {
+    pub fn on_link_lost(&mut self, source: PeerId, link: LinkRef, why: &PeerLost) {
         self.read_all();
         let receives = &mut self.receives;
         let ended = &mut self.ended;
@@ -672,6 +675,7 @@ impl Mailbox {
             if let Some(receive) = receives.get_mut(ticket) {
                 let error = RecvError::PeerLost {
                     peer: source,
+                    why: why.clone(),
                     buffer: receive.buffer.take(),
                 };
                 receive.progress = Progress::Done(Err(error));
@@ -709,11 +713,12 @@ impl Mailbox {
     }
 
     /// The body that a receive waited for will never be complete.
-    pub fn fail(&mut self, ticket: RecvTicket, peer: PeerId) {
+    pub fn fail(&mut self, ticket: RecvTicket, peer: PeerId, why: &PeerLost) {
         if let Some(receive) = self.receives.get_mut(ticket) {
             self.ended += 1;
             let error = RecvError::PeerLost {
                 peer,
+                why: why.clone(),
                 buffer: receive.buffer.take(),
             };
             receive.progress = Progress::Done(Err(error));

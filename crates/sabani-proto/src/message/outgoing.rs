@@ -226,10 +226,24 @@ impl Outgoing {
     }
 
     /// Whether another body of `len` bytes may be queued. A body larger than the whole queue is
-    /// taken when the queue is empty.
+    /// taken when the queue is empty. Large bodies take no room from others: nobody may ask for one,
+    /// and what the peer's program waits for may come behind it.
     #[inline]
     pub fn has_room(&self, len: usize, window: &SendWindow) -> bool {
-        self.queued_bytes == 0 || self.queued_bytes + len <= window.queue_max
+        let has_room = |queued: usize| queued == 0 || queued + len <= window.queue_max;
+        let is_large = len as u64 > window.eager_max;
+        has_room(self.queued_bytes)
+            || (!is_large && has_room(self.queued_bytes - self.large_bytes(window)))
+    }
+
+    /// Bytes of those bodies that are not sent unasked, whatever the credit.
+    #[cold]
+    fn large_bytes(&self, window: &SendWindow) -> usize {
+        let bodies = self.bodies.iter().filter(|body| !body.expired);
+        bodies
+            .filter(|body| body.total > window.eager_max)
+            .map(|body| body.data.bytes().len())
+            .sum()
     }
 
     /// Accepts a small body, copied into the log. The caller has checked [`Outgoing::has_room`].

@@ -395,6 +395,21 @@ fn a_queue_is_full_but_for_one_message_larger_than_it() {
 }
 
 #[test]
+fn a_large_body_that_nobody_asks_for_leaves_room_for_others() {
+    let mut pipe = Pipe::new(1 << 20);
+    let (large, eager) = (10 << 20, 16 << 10);
+    pipe.push(0, large);
+    assert!(!pipe.out.has_room(eager + 1, &WINDOW), "large as well");
+    let mut taken = 0;
+    while pipe.out.has_room(eager, &WINDOW) {
+        pipe.push(1, eager);
+        taken += eager;
+    }
+    let most = WINDOW.queue_max;
+    assert!((most / 2..=most).contains(&taken), "{taken}");
+}
+
+#[test]
 fn promises_broken_are_violations() {
     let refused = |frames: &[Carried]| {
         let mut pipe = Pipe::new(1 << 20);

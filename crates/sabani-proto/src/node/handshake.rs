@@ -43,6 +43,32 @@ const HALF_OPEN_NS: u64 = 5_000_000_000;
 /// Handshake packets waiting to be sent; more are dropped as if lost.
 const OUTBOX_MAX: usize = 1_024;
 
+/// So many Rejects leave in a round. They are hints, which the asker waits for no longer than for an answer;
+/// a flood of Inits is not worth a system call each.
+const REJECTS: u32 = 64;
+const REJECTS_NS: u64 = 100_000_000;
+
+/// Rejects of this round.
+#[derive(Debug, Default)]
+pub(crate) struct Rejects {
+    since_ns: u64,
+    sent: u32,
+}
+
+impl Rejects {
+    /// Whether another may leave.
+    fn take(&mut self, now_ns: u64) -> bool {
+        if now_ns >= self.since_ns + REJECTS_NS {
+            *self = Rejects {
+                since_ns: now_ns,
+                sent: 0,
+            };
+        }
+        self.sent += 1;
+        self.sent <= REJECTS
+    }
+}
+
 /// A handshake packet on its way out.
 #[derive(Debug)]
 pub(crate) struct Letter {
@@ -235,6 +261,9 @@ impl Node {
         let answer = self.judge_init(now_ns, path, prelude, version, &init, datagram.len());
         if let Err(reason) = answer {
             self.dropped.rejected += 1;
+            if !self.rejects.take(now_ns) {
+                return;
+            }
             let sealed = self.hub.config.mode.is_sealed();
             let body = Reject::new(reason, sealed).encode();
             self.post_letter(
@@ -591,7 +620,7 @@ impl Node {
             return;
         };
         if let Some(mut session) = link.session.take() {
-            session.incoming.on_lost(&mut inbox);
+            session.incoming.on_lost(&mut inbox, &PeerLost::Replaced);
             self.hub.granter.forget(index);
             self.hub.past.add(&session.counters);
             let window = link.send_window(&self.hub.config);

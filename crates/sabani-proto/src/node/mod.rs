@@ -60,6 +60,7 @@ pub struct Node {
     changed: Vec<u32>,
     /// Handshake packets to send.
     outbox: VecDeque<handshake::Letter>,
+    rejects: handshake::Rejects,
     entropy: Entropy,
     cookies: CookieJar,
     /// When the entry for the next grant that counts is due.
@@ -128,6 +129,7 @@ impl Node {
             timers: BinaryHeap::new(),
             changed: Vec::new(),
             outbox: VecDeque::new(),
+            rejects: handshake::Rejects::default(),
             cookies,
             entropy,
             grants_at_ns: u64::MAX,
@@ -715,7 +717,7 @@ impl Node {
             link: reference,
         };
         if let Some(session) = &mut link.session {
-            session.incoming.on_lost(&mut inbox);
+            session.incoming.on_lost(&mut inbox, &why);
             self.hub.granter.forget(index);
             self.hub.past.add(&session.counters);
             self.hub.keys.remove(session.local);
@@ -725,7 +727,7 @@ impl Node {
             attempt.log_credit.release(inbox.mailbox);
             self.peers.free_slot(attempt.local);
         }
-        self.hub.mailbox.on_link_lost(id, reference);
+        self.hub.mailbox.on_link_lost(id, reference, &why);
         self.happen(index, Happening::End, self.hub.clock.latest());
         for ticket in link.outgoing.drain_tickets() {
             if let Some(state) = self.hub.sends.get_mut(ticket) {
