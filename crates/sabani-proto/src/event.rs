@@ -15,7 +15,8 @@ pub enum Event {
         /// Random number that names this life of the peer's process.
         incarnation: u64,
     },
-    /// A connection ended. What was queued for it and not acknowledged is lost with it.
+    /// A connection ended. What was queued for it and not acknowledged is lost with it; messages that
+    /// had come whole can still be received, also where one before them had not.
     Lost {
         /// The peer.
         peer: PeerId,
