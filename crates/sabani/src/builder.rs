@@ -183,7 +183,7 @@ impl Builder {
 
     /// Most bytes accepted for one peer and not yet acknowledged. Default 4 MiB: more would only
     /// get cold; a larger single message is taken when nothing else is queued. Messages above
-    /// [`Builder::eager_max`] take no room from smaller ones.
+    /// [`Builder::eager_max`] take no room from smaller ones, which may be as many bytes again.
     pub fn send_queue(mut self, bytes: usize) -> Self {
         self.config.send_queue_bytes = bytes;
         self

@@ -30,7 +30,13 @@ impl Checker {
         node: &Node,
         largest: usize,
     ) {
-        let most = config.send_queue_bytes.max(largest) + largest.min(64 << 10) + (64 << 10);
+        let queue = config.send_queue_bytes;
+        // Large messages and others have a queue each.
+        let small = match largest as u64 > config.eager_max {
+            true => queue,
+            false => 0,
+        };
+        let most = queue.max(largest) + small + largest.min(64 << 10) + (64 << 10);
         let mut broken = Vec::new();
         for peer in node.peer_ids() {
             let Some(stats) = node.peer_stats(peer) else {
