@@ -33,7 +33,7 @@ impl Checker {
         let queue = config.send_queue_bytes;
         // Large messages and others have a queue each.
         let small = match largest as u64 > config.eager_max {
-            true => queue,
+            true => queue.max(config.eager_max as usize),
             false => 0,
         };
         let most = queue.max(largest) + small + largest.min(64 << 10) + (64 << 10);
