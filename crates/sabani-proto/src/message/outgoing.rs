@@ -103,6 +103,8 @@ struct OutBody {
     worth: Worth,
     /// Its bytes are dropped; the peer is told, or will be.
     expired: bool,
+    /// Too long to be sent unasked, whatever the credit.
+    large: bool,
 }
 
 impl OutBody {
@@ -148,6 +150,8 @@ pub(crate) struct Outgoing {
     keeps_lost: bool,
     aside: Rare<Aside>,
     queued_bytes: usize,
+    /// Those of large bodies among them.
+    large_bytes: usize,
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     unsent_bytes: usize,
     spare_logs: RareQueue<Vec<u8>>,
@@ -155,7 +159,7 @@ pub(crate) struct Outgoing {
     /// One of the two programs has disconnected: nothing leaves.
     held: bool,
     /// Sends that somebody waits to hear of.
-    tickets: usize,
+    tickets: u32,
 }
 
 /// Logs kept for reuse while the connection is busy: as many as a window has packets.
@@ -225,25 +229,22 @@ impl Outgoing {
         self.chunks.is_empty() && self.bodies.is_empty()
     }
 
-    /// Whether another body of `len` bytes may be queued. A body larger than the whole queue is
-    /// taken when the queue is empty. Large bodies take no room from others: nobody may ask for one,
-    /// and what the peer's program waits for may come behind it.
+    /// Whether another body of `len` bytes may be queued. Large bodies have room of their own: nobody
+    /// may ask for one, and what the peer's program waits for may come behind it. A body larger than
+    /// its room is taken when nothing else is in it.
     #[inline]
     pub fn has_room(&self, len: usize, window: &SendWindow) -> bool {
-        let has_room = |queued: usize| queued == 0 || queued + len <= window.queue_max;
-        let is_large = len as u64 > window.eager_max;
-        has_room(self.queued_bytes)
-            || (!is_large && has_room(self.queued_bytes - self.large_bytes(window)))
+        let queued = match len as u64 > window.eager_max {
+            true => self.large_bytes,
+            false => self.queued_bytes - self.large_bytes,
+        };
+        queued == 0 || queued + len <= window.queue_max
     }
 
-    /// Bytes of those bodies that are not sent unasked, whatever the credit.
-    #[cold]
-    fn large_bytes(&self, window: &SendWindow) -> usize {
-        let bodies = self.bodies.iter().filter(|body| !body.expired);
-        bodies
-            .filter(|body| body.total > window.eager_max)
-            .map(|body| body.data.bytes().len())
-            .sum()
+    /// The bytes of a body are not kept any more.
+    fn let_go(&mut self, bytes: usize, large: bool) {
+        self.queued_bytes -= bytes;
+        self.large_bytes -= if large { bytes } else { 0 };
     }
 
     /// Accepts a small body, copied into the log. The caller has checked [`Outgoing::has_room`].
@@ -295,7 +296,7 @@ impl Outgoing {
         window: &SendWindow,
     ) {
         let total = data.bytes().len() as u64;
-        self.tickets += usize::from(ticket.is_some());
+        self.tickets += u32::from(ticket.is_some());
         // A body that would use up what is left of the credit asks instead: small ones behind it
         // must not wait for it.
         let free = self.log_limit.saturating_sub(self.charge);
@@ -312,7 +313,9 @@ impl Outgoing {
             body: &[],
         };
         let id = self.append(&entry, charge, window);
+        let large = total > window.eager_max;
         self.queued_bytes += data.bytes().len();
+        self.large_bytes += if large { data.bytes().len() } else { 0 };
         self.bodies.push_back(OutBody {
             id,
             data,
@@ -325,6 +328,7 @@ impl Outgoing {
             ticket,
             worth: Worth::default(),
             expired: false,
+            large,
         });
         if eager {
             self.unsent_bytes += total as usize;
@@ -741,7 +745,7 @@ impl Outgoing {
             let Chunk {
                 mut log, tickets, ..
             } = chunk;
-            self.tickets -= tickets.len();
+            self.tickets -= tickets.len() as u32;
             tickets.into_iter().for_each(|(_, ticket)| done(ticket));
             if self.spare_logs.len() < SPARE_LOGS {
                 log.clear();

@@ -386,11 +386,16 @@ fn what_arrived_behind_a_gap_is_not_safe_yet() {
 }
 
 #[test]
-fn a_queue_is_full_but_for_one_message_larger_than_it() {
+fn one_message_larger_than_all_room_is_taken() {
     let mut pipe = Pipe::new(1 << 20);
-    assert!(pipe.out.has_room(10 << 20, &WINDOW), "when it is empty");
-    pipe.push(0, 10);
-    assert!(!pipe.out.has_room(10 << 20, &WINDOW));
+    let (large, small) = (10 << 20, 10);
+    pipe.push(0, small);
+    assert!(
+        pipe.out.has_room(large, &WINDOW),
+        "small ones take none of it"
+    );
+    pipe.push(0, large);
+    assert!(!pipe.out.has_room(large, &WINDOW));
     assert!(pipe.out.has_room(1_000, &WINDOW));
 }
 

@@ -71,7 +71,7 @@ fn tcp_starves_beside_windows_of_any_size() {
 
 #[test]
 fn alone_each_fills_the_link() {
-    for (congestion, most) in [(Congestion::Cubic, 1.15), (Congestion::Copa, 1.25)] {
+    for (congestion, most) in [(Congestion::Cubic, 1.15), (Congestion::Copa, 1.35)] {
         let mut net = shared_link(congestion);
         for _ in 0..20 {
             net.send(A, C, 1 << 20);

@@ -142,13 +142,14 @@ impl Outgoing {
         body.expired = true;
         self.aside.until.remove(&(body.worth.until_ns, id));
         self.unsent_bytes -= body.granted.min(body.total).saturating_sub(body.next) as usize;
-        self.queued_bytes -= body.data.bytes().len();
+        let (bytes, large) = (body.data.bytes().len(), body.large);
         body.data = Outbound::Owned(Vec::new());
         (body.next, body.granted) = (body.total, body.total);
         if let Some(ticket) = body.ticket.take() {
             self.tickets -= 1;
             told(ticket);
         }
+        self.let_go(bytes, large);
         let is_piece =
             |content: &Content| matches!(content, Content::Body { id: of, .. } if *of == id);
         if !self.resend.is_empty() {
@@ -210,7 +211,7 @@ impl Outgoing {
     pub(super) fn remove_body(&mut self, at: usize) -> super::OutBody {
         let body = self.bodies.remove(at).expect("body is there");
         self.sending -= usize::from(at < self.sending);
-        self.queued_bytes -= body.data.bytes().len();
+        self.let_go(body.data.bytes().len(), body.large);
         if body.worth.until_ns != u64::MAX {
             self.aside.until.remove(&(body.worth.until_ns, body.id));
         }
