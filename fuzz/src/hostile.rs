@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sabani_proto::seal::{Checksum, Entropy, Initiator, Mode};
 use sabani_proto::wire::{EntryMode, Frame, Frames, Hello, Kind, Prelude};
-use sabani_proto::{Match, Node, PeerId, RecvTicket, Value};
+use sabani_proto::{Match, Node, Obstacle, PeerId, RecvTicket, Value};
 
 use crate::HEAP;
 use crate::encode::{self, Fields};
@@ -217,9 +217,11 @@ impl Scene {
                 let len = script.number(1_400) as usize;
                 self.victim.handle_too_big(self.now_ns, address(FOE), len);
             }
-            249 => self
-                .victim
-                .handle_unreachable_hint(self.now_ns, address(FOE)),
+            249 => self.victim.handle_unreachable_hint(
+                self.now_ns,
+                address(FOE),
+                Obstacle::Network(111),
+            ),
             _ => drop((self.victim.stats(), self.victim.peer_stats(to))),
         }
         let mut out = Vec::new();

@@ -6,7 +6,9 @@
 use std::collections::HashSet;
 
 use sabani_proto::seal::{Checksum, JobKey, JobKeys, Mode};
-use sabani_proto::{Event, Match, Message, Node, PeerId, PeerLost, RecvTicket, SendError};
+use sabani_proto::{
+    Event, Match, Message, Node, Obstacle, PeerId, PeerLost, RecvTicket, SendError,
+};
 
 use crate::script::Script;
 use crate::world::{Datagram, address, config, drain, live};
@@ -107,7 +109,7 @@ impl Scene {
                 let to = address(1 - side as u32);
                 self.sides[side]
                     .node
-                    .handle_unreachable_hint(self.now_ns, to);
+                    .handle_unreachable_hint(self.now_ns, to, Obstacle::Network(111));
             }
             108 if script.below(4) == 0 => self.restart(side),
             109 if script.below(8) == 0 => {

@@ -70,6 +70,15 @@ impl Host {
         ));
     }
 
+    /// Refuses leaving datagrams that match this nftables expression, as a firewall does.
+    pub fn reject_leaving(&self, what: &str) {
+        self.shell(&format!(
+            "nft 'add table inet faults;
+                add chain inet faults leaving {{ type filter hook output priority 0; }};
+                add rule inet faults leaving {what} reject'"
+        ));
+    }
+
     /// Sends each packet by itself, as on a card without segmentation offload.
     pub fn segment_in_software(&self) {
         self.shell("ethtool -K eth0 tx-udp-segmentation off");

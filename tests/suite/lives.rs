@@ -18,9 +18,9 @@ fn a_killed_peer_is_lost_within_the_stated_time() {
     left.events();
     right.signal(SIGKILL);
     // Nothing is sent: keep-alives find out.
-    let events = left.wait_for("Lost { peer: PeerId(1), why: Silent(");
+    let events = left.wait_for("Lost { peer: PeerId(1), why: Silent {");
     let silent = "Changed { peer: PeerId(1), from: Open, to: Silent }";
-    let in_time = |lost: &str| lost.contains("Silent(1s)") || lost.contains("Silent(1.");
+    let in_time = |lost: &str| lost.contains("time: 1s") || lost.contains("time: 1.");
     assert!(
         events.len() == 2 && events[0] == silent && in_time(&events[1]),
         "{events:?}"

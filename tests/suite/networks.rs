@@ -168,6 +168,51 @@ fn one_unreachable_peer_does_not_disturb_another() {
 }
 
 #[test]
+fn who_can_not_be_reached_is_lost_with_the_reason() {
+    let Some(pair) = Pair::new(1_500) else { return };
+    pair.left.reject_leaving("udp dport 11");
+    pair.right.drop_arriving("udp dport 12");
+    let mut left = actor(Some(&pair.left), &Setup::new(0, "10.77.0.1:0"));
+    let expected = [
+        ("10.77.0.2:9", "Some(Network(111))"),
+        ("10.77.0.99:9", "Some(Network(113))"),
+        ("192.0.2.1:9", "Some(System(101))"),
+        ("10.77.0.2:11", "Some(System(1))"),
+        ("[fd77::2]:9", "Some(IpVersion { ipv6: true })"),
+        // What is said of the others is not said of this one.
+        ("10.77.0.2:12", "None"),
+    ];
+    for (peer, (addr, _)) in (1..).zip(expected) {
+        left.knows(peer, addr.parse().expect("an address"));
+        left.begin_sending(peer, 0, &[100]);
+        left.reply();
+    }
+    let mut events = Vec::new();
+    while events.len() < expected.len() {
+        events.extend(left.wait_for("Lost"));
+        events.retain(|event| event.starts_with("Lost"));
+    }
+    for (peer, (addr, obstacle)) in (1..).zip(expected) {
+        let lost = format!("Lost {{ peer: PeerId({peer})");
+        let event = events.iter().find(|event| event.starts_with(&lost));
+        let event = event.expect("all are lost");
+        assert!(
+            event.contains(&format!("obstacle: {obstacle}")),
+            "{addr}: {event}"
+        );
+    }
+    for (peer, cure) in [(3, "ip route get"), (4, "nft list ruleset"), (5, "[::]")] {
+        let (first_tag, sizes) = (1, vec![100]);
+        let error = left.fails(&Command::Send {
+            peer,
+            first_tag,
+            sizes,
+        });
+        assert!(error.contains(cure), "{error}");
+    }
+}
+
+#[test]
 fn a_vanished_interface_is_an_error_and_comes_back() {
     let Some(pair) = Pair::new(1_500) else { return };
     let (mut left, mut right) = on(&pair, ends().map(|setup| setup.dead_after_ms(1_000)));

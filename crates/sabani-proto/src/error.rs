@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::PeerId;
 use crate::wire::{RejectReason, VERSION, VERSION_MIN};
+use crate::{Obstacle, PeerId};
 
 /// Why a message was not accepted for sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,12 @@ pub enum PeerLost {
     /// It could not be made.
     Unreachable(ConnectError),
     /// The peer was silent for too long.
-    Silent(Duration),
+    Silent {
+        /// For how long.
+        time: Duration,
+        /// What was last said to be in the way, if anything was.
+        obstacle: Option<Obstacle>,
+    },
     /// The peer's process started anew; messages meant for the old one are dropped.
     Restarted,
     /// The peer's program closed its node.
@@ -121,11 +126,25 @@ pub enum PeerLost {
     Accused,
 }
 
+impl PeerLost {
+    /// What was said to be in the way of a peer that did not answer.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        match self {
+            PeerLost::Unreachable(ConnectError::NoAnswer { obstacle, .. })
+            | PeerLost::Silent { obstacle, .. } => *obstacle,
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for PeerLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PeerLost::Unreachable(why) => why.fmt(f),
-            PeerLost::Silent(time) => write!(f, "the peer has been silent for {time:?}"),
+            PeerLost::Silent { time, obstacle } => {
+                write!(f, "the peer has been silent for {time:?}")?;
+                write_obstacle(f, obstacle)
+            }
             PeerLost::Restarted => write!(f, "the peer's process was started anew"),
             PeerLost::Closed => write!(f, "the peer closed its node"),
             PeerLost::Replaced => {
@@ -140,11 +159,24 @@ impl fmt::Display for PeerLost {
 
 impl std::error::Error for PeerLost {}
 
+/// Adds what is in the way, if anything is.
+fn write_obstacle(f: &mut fmt::Formatter<'_>, obstacle: &Option<Obstacle>) -> fmt::Result {
+    match obstacle {
+        Some(obstacle) => write!(f, "; {obstacle}"),
+        None => Ok(()),
+    }
+}
+
 /// Why no connection could be made. The reasons beyond silence come from unauthenticated hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// Nothing came back.
-    NoAnswer(Duration),
+    NoAnswer {
+        /// For how long.
+        time: Duration,
+        /// What was last said to be in the way, if anything was.
+        obstacle: Option<Obstacle>,
+    },
     /// The peer turned the handshake away.
     Rejected {
         /// Why.
@@ -159,10 +191,17 @@ pub enum ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConnectError::NoAnswer(time) => write!(
+            ConnectError::NoAnswer {
+                time,
+                obstacle: None,
+            } => write!(
                 f,
                 "no answer in {time:?}: is the peer running, and is its address right?"
             ),
+            ConnectError::NoAnswer { time, obstacle } => {
+                write!(f, "no answer in {time:?}")?;
+                write_obstacle(f, obstacle)
+            }
             ConnectError::Rejected {
                 reason,
                 versions: (oldest, newest),

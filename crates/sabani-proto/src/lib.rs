@@ -39,6 +39,7 @@ mod error;
 mod event;
 mod message;
 mod node;
+mod obstacle;
 mod quality;
 mod rare;
 pub mod seal;
@@ -60,6 +61,7 @@ pub use message::{
     Value,
 };
 pub use node::{KeyNews, Keyring, Node, Opened, Transmit, Unsealed, Waiting};
+pub use obstacle::Obstacle;
 pub use quality::Quality;
 pub use state::LinkState;
 pub use stats::{Counters, Dropped, Limit, NodeStats, PeerStats, Shortage};

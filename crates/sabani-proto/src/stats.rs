@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::wire::Terms;
-use crate::{CreditStats, LinkState, PeerId, Quality};
+use crate::{CreditStats, LinkState, Obstacle, PeerId, Quality};
 
 /// What keeps a flow from going faster right now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -44,6 +44,9 @@ pub struct PeerStats {
     pub address: Option<SocketAddr>,
     /// What the connection is doing.
     pub state: LinkState,
+    /// What this machine or the network last said to be in the way, if it has since the peer was
+    /// last heard.
+    pub obstacle: Option<Obstacle>,
     /// What limits sending now.
     pub limit: Limit,
     /// Window granted by the peer, in bytes as its kernel charges them.

@@ -5,7 +5,7 @@
 //! nothing to do, and nothing to pay, as long as no call fails.
 
 use crate::control::{Control, Fact, QueuedError, interpret, space};
-use crate::sys::{self, Incoming};
+use crate::sys::{self, Errno, Incoming};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
@@ -59,21 +59,20 @@ impl Hints {
         into.append(&mut self.kept);
     }
 
-    /// Empties the error queue; returns how many ICMP errors were in it.
+    /// Empties the error queue; tells of whom each ICMP error in it was, and its number.
     #[cold]
-    pub fn drain(&mut self, fd: BorrowedFd<'_>) -> u64 {
-        let mut icmp_errors = 0;
+    pub fn drain(&mut self, fd: BorrowedFd<'_>, mut seen: impl FnMut(Option<SocketAddr>, Errno)) {
         for _ in 0..DRAINED_AT_ONCE {
             let mut entry = Incoming::<ERROR_SPACE>::EMPTY;
             if sys::recv_error(fd, &mut entry).is_err() {
                 break;
             }
             if let Some(error) = icmp_error(&entry.control) {
-                icmp_errors += 1;
-                self.keep(entry.from.decode(), error);
+                let of = entry.from.decode();
+                seen(of, error.errno);
+                self.keep(of, error);
             }
         }
-        icmp_errors
     }
 
     fn keep(&mut self, to: Option<SocketAddr>, error: QueuedError) {

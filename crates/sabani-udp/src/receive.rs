@@ -309,14 +309,14 @@ impl Receiver {
                     return Err(io::Error::from_raw_os_error(errno));
                 }
                 Err(_) => {
-                    counters.icmp_errors += hints.drain(fd);
+                    hints.drain(fd, |_, _| counters.icmp_errors += 1);
                     counters.repeated_calls += 1;
                 }
             }
         }
         counters.empty_polls += 1;
         if counters.empty_polls.is_multiple_of(POLLS_PER_LOOK) {
-            counters.icmp_errors += hints.drain(fd);
+            hints.drain(fd, |_, _| counters.icmp_errors += 1);
         }
         batch.clear();
         Ok(0)

@@ -6,6 +6,7 @@ use crate::hints::Hints;
 use crate::sys::{self, BATCH, Errno, Head};
 use crate::train::{Ecn, MAX_TRAIN_BYTES, SendOutcome, Train, datagrams};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 /// Times that one call is repeated because ICMP errors about other peers got in its way.
@@ -24,6 +25,14 @@ enum Verdict {
     Refused,
     /// That is the train's fate.
     Settled(SendOutcome),
+}
+
+/// Calls for the same train that were repeated, since none of them has said what becomes of it.
+#[derive(Default)]
+struct Repeats {
+    made: u32,
+    /// The error of the last one, if no ICMP error about another peer explained it.
+    unexplained: Option<Errno>,
 }
 
 /// How far the sender got with a row of trains.
@@ -62,6 +71,11 @@ impl Sender {
         }
     }
 
+    /// Whether it can send to such an address.
+    pub fn speaks_to(&self, peer: IpAddr) -> bool {
+        self.family.takes(peer)
+    }
+
     pub fn send(
         &mut self,
         mut context: Context<'_>,
@@ -98,7 +112,7 @@ impl Sender {
     /// it is another, or did not leave.
     #[inline]
     fn send_single(&self, context: &mut Context<'_>, train: &Train<'_>) -> bool {
-        if !train.is_plain() || train.from.is_some() || !self.family.takes(train.to.ip()) {
+        if !train.is_plain() || train.from.is_some() || !self.speaks_to(train.to.ip()) {
             return false;
         }
         let to = RawAddr::encode(train.to, self.family);
@@ -117,7 +131,7 @@ impl Sender {
             context.send_plainly(None, train)
         };
         if !sent {
-            context.drain_hints();
+            context.drain_hints(|_, _| ());
         }
         sent
     }
@@ -129,17 +143,18 @@ impl Sender {
             let outcome = self.send_in_pieces(context, train, self.piece_bytes(train))?;
             return Ok(Progress::Settled(outcome));
         }
-        let mut repeats = 0;
+        let mut repeats = Repeats::default();
         loop {
             let errno = match self.send_whole(context, trains) {
                 Ok(count) => return Ok(Progress::Sent(count)),
                 Err(errno) => errno,
             };
-            let outcome = match context.judge(errno, train.is_divisible(), &mut repeats)? {
-                Verdict::Repeat => continue,
-                Verdict::Refused => self.send_refused(context, train, errno)?,
-                Verdict::Settled(outcome) => outcome,
-            };
+            let outcome =
+                match context.judge(errno, train.to, train.is_divisible(), &mut repeats)? {
+                    Verdict::Repeat => continue,
+                    Verdict::Refused => self.send_refused(context, train, errno)?,
+                    Verdict::Settled(outcome) => outcome,
+                };
             return Ok(Progress::Settled(outcome));
         }
     }
@@ -153,7 +168,7 @@ impl Sender {
     }
 
     fn addressable(&self, train: &Train<'_>) -> bool {
-        self.family.takes(train.to.ip()) && train.from.is_none_or(|ip| self.family.takes(ip))
+        self.speaks_to(train.to.ip()) && train.from.is_none_or(|ip| self.family.takes(ip))
     }
 
     /// Datagrams that one message may hold now.
@@ -251,7 +266,7 @@ impl Sender {
         let head = self.head(train, segmented);
         self.heads.fill(head);
         let mut rest = train.bytes;
-        let mut repeats = 0;
+        let mut repeats = Repeats::default();
         while !rest.is_empty() {
             let pieces = rest.chunks(piece_bytes);
             let count = pieces.len().min(BATCH);
@@ -260,12 +275,12 @@ impl Sender {
                     let bytes = rest.len().min(sent * piece_bytes);
                     context.count_sent(bytes, train.segment());
                     rest = &rest[bytes..];
-                    repeats = 0;
+                    repeats = Repeats::default();
                     continue;
                 }
                 Err(errno) => errno,
             };
-            let outcome = match context.judge(errno, segmented, &mut repeats)? {
+            let outcome = match context.judge(errno, train.to, segmented, &mut repeats)? {
                 Verdict::Repeat => continue,
                 Verdict::Refused => self.send_refused(context, &train.with(rest), errno)?,
                 Verdict::Settled(outcome) => outcome,
@@ -290,7 +305,7 @@ fn send_messages<'a>(
     let sent = sys::send_many(context.fd, heads, bodies)?;
     if sent < heads.len() {
         // The kernel has forgotten the error that stopped it, but its error queue may hold the reason.
-        context.drain_hints();
+        context.drain_hints(|_, _| ());
     }
     Ok(sent)
 }
@@ -325,11 +340,18 @@ impl Context<'_> {
 
     /// Decides what a failed call means. An error may belong to another peer: an ICMP error that was
     /// pending. Then the call is worth repeating, and the error queue says so; where the queue was emptied
-    /// a moment before the error was raised, the repetition itself tells.
-    #[cold]
+    /// a moment before the error was raised, the repetition itself tells. So an error is the train's own
+    /// once it has come twice in a row without one of another peer in the queue that explains it.
     ///
     /// Fails when the socket itself is unusable.
-    fn judge(&mut self, errno: Errno, segmented: bool, repeats: &mut u32) -> io::Result<Verdict> {
+    #[cold]
+    fn judge(
+        &mut self,
+        errno: Errno,
+        to: SocketAddr,
+        segmented: bool,
+        repeats: &mut Repeats,
+    ) -> io::Result<Verdict> {
         use SendOutcome::{Blocked, Failed, NoBuffers, TooBig};
         match errno {
             libc::EAGAIN => return Ok(Verdict::Settled(Blocked { taken_bytes: 0 })),
@@ -340,24 +362,31 @@ impl Context<'_> {
             libc::EIO | libc::EINVAL if segmented => return Ok(Verdict::Refused),
             _ => {}
         }
-        let icmp_errors = self.drain_hints();
-        if *repeats == 0 || (icmp_errors > 0 && *repeats < MAX_REPEATS) {
-            *repeats += 1;
+        let mut explained = false;
+        self.drain_hints(|of, queued| explained |= queued == errno && of != Some(to));
+        let certain = !explained && repeats.unexplained == Some(errno);
+        if !certain && repeats.made < MAX_REPEATS {
+            repeats.made += 1;
+            repeats.unexplained = (!explained).then_some(errno);
             self.counters.repeated_calls += 1;
             return Ok(Verdict::Repeat);
         }
         Ok(match errno {
+            // Errors about others come too thick to learn anything of this train.
+            _ if !certain => Verdict::Settled(NoBuffers { taken_bytes: 0 }),
             libc::EMSGSIZE => Verdict::Settled(TooBig),
             libc::ENOPROTOOPT if segmented => Verdict::Refused,
             errno => Verdict::Settled(Failed(errno)),
         })
     }
 
-    /// Returns how many ICMP errors there were.
-    fn drain_hints(&mut self) -> u64 {
-        let icmp_errors = self.hints.drain(self.fd);
-        self.counters.icmp_errors += icmp_errors;
-        icmp_errors
+    /// Empties the error queue; tells of whom each ICMP error in it was, and its number.
+    fn drain_hints(&mut self, mut seen: impl FnMut(Option<SocketAddr>, Errno)) {
+        let icmp_errors = &mut self.counters.icmp_errors;
+        self.hints.drain(self.fd, |of, errno| {
+            *icmp_errors += 1;
+            seen(of, errno);
+        });
     }
 
     fn count_sent(&mut self, bytes: usize, segment: usize) {

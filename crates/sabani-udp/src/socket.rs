@@ -12,7 +12,7 @@ use crate::sys;
 use crate::train::{SendOutcome, Train};
 use crate::wait::{Ready, Watch};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -66,6 +66,12 @@ impl Socket {
     /// The address it is bound to, with the port that the kernel chose where 0 was asked for.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// Whether it speaks the version of IP that this peer's address is of. Trains for others fail with
+    /// `EAFNOSUPPORT`.
+    pub fn speaks_to(&self, peer: IpAddr) -> bool {
+        self.sender.speaks_to(peer)
     }
 
     /// What the kernel granted when the socket was opened.

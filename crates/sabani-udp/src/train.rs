@@ -109,8 +109,8 @@ pub enum SendOutcome {
         /// Bytes that went before; a multiple of the segment.
         taken_bytes: usize,
     },
-    /// A device queue is full or memory is short. Offer the rest after a pause; the socket may well look
-    /// writable meanwhile.
+    /// A device queue is full, memory is short, or ICMP errors about others come faster than calls can be
+    /// made. Offer the rest after a pause; the socket may well look writable meanwhile.
     NoBuffers {
         /// Bytes that went before; a multiple of the segment.
         taken_bytes: usize,

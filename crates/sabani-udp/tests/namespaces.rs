@@ -208,6 +208,31 @@ fn a_missing_route_concerns_nobody_else() {
     });
 }
 
+/// The firewall also sends an ICMP error for each datagram that it refuses.
+#[test]
+fn a_firewalls_refusal_is_told_of_the_train_that_it_concerns() {
+    const TEST: &str = "a_firewalls_refusal_is_told_of_the_train_that_it_concerns";
+    let setup = "ip link set lo up && nft 'add table inet firewall;
+        add chain inet firewall leaving { type filter hook output priority 0; };
+        add rule inet firewall leaving udp dport 11 reject'";
+    in_namespace(TEST, setup, || {
+        let (mut left, right) = (
+            bind("127.0.0.1:0", &Options::default()),
+            bind("127.0.0.1:0", &Options::default()),
+        );
+        let at = |port| Train::new(([127, 0, 0, 1], port).into(), 0, b"datagram");
+        // Nobody is there: the errors that come of it meet what is sent next.
+        let (dead, refused, alive) = (at(9), at(11), at(right.local_addr().port()));
+        for _ in 0..100 {
+            use SendOutcome::{Failed, Sent};
+            assert_eq!(
+                outcomes(&mut left, &[dead, alive, dead, refused, dead, alive]),
+                [Sent, Sent, Sent, Failed(libc::EPERM), Sent, Sent]
+            );
+        }
+    });
+}
+
 #[test]
 fn a_socket_opens_where_even_the_loopback_is_down() {
     const TEST: &str = "a_socket_opens_where_even_the_loopback_is_down";

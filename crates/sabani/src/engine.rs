@@ -200,9 +200,7 @@ impl Engine {
                 break;
             }
         }
-        if any {
-            self.hear_reports();
-        }
+        self.hear_reports();
         any
     }
 
@@ -264,12 +262,17 @@ impl Engine {
     /// Takes in what was heard of peers' addresses.
     #[inline]
     fn hear_reports(&mut self) {
+        if !self.below.has_reports() {
+            return;
+        }
         self.below.take_reports(&mut self.reports);
         for report in self.reports.drain(..) {
             let now_ns = self.clock.now_ns;
             match report {
                 Report::TooBig { to, bytes } => self.node.handle_too_big(now_ns, to, bytes),
-                Report::Unreachable { to } => self.node.handle_unreachable_hint(now_ns, to),
+                Report::Unreachable { to, obstacle } => {
+                    self.node.handle_unreachable_hint(now_ns, to, obstacle);
+                }
             }
         }
     }

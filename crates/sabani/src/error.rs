@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sabani_proto::{Envelope, PeerId, PeerLost, RecvError, SendError};
+use sabani_proto::{Envelope, Obstacle, PeerId, PeerLost, RecvError, SendError};
 use sabani_ring::ScheduleError;
 
 /// What can go wrong. [`Error::fault`] says on whose side.
@@ -120,6 +120,11 @@ impl Error {
     /// On whose side the error lies.
     pub fn fault(&self) -> Fault {
         match self {
+            Error::PeerLost { why: Some(why), .. }
+                if why.obstacle().is_some_and(Obstacle::is_local) =>
+            {
+                Fault::Environment
+            }
             Error::PeerLost { .. }
             | Error::Expired { .. }
             | Error::Unacknowledged(_)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use sabani::{Error, Event, Fault, JobKey, LinkState, Match, Node, PeerId, Quality, Value};
+use sabani::{
+    Checksum, Error, Event, Fault, JobKey, LinkState, Match, Node, PeerId, Quality, Value,
+};
 
 const SOON: Duration = Duration::from_secs(20);
 const LEFT: PeerId = PeerId(0);
@@ -100,6 +102,41 @@ fn a_sender_that_waits_for_room_is_released_by_a_disconnect() {
     left.disconnect(RIGHT).unwrap();
     let error = waiting.join().unwrap();
     assert!(matches!(error, Error::Disconnected { by_peer: false, .. }));
+}
+
+/// Whatever threads the layers run on.
+#[test]
+fn who_can_not_be_reached_is_named_with_what_is_in_the_way() {
+    let closed = UdpSocket::bind(here()).unwrap().local_addr().unwrap();
+    for schedule in ["inline", "background", "per-layer"] {
+        let node = Node::builder(LEFT)
+            .bind(here())
+            .plain(Checksum::None)
+            .connect_timeout(Duration::from_millis(300))
+            .layers(schedule.parse().unwrap())
+            .open()
+            .unwrap();
+        for (peer, addr, fault, text) in [
+            (1, closed, Fault::Peer, "Connection refused"),
+            (
+                2,
+                "[::1]:7000".parse().unwrap(),
+                Fault::Environment,
+                "bind it to [::]",
+            ),
+            (
+                3,
+                "127.0.0.1:0".parse().unwrap(),
+                Fault::Environment,
+                "a port other than 0",
+            ),
+        ] {
+            node.add_peer(PeerId(peer), addr).unwrap();
+            let error = node.connect(PeerId(peer), SOON).unwrap_err();
+            assert_eq!(error.fault(), fault, "{schedule}: {error}");
+            assert!(error.to_string().contains(text), "{schedule}: {error}");
+        }
+    }
 }
 
 /// Stands between two nodes, as a NAT does: passes on what comes to the door that is open now, and

@@ -15,7 +15,6 @@ use super::spans::PeerSpan;
 use super::{HALF_OPEN_TIMER, Node, Path, PeerLost};
 use std::cmp::Reverse;
 
-use crate::PeerId;
 use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM};
 use crate::error::ConnectError;
 use crate::event::Event;
@@ -25,6 +24,7 @@ use crate::state::Happening;
 use crate::wire::{
     ConnectionId, Hello, Init, Kind, Prelude, Reject, RejectReason, VERSION, VERSION_MIN, Writer,
 };
+use crate::{Obstacle, PeerId};
 
 /// What binds the handshake to this protocol and version.
 const PROLOGUE: &[u8] = &[b's', b'a', b'b', b'a', b'n', b'i', VERSION];
@@ -99,6 +99,8 @@ pub(crate) struct Attempt {
     /// Cookies are taken at most this often, so that forged ones make no flood of answers.
     next_cookie_ns: u64,
     hint: Option<Reject>,
+    /// What is said to be in the way of the last packet, or of any before it.
+    pub obstacle: Option<Obstacle>,
     pub span: PeerSpan,
 }
 
@@ -158,6 +160,7 @@ impl Node {
             next_ns: now_ns,
             next_cookie_ns: now_ns,
             hint: None,
+            obstacle: None,
             span: PeerSpan::handshake(id),
         };
         let link = self.peers[index].link.get_or_insert_default();
@@ -220,6 +223,8 @@ impl Node {
         let wait = wait / 2 + self.entropy.next_u64() % wait;
         attempt.next_ns = (now_ns + wait).min(attempt.began_ns + timeout);
         attempt.tries += 1;
+        // This packet may get through.
+        attempt.obstacle.take_if(|obstacle| obstacle.is_local());
         self.post_letter(path, bytes);
     }
 
@@ -734,7 +739,10 @@ impl Attempt {
                 versions: reject.versions,
                 sealed: reject.sealed,
             },
-            None => ConnectError::NoAnswer(std::time::Duration::from_nanos(timeout_ns)),
+            None => ConnectError::NoAnswer {
+                time: std::time::Duration::from_nanos(timeout_ns),
+                obstacle: self.obstacle,
+            },
         }
     }
 }

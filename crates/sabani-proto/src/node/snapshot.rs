@@ -25,6 +25,7 @@ impl Node {
         stats.queued_bytes = link.outgoing.queued_bytes();
         stats.held_resends = link.outgoing.kept();
         stats.queued_messages = link.outgoing.pending_messages();
+        stats.obstacle = link.attempt.as_ref().and_then(|attempt| attempt.obstacle);
         if let Some(session) = &link.session {
             session.describe(&link.outgoing, &mut stats);
         }
@@ -89,6 +90,7 @@ impl Session {
     /// Fills in what the connection knows of its flow.
     fn describe(&self, outgoing: &Outgoing, stats: &mut PeerStats) {
         stats.limit = self.limit(outgoing);
+        stats.obstacle = self.obstacle();
         stats.window_bytes = self.channel.credit;
         if let Some(governor) = self.channel.governor() {
             stats.congestion_window_bytes = governor.window();

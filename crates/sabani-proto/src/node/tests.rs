@@ -1,8 +1,10 @@
 //! Two nodes and a wire that loses nothing; the rough roads are in the scenario tests.
 
 use super::*;
+use crate::error::ConnectError;
 use crate::seal::{Checksum, JobKey, JobKeys, Mode};
 use crate::wire::{Frame, Frames, Hello, Prelude};
+use crate::{LinkState, Obstacle};
 
 struct Pair {
     nodes: [Node; 2],
@@ -449,4 +451,102 @@ fn a_flood_of_inits_under_another_key_is_answered_now_and_then() {
     }
     assert_eq!(answers, [64, 64]);
     assert_eq!(pair.nodes[1].stats().dropped.rejected, 2_000);
+}
+
+/// Has the packets that the first node sends come nowhere. `said` tells what each meets, by its number.
+/// Returns why the peer is lost in the end.
+fn loses_all(pair: &mut Pair, said: Said) -> PeerLost {
+    let (mut buffer, mut sent) = (vec![0; 65_536], 0);
+    loop {
+        pair.now_ns += 1_000_000;
+        let node = &mut pair.nodes[0];
+        node.handle_deadline(pair.now_ns);
+        while let Some(train) = node.poll_transmit(pair.now_ns, &mut buffer) {
+            if let Some(obstacle) = said(sent) {
+                node.handle_unreachable_hint(pair.now_ns, train.to, obstacle);
+            }
+            sent += 1;
+        }
+        let mut events = std::iter::from_fn(|| node.next_event());
+        if let Some(Event::Lost { why, .. }) = events.find(|it| matches!(it, Event::Lost { .. })) {
+            return why;
+        }
+    }
+}
+
+const NO_ROUTE: Obstacle = Obstacle::System(101);
+const NO_PORT: Obstacle = Obstacle::Network(111);
+
+/// What is said of each packet.
+type Said = fn(usize) -> Option<Obstacle>;
+
+/// What was said of packets, and what is named of it when no answer has come.
+fn named() -> [(Said, Option<Obstacle>); 4] {
+    [
+        (|_| Some(NO_ROUTE), Some(NO_ROUTE)),
+        (|_| Some(NO_PORT), Some(NO_PORT)),
+        // The first packet only: what has left since was not refused, but may have been turned away.
+        (|sent| (sent == 0).then_some(NO_ROUTE), None),
+        (|sent| (sent == 0).then_some(NO_PORT), Some(NO_PORT)),
+    ]
+}
+
+#[test]
+fn an_attempt_that_fails_names_what_was_in_the_way() {
+    for (said, named) in named() {
+        let mut pair = Pair::new(modes()[1].clone());
+        pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+        match loses_all(&mut pair, said) {
+            PeerLost::Unreachable(ConnectError::NoAnswer { obstacle, .. }) => {
+                assert_eq!(obstacle, named);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_silent_peer_is_lost_with_what_was_in_the_way() {
+    for (said, named) in named() {
+        let mut pair = Pair::new(modes()[1].clone());
+        pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+        pair.carry();
+        match loses_all(&mut pair, said) {
+            PeerLost::Silent { obstacle, .. } => assert_eq!(obstacle, named),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_answers_is_not_lost_whatever_is_said_of_it() {
+    let mut pair = Pair::new(modes()[1].clone());
+    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+    pair.carry();
+    let to = ADDRS[1].parse().unwrap();
+    for obstacle in [NO_ROUTE, NO_PORT] {
+        pair.nodes[0].handle_unreachable_hint(pair.now_ns, to, obstacle);
+        let stats = pair.nodes[0].peer_stats(PeerId(1)).unwrap();
+        assert_eq!(stats.obstacle, Some(obstacle));
+        pair.carry();
+        let stats = pair.nodes[0].peer_stats(PeerId(1)).unwrap();
+        assert_eq!((stats.obstacle, stats.state), (None, LinkState::Open));
+        pair.now_ns += 200_000_000;
+    }
+}
+
+/// A firewall's word on what it has refused does not hide that it has.
+#[test]
+fn what_was_refused_here_counts_for_more_than_what_the_network_says_of_it() {
+    let mut pair = Pair::new(modes()[1].clone());
+    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+    let to = ADDRS[1].parse().unwrap();
+    for _ in 0..2 {
+        for obstacle in [NO_ROUTE, NO_PORT] {
+            pair.nodes[0].handle_unreachable_hint(pair.now_ns, to, obstacle);
+        }
+        let stats = pair.nodes[0].peer_stats(PeerId(1)).unwrap();
+        assert_eq!(stats.obstacle, Some(NO_ROUTE));
+        pair.carry();
+    }
 }

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::{Node, Unsealed};
-use crate::rare;
 use crate::wire::Hello;
+use crate::{Obstacle, rare};
 
 /// A train of datagrams for one peer, at the front of the buffer handed to
 /// [`Node::poll_transmit`].
@@ -91,16 +91,24 @@ impl Node {
         }
     }
 
-    /// The network hints that this address can't be reached (ICMP). Never a verdict: a peer with a
-    /// connection is asked at once for a sign of life.
-    pub fn handle_unreachable_hint(&mut self, now_ns: u64, to: SocketAddr) {
+    /// The network hints that this address can't be reached (ICMP), or the system refused a datagram
+    /// to it. Never a verdict: a peer with a connection is asked at once for a sign of life. What is in
+    /// the way is named should none come.
+    pub fn handle_unreachable_hint(&mut self, now_ns: u64, to: SocketAddr, obstacle: Obstacle) {
         let now_ns = self.hub.clock.lived(now_ns);
         for index in self.peers.indices() {
             let peer = &mut self.peers[index];
-            if peer.addr == to
-                && let Some(session) = peer.session_mut()
-            {
-                session.on_unreachable_hint(now_ns);
+            if peer.addr != to {
+                continue;
+            }
+            let Some(link) = peer.link.as_mut() else {
+                continue;
+            };
+            if let Some(attempt) = &mut link.attempt {
+                attempt.obstacle = Some(obstacle.beside(attempt.obstacle));
+            }
+            if let Some(session) = &mut link.session {
+                session.on_unreachable_hint(obstacle, now_ns);
                 self.enqueue(index);
             }
         }

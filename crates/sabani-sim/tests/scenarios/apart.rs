@@ -208,7 +208,7 @@ fn a_peer_that_never_comes_back_is_lost_in_the_end() {
     net.run_for(590 * SEC);
     assert_eq!(net.losses(B), []);
     net.run_for(30 * SEC);
-    assert!(matches!(net.losses(B)[..], [PeerLost::Silent(_)]));
+    assert!(matches!(net.losses(B)[..], [PeerLost::Silent { .. }]));
 }
 
 #[test]

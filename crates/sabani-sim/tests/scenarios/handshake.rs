@@ -74,7 +74,7 @@ fn both_sides_begin_at_once_and_packets_are_lost() {
         // With so much loss a peer may seem dead, but no living connection displaces another.
         for lost in [net.losses(A), net.losses(B)].concat() {
             assert!(
-                matches!(lost, PeerLost::Unreachable(_) | PeerLost::Silent(_)),
+                matches!(lost, PeerLost::Unreachable(_) | PeerLost::Silent { .. }),
                 "seed {seed}: {lost:?}"
             );
         }
@@ -173,7 +173,7 @@ fn nobody_there() {
     net.crash(B);
     let lost = refusal(net);
     assert!(
-        matches!(lost, PeerLost::Unreachable(ConnectError::NoAnswer(_))),
+        matches!(lost, PeerLost::Unreachable(ConnectError::NoAnswer { .. })),
         "{lost:?}"
     );
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use sabani_proto::seal::Opening;
-use sabani_proto::{KeyNews, Keyring, Node, Transmit};
+use sabani_proto::{KeyNews, Keyring, Node, Obstacle, Transmit};
 use sabani_ring::Recycle;
 use sabani_udp::{
     Ecn, HintKind, IcmpHint, MAX_TRAIN_BYTES, Received, RecvBatch, SendOutcome, Socket, Train,
@@ -173,7 +173,7 @@ pub(crate) enum Report {
     /// The interface takes no datagrams of this length.
     TooBig { to: SocketAddr, bytes: usize },
     /// ICMP or the system itself says that nothing gets there.
-    Unreachable { to: SocketAddr },
+    Unreachable { to: SocketAddr, obstacle: Obstacle },
 }
 
 /// The system has no buffers.
@@ -216,7 +216,9 @@ impl Datagrams {
     /// Takes what one receiving call brings, and reads the clock if that is anything.
     #[inline]
     pub fn receive(&mut self, batch: &mut RecvBatch, clock: &mut Clock) -> Look {
-        match self.socket.recv(batch) {
+        let filled = self.socket.recv(batch);
+        self.take_hints();
+        match filled {
             Ok(0) => return self.found_empty(clock),
             Ok(_) => {}
             Err(error) => {
@@ -226,7 +228,6 @@ impl Datagrams {
         }
         clock.read();
         self.unsettled = true;
-        self.take_hints();
         Look::Filled
     }
 
@@ -244,11 +245,13 @@ impl Datagrams {
 
     /// Passes on what ICMP said. A router's word on the MTU is forgeable: the path's own probes
     /// decide.
+    #[inline]
     fn take_hints(&mut self) {
         self.socket.take_icmp_hints(&mut self.hints);
         for hint in self.hints.drain(..) {
-            if let HintKind::Unreachable(_) = hint.kind {
-                self.reports.push(Report::Unreachable { to: hint.to });
+            if let HintKind::Unreachable(errno) = hint.kind {
+                let (to, obstacle) = (hint.to, Obstacle::Network(errno));
+                self.reports.push(Report::Unreachable { to, obstacle });
             }
         }
     }
@@ -318,10 +321,19 @@ impl Datagrams {
                 SendOutcome::Failed(errno) => {
                     let error = std::io::Error::from_raw_os_error(errno);
                     tracing::debug!(%to, %error, "the system refused a datagram");
-                    self.reports.push(Report::Unreachable { to });
+                    let obstacle = self.local_obstacle(to, errno);
+                    self.reports.push(Report::Unreachable { to, obstacle });
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Why the system refuses what goes to this address.
+    fn local_obstacle(&self, to: SocketAddr, errno: i32) -> Obstacle {
+        match self.socket.speaks_to(to.ip()) {
+            true => Obstacle::System(errno),
+            false => Obstacle::IpVersion { ipv6: to.is_ipv6() },
         }
     }
 

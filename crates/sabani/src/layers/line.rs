@@ -166,6 +166,11 @@ impl Line {
         }
     }
 
+    #[inline]
+    pub fn has_reports(&self) -> bool {
+        !self.reports.is_empty()
+    }
+
     pub fn take_reports(&mut self, into: &mut Vec<Report>) {
         into.append(&mut self.reports);
     }

@@ -32,7 +32,7 @@ impl Lower for System {
     fn receive(&mut self, _clock: &mut Clock) -> Option<Up> {
         self.unheard = self.unheard.checked_sub(1)?;
         let to = ([127, 0, 0, 1], 1).into();
-        Some(Up::Report(Report::Unreachable { to }))
+        Some(Up::Report(Report::TooBig { to, bytes: 1 }))
     }
 
     fn is_stuck(&self) -> bool {

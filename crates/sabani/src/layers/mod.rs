@@ -221,6 +221,15 @@ impl Below {
         }
     }
 
+    /// Whether something was heard of peers' addresses.
+    #[inline]
+    pub fn has_reports(&self) -> bool {
+        match &self.way {
+            Way::Here(here) => !here.datagrams.reports.is_empty(),
+            Way::Line(line) => line.has_reports(),
+        }
+    }
+
     /// Moves what was heard of peers' addresses to the end of `into`.
     #[inline]
     pub fn take_reports(&mut self, into: &mut Vec<Report>) {

@@ -203,6 +203,11 @@ impl Lowest {
             batches: Pool::new(SLAB, Arrivals::new),
         }
     }
+
+    fn next_report(&mut self) -> Option<Up> {
+        let reports = &mut self.datagrams.reports;
+        (!reports.is_empty()).then(|| Up::Report(reports.remove(0)))
+    }
 }
 
 impl Lower for Lowest {
@@ -217,19 +222,23 @@ impl Lower for Lowest {
     }
 
     fn receive(&mut self, clock: &mut Clock) -> Option<Up> {
-        if !self.datagrams.reports.is_empty() {
-            return Some(Up::Report(self.datagrams.reports.remove(0)));
+        if let Some(report) = self.next_report() {
+            return Some(report);
         }
         let mut look = Look::Nothing;
         let datagrams = &mut self.datagrams;
         let batch = self
             .batches
             .take(|arrivals| look = datagrams.receive(&mut arrivals.batch, clock));
-        match look {
-            Look::Filled => return Some(Up::Batch(batch)),
-            Look::Emptied | Look::Nothing => self.batches.give(batch),
+        if look == Look::Filled {
+            return Some(Up::Batch(batch));
         }
-        (look == Look::Emptied).then_some(Up::Emptied)
+        self.batches.give(batch);
+        match look {
+            Look::Emptied => Some(Up::Emptied),
+            // The look may have brought hints.
+            _ => self.next_report(),
+        }
     }
 
     fn is_stuck(&self) -> bool {

@@ -16,7 +16,7 @@ use crate::message::{Content, Incoming, LogCredit, Outgoing, SendWindow};
 use crate::seal::{SealRx, SealTx};
 use crate::stats::Counters;
 use crate::wire::{CloseReason, ConnectionId, Hello, INLINE_MAX, INLINE_MAX_AT_FIRST, Prelude};
-use crate::{Config, PeerId};
+use crate::{Config, Obstacle, PeerId};
 
 /// A sender that waits for credit asks again after this long: the peer gives it unasked, but a
 /// promise that only the peer keeps is not enough.
@@ -72,6 +72,8 @@ pub(crate) struct Seldom {
     /// Messages that have expired, in either direction.
     pub expired_sent: u64,
     pub expired_received: u64,
+    /// What was last said to be in the way, and when.
+    pub obstacle: Option<(Obstacle, u64)>,
 }
 
 /// How far a connection's end has come.
@@ -162,11 +164,24 @@ impl Session {
     }
 
     /// The network hints that the peer can't be reached: asks it, but not for every hint.
-    pub fn on_unreachable_hint(&mut self, now_ns: u64) {
+    pub fn on_unreachable_hint(&mut self, obstacle: Obstacle, now_ns: u64) {
+        let obstacle = obstacle.beside(self.obstacle());
+        self.seldom.get_or_insert_default().obstacle = Some((obstacle, now_ns));
         if now_ns >= self.next_hint_ns {
             self.next_hint_ns = now_ns + HINT_EVERY_NS;
             self.ping = true;
         }
+    }
+
+    /// What is said to be in the way: of all that has left since the peer was heard, or of what was to
+    /// leave last.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        let (obstacle, said_ns) = self.seldom.as_ref()?.obstacle?;
+        let since_ns = match obstacle.is_local() {
+            true => self.channel.last_sent_ns().max(self.channel.last_heard_ns),
+            false => self.channel.last_heard_ns,
+        };
+        (said_ns >= since_ns).then_some(obstacle)
     }
 
     /// Ends the connection from this side.
@@ -252,7 +267,10 @@ impl Session {
             // A peer that talks but never acknowledges is as good as silent.
             let silent = silent.max(self.channel.stuck_ns(now_ns) / 2);
             if silent >= self.patience_ns(outgoing, &hub.config) {
-                return Err(PeerLost::Silent(std::time::Duration::from_nanos(silent)));
+                return Err(PeerLost::Silent {
+                    time: std::time::Duration::from_nanos(silent),
+                    obstacle: self.obstacle(),
+                });
             }
         } else if silent >= hub.config.keep_alive_ns
             || (silent >= STARVED_NS && outgoing.has_sendable())
