@@ -132,6 +132,26 @@ fn replies_come_from_the_address_that_was_contacted() {
 }
 
 #[test]
+fn replies_come_from_elsewhere_once_the_address_that_was_contacted_is_gone() {
+    let Some(pair) = Pair::new(1_500) else { return };
+    pair.right.shell("ip addr add 10.77.0.3/24 dev eth0");
+    let mut left = actor(Some(&pair.left), &Setup::new(0, "10.77.0.1:0"));
+    let mut right = actor(Some(&pair.right), &Setup::new(1, "0.0.0.0:7000"));
+    left.knows(1, "10.77.0.3:7000".parse().expect("an address"));
+    // Enough that each has a connected socket for the other.
+    let sizes = [10; 1_000];
+    left.track(1, 0, &sizes);
+    right.expect(0, 0, &sizes);
+    pair.right.shell("ip addr del 10.77.0.3/24 dev eth0");
+    right.track(0, 0, &[10, 100_000]);
+    left.expect(1, 0, &[10, 100_000]);
+    left.track(1, 0, &[10, 100_000]);
+    right.expect(0, 0, &[10, 100_000]);
+    left.lost_nobody();
+    right.lost_nobody();
+}
+
+#[test]
 fn one_unreachable_peer_does_not_disturb_another() {
     let Some(pair) = Pair::new(1_500) else { return };
     let (mut left, mut right) = on(&pair, ends());

@@ -28,7 +28,7 @@ pub struct Counters {
     pub no_buffers: u64,
     /// Trains with datagrams larger than the outgoing device takes (`EMSGSIZE`).
     pub too_big: u64,
-    /// Trains that failed for another reason: no route, firewall, wrong address family.
+    /// Trains that failed for another reason: no route, firewall, wrong address family, a source that is gone.
     pub failed: u64,
     /// ICMP errors that arrived for datagrams sent earlier.
     pub icmp_errors: u64,

@@ -25,6 +25,9 @@ const COALESCE_AFTER: u32 = 8;
 const LOOKS: u32 = 4;
 /// Buffers in a row that the hot socket may fill before the main one has its turn.
 const TURNS: u32 = 32;
+/// Sends in a row without an answer of which the last goes the ordinary way: a connected socket may go on
+/// sending from an address that is gone, and does not tell.
+const UNANSWERED: u32 = 8;
 /// Buffers that may still come of the main socket first when a hot one has been opened: what was sent
 /// before must not be overtaken.
 const BEFORE: u32 = 512;
@@ -46,6 +49,8 @@ pub(crate) struct Hot {
     looks: u32,
     /// Looks that found something since then.
     turns: u32,
+    /// Sends since something came here.
+    sends: u32,
     /// Buffers of the main socket that come first, unless it is found empty.
     before: u32,
     /// Buffers that came for the main socket since the last one here.
@@ -64,6 +69,7 @@ impl Hot {
             ends,
             looks: 0,
             turns: 0,
+            sends: 0,
             before: BEFORE,
             elsewhere: 0,
             large: 0,
@@ -76,6 +82,7 @@ impl Hot {
     #[inline]
     pub fn note_filled(&mut self, large: bool, gro: bool) {
         self.elsewhere = 0;
+        self.sends = 0;
         self.turns += 1;
         if large && gro && !self.coalesced {
             self.note_large();
@@ -156,6 +163,13 @@ impl Hot {
         sys::drops(self.socket.as_fd()).map_or(0, u64::from)
     }
 
+    /// Something is to be sent: whether it had better go the ordinary way.
+    #[inline]
+    pub fn is_doubtful(&mut self) -> bool {
+        self.sends = (self.sends + 1) % UNANSWERED;
+        self.sends == 0
+    }
+
     /// Whether it leads to the same two ends. Without a local address any will do.
     pub fn serves(&self, to: SocketAddr, from: Option<IpAddr>) -> bool {
         self.ends.peer == to && (from.is_none() || from == self.ends.local)
@@ -186,6 +200,15 @@ impl Thermometer {
     pub fn switch_off(&mut self, hot: &mut Option<Hot>) {
         self.off = true;
         self.close(hot);
+    }
+
+    /// Closes the hot socket if it is bound to a local address that is gone.
+    #[cold]
+    pub fn leave(&mut self, local: IpAddr, hot: &mut Option<Hot>) {
+        let bound = hot.as_ref().and_then(|hot| hot.ends.local);
+        if bound == Some(local) {
+            self.close(hot);
+        }
     }
 
     fn close(&mut self, hot: &mut Option<Hot>) {

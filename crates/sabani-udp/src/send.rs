@@ -3,6 +3,7 @@
 use crate::address::{Family, RawAddr};
 use crate::counters::Counters;
 use crate::hints::Hints;
+use crate::setup;
 use crate::sys::{self, BATCH, Errno, Head};
 use crate::train::{Ecn, MAX_TRAIN_BYTES, SendOutcome, Train, datagrams};
 use std::io;
@@ -50,6 +51,8 @@ pub(crate) struct Sender {
     max_segments: usize,
     /// Trains still to be sent in single datagrams since the kernel last refused to segment one.
     single_for: u32,
+    /// The local address that was found gone last, until somebody asks.
+    gone_source: Option<IpAddr>,
     heads: Box<[Head; BATCH]>,
 }
 
@@ -67,6 +70,7 @@ impl Sender {
             family,
             max_segments,
             single_for: 0,
+            gone_source: None,
             heads: Box::new([Head::EMPTY; BATCH]),
         }
     }
@@ -74,6 +78,12 @@ impl Sender {
     /// Whether it can send to such an address.
     pub fn speaks_to(&self, peer: IpAddr) -> bool {
         self.family.takes(peer)
+    }
+
+    /// A local address that was found gone since this was last asked.
+    #[inline]
+    pub fn take_gone_source(&mut self) -> Option<IpAddr> {
+        self.gone_source.take()
     }
 
     pub fn send(
@@ -96,6 +106,7 @@ impl Sender {
                     done += count;
                 }
                 Progress::Settled(outcome) => {
+                    let outcome = self.blame_source(outcome, trains[done].from);
                     context.count_outcome(outcome);
                     report(done, outcome);
                     if outcome.stops() {
@@ -106,6 +117,17 @@ impl Sender {
             }
         }
         Ok(done)
+    }
+
+    /// A failure for want of the local address that a train was to leave from is another outcome.
+    fn blame_source(&mut self, outcome: SendOutcome, source: Option<IpAddr>) -> SendOutcome {
+        match (outcome, source) {
+            (SendOutcome::Failed(_), Some(source)) if setup::is_gone(source) => {
+                self.gone_source = Some(source);
+                SendOutcome::SourceGone
+            }
+            _ => outcome,
+        }
     }
 
     /// Sends a datagram that goes alone and needs nothing said beside it, in the shortest way; `false` if
@@ -239,7 +261,7 @@ impl Sender {
             SendOutcome::Blocked { taken_bytes } | SendOutcome::NoBuffers { taken_bytes } => {
                 taken_bytes > 0
             }
-            SendOutcome::TooBig | SendOutcome::Failed(_) => false,
+            SendOutcome::TooBig | SendOutcome::SourceGone | SendOutcome::Failed(_) => false,
         };
         if refused {
             self.single_for = TRAINS_UNTIL_RETRY;
@@ -400,7 +422,7 @@ impl Context<'_> {
             SendOutcome::Blocked { .. } => &mut self.counters.would_block,
             SendOutcome::NoBuffers { .. } => &mut self.counters.no_buffers,
             SendOutcome::TooBig => &mut self.counters.too_big,
-            SendOutcome::Failed(_) => &mut self.counters.failed,
+            SendOutcome::SourceGone | SendOutcome::Failed(_) => &mut self.counters.failed,
         };
         *counter += 1;
     }

@@ -113,6 +113,14 @@ pub(crate) fn open_beside(
     Ok(UdpSocket::from(socket))
 }
 
+/// Whether an address is not this machine's, or not any more. The system's answers to who sends from such
+/// a one differ from version to version, and say other things of others.
+#[cold]
+pub(crate) fn is_gone(local: IpAddr) -> bool {
+    let bound = UdpSocket::bind((local, 0));
+    bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+}
+
 /// Has trains arrive coalesced.
 pub(crate) fn coalesce(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, SOL_UDP, libc::UDP_GRO, 1)

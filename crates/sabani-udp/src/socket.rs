@@ -105,16 +105,20 @@ impl Socket {
             hints: &mut self.hints,
             counters: &mut self.counters,
         };
-        self.sender.send(context, trains, report)
+        let settled = self.sender.send(context, trains, report);
+        if let Some(source) = self.sender.take_gone_source() {
+            self.thermometer.leave(source, &mut self.hot);
+        }
+        settled
     }
 
     /// Sends a train to the hot peer; `false` if it is for another, or did not leave.
     #[inline]
     fn send_hot(&mut self, train: &Train<'_>) -> bool {
-        let Some(hot) = &self.hot else {
+        let Some(hot) = &mut self.hot else {
             return false;
         };
-        if !hot.serves(train.to, train.from) {
+        if !hot.serves(train.to, train.from) || hot.is_doubtful() {
             return false;
         }
         let context = Context {

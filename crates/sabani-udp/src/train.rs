@@ -37,7 +37,8 @@ pub struct Train<'a> {
     /// The peer.
     pub to: SocketAddr,
     /// The local address to send from, on a socket bound to a wildcard address: the one that the peer
-    /// contacted. `None` leaves the choice to the routing table.
+    /// contacted. `None` leaves the choice to the routing table, and so must who is told of a
+    /// [`SendOutcome::SourceGone`].
     pub from: Option<IpAddr>,
     /// Bytes of each datagram; the last may be shorter. 0 stands for one datagram of any size.
     pub segment: usize,
@@ -117,6 +118,8 @@ pub enum SendOutcome {
     },
     /// The datagrams are larger than the outgoing device takes. None left.
     TooBig,
+    /// The local address that was asked for is not this machine's any more. The rest did not leave.
+    SourceGone,
     /// It cannot be sent; holds the `errno`: no route, firewall, wrong address family. The rest did not
     /// leave.
     Failed(i32),

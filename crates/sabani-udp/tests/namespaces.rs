@@ -6,6 +6,7 @@
 #![cfg(not(miri))]
 
 use sabani_udp::{Options, RecvBatch, SendOutcome, Socket, Train};
+use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -230,6 +231,73 @@ fn a_firewalls_refusal_is_told_of_the_train_that_it_concerns() {
                 [Sent, Sent, Sent, Failed(libc::EPERM), Sent, Sent]
             );
         }
+    });
+}
+
+/// Receives and answers until the peer is hot, from where it was contacted.
+fn talk(left: &mut Socket, right: &mut Socket, host: IpAddr) {
+    let to = SocketAddr::new(host, right.local_addr().port());
+    let mut batch = RecvBatch::new(1);
+    while right.counters().hot_peers == 0 {
+        assert_eq!(
+            outcomes(left, &[Train::new(to, 0, b"there")]),
+            [SendOutcome::Sent]
+        );
+        right.look_everywhere();
+        assert_eq!(right.recv(&mut batch).unwrap(), 1);
+        let received = batch.received().next().unwrap();
+        let back = Train {
+            from: Some(host),
+            ..Train::new(received.from, 0, b"back")
+        };
+        assert_eq!(outcomes(right, &[back]), [SendOutcome::Sent]);
+    }
+}
+
+/// Whether what leaves from an address that is gone is told apart, and all else goes on.
+fn leaves_from_elsewhere(bound: &str, near: &str, host: &str) {
+    let (mut left, mut right) = (
+        bind(near, &Options::default()),
+        bind(bound, &Options::default()),
+    );
+    let gone: IpAddr = host.parse().unwrap();
+    talk(&mut left, &mut right, gone);
+    let bits = if gone.is_ipv4() { 32 } else { 128 };
+    shell(&format!("ip addr del {host}/{bits} dev lo"));
+    let bytes = vec![0; 3_000];
+    let (to, short) = (
+        left.local_addr(),
+        Train::new(left.local_addr(), 0, b"short"),
+    );
+    let long = Train::new(to, 1_000, &bytes);
+    let from = |train| Train {
+        from: Some(gone),
+        ..train
+    };
+    use SendOutcome::{Sent, SourceGone};
+    let tells = |_| outcomes(&mut right, &[from(short)]) == [SourceGone];
+    assert!((0..8).any(tells), "the hot socket hides it");
+    assert_eq!(
+        outcomes(&mut right, &[short, from(short), long, from(long), short]),
+        [Sent, SourceGone, Sent, SourceGone, Sent]
+    );
+    let before = right.counters();
+    assert_eq!(outcomes(&mut right, &[short]), [Sent]);
+    let calls = right.counters().send_calls - before.send_calls;
+    assert_eq!(calls, 1, "the hot socket is not tried any more");
+}
+
+#[test]
+fn a_source_that_is_gone_is_told_of() {
+    const TEST: &str = "a_source_that_is_gone_is_told_of";
+    let setup = "ip link set lo up; ip addr add 10.9.0.1 dev lo; ip addr add 10.9.0.2 dev lo";
+    in_namespace(TEST, setup, || {
+        for bound in ["0.0.0.0:0", "[::]:0"] {
+            leaves_from_elsewhere(bound, "10.9.0.1:0", "10.9.0.2");
+            shell("ip addr add 10.9.0.2 dev lo");
+        }
+        shell("ip addr add fd09::2 dev lo nodad");
+        leaves_from_elsewhere("[::]:0", "[::1]:0", "fd09::2");
     });
 }
 

@@ -91,6 +91,23 @@ impl Node {
         }
     }
 
+    /// This local address is not the machine's any more: where to leave from is the system's choice again,
+    /// for all peers that were talked to from there. They are sent something at once, so that they
+    /// learn of the other address before they count this node as silent.
+    pub fn handle_source_gone(&mut self, local: IpAddr) {
+        for index in self.peers.indices() {
+            let peer = &mut self.peers[index];
+            if peer.local.take_if(|known| *known == local).is_none() {
+                continue;
+            }
+            tracing::info!(peer = %peer.id, "a local address is gone");
+            if let Some(session) = peer.session_mut() {
+                session.ping();
+                self.enqueue(index);
+            }
+        }
+    }
+
     /// The network hints that this address can't be reached (ICMP), or the system refused a datagram
     /// to it. Never a verdict: a peer with a connection is asked at once for a sign of life. What is in
     /// the way is named should none come.

@@ -1,6 +1,6 @@
 //! The lowest layer: gives trains to the socket, and takes what comes from it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use sabani_proto::seal::Opening;
 use sabani_proto::{KeyNews, Keyring, Node, Obstacle, Transmit};
@@ -174,6 +174,8 @@ pub(crate) enum Report {
     TooBig { to: SocketAddr, bytes: usize },
     /// ICMP or the system itself says that nothing gets there.
     Unreachable { to: SocketAddr, obstacle: Obstacle },
+    /// This local address is not the machine's any more.
+    SourceGone { local: IpAddr },
 }
 
 /// The system has no buffers.
@@ -315,9 +317,18 @@ impl Datagrams {
     #[inline]
     fn report_trouble(&mut self, load: &Load) {
         for &(index, outcome) in &self.trouble {
-            let &(_, Transmit { to, segment, .. }) = &load.trains[load.settled + index];
+            let &(
+                _,
+                Transmit {
+                    to, from, segment, ..
+                },
+            ) = &load.trains[load.settled + index];
             match outcome {
                 SendOutcome::TooBig => self.reports.push(Report::TooBig { to, bytes: segment }),
+                SendOutcome::SourceGone => {
+                    let gone = from.map(|local| Report::SourceGone { local });
+                    self.reports.extend(gone);
+                }
                 SendOutcome::Failed(errno) => {
                     let error = std::io::Error::from_raw_os_error(errno);
                     tracing::debug!(%to, %error, "the system refused a datagram");
