@@ -35,8 +35,8 @@ pub struct Config {
     /// are used once a probe of them has arrived. Default 1,472: Ethernet over IPv4.
     pub max_datagram: usize,
     /// Largest body sent without being asked for, in bytes. A larger one costs a round trip until
-    /// its receiver grants it, a smaller one may take memory there that nobody asked for.
-    /// Default 256 KiB.
+    /// its receiver grants it, a smaller one may take memory there that nobody asked for. Up to 1,024
+    /// bytes always travel unasked. Default 256 KiB.
     pub eager_max: u64,
     /// Most bytes accepted for one peer and not yet acknowledged, and as many again of bodies above
     /// `eager_max`, which take no room from others. Default 4 MiB; of either, a single larger message

@@ -103,7 +103,7 @@ struct OutBody {
     worth: Worth,
     /// Its bytes are dropped; the peer is told, or will be.
     expired: bool,
-    /// Too long to be sent unasked, whatever the credit.
+    /// Never sent unasked ([`SendWindow::is_large`]).
     large: bool,
 }
 
@@ -128,6 +128,13 @@ pub(crate) struct SendWindow {
     pub queue_max: usize,
     /// Room for a chunk of the log in one packet.
     pub chunk_max: usize,
+}
+
+impl SendWindow {
+    /// Whether so long a body is never sent unasked, whatever the credit.
+    fn is_large(&self, len: usize) -> bool {
+        len as u64 > self.eager_max && len > self.inline_max
+    }
 }
 
 /// Messages on their way to one peer.
@@ -234,7 +241,7 @@ impl Outgoing {
     /// its room is taken when nothing else is in it.
     #[inline]
     pub fn has_room(&self, len: usize, window: &SendWindow) -> bool {
-        let queued = match len as u64 > window.eager_max {
+        let queued = match window.is_large(len) {
             true => self.large_bytes,
             false => self.queued_bytes - self.large_bytes,
         };
@@ -313,7 +320,7 @@ impl Outgoing {
             body: &[],
         };
         let id = self.append(&entry, charge, window);
-        let large = total > window.eager_max;
+        let large = window.is_large(data.bytes().len());
         self.queued_bytes += data.bytes().len();
         self.large_bytes += if large { data.bytes().len() } else { 0 };
         self.bodies.push_back(OutBody {

@@ -400,6 +400,22 @@ fn one_message_larger_than_all_room_is_taken() {
 }
 
 #[test]
+fn what_is_inside_its_entry_is_not_large() {
+    let window = SendWindow {
+        eager_max: 0,
+        queue_max: 10_000,
+        ..WINDOW
+    };
+    let mut pipe = Pipe::new(1 << 20);
+    let mut taken = 0;
+    while pipe.out.has_room(1_000, &window) && taken < 20 {
+        pipe.push(1, 1_000);
+        taken += 1;
+    }
+    assert!((5..=10).contains(&taken), "{taken}");
+}
+
+#[test]
 fn a_large_body_that_nobody_asks_for_leaves_room_for_others() {
     let mut pipe = Pipe::new(1 << 20);
     let (large, eager) = (10 << 20, 16 << 10);
