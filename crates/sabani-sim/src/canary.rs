@@ -145,7 +145,9 @@ impl Network {
             program.sorting = Sorting::None;
             match &mut program.reading {
                 Reading::Nothing => {}
-                Reading::Take(any) | Reading::Post { wanted: any, .. } => *any = wanted,
+                Reading::Take(any) | Reading::Discard(any) | Reading::Post { wanted: any, .. } => {
+                    *any = wanted;
+                }
             }
         }
         let (now_ns, tag) = (self.now_ns(), checker::tag(1, 0));

@@ -29,6 +29,8 @@ pub enum Reading {
     Nothing,
     /// Takes every message that matches, once it is complete.
     Take(Match),
+    /// Throws every message away that matches, once it is announced.
+    Discard(Match),
     /// Keeps `ahead` receives posted, each with a buffer of its own if `buffer` is not zero.
     Post {
         /// What for.
@@ -204,6 +206,12 @@ impl Program {
         let before = self.received;
         match self.reading {
             Reading::Nothing => {}
+            Reading::Discard(wanted) => {
+                while let Some(envelope) = node.discard(&wanted) {
+                    let checker = &mut *scene.checker;
+                    checker.on_discarded(scene.now_ns, scene.host, node, &envelope);
+                }
+            }
             Reading::Take(wanted) => {
                 for sort in self.sorting.sorts(wanted) {
                     while let Some(message) = node.try_take(&sort) {

@@ -39,14 +39,16 @@ pub enum Error {
         /// Why, if it is known.
         why: Option<PeerLost>,
     },
-    /// The message is longer than the buffer. It can still be received.
+    /// The message is longer than the buffer. It can still be received, or discarded
+    /// ([`crate::Node::discard`]).
     TooSmall {
         /// What waits.
         envelope: Envelope,
         /// Bytes in the buffer.
         room: usize,
     },
-    /// The message is longer than the node allocates. It can still be received into a buffer.
+    /// The message is longer than the node allocates ([`crate::Builder::memory`]). It can still be
+    /// received into a buffer ([`crate::Node::post`]), or discarded ([`crate::Node::discard`]).
     TooLarge {
         /// What waits.
         envelope: Envelope,
@@ -241,7 +243,7 @@ impl fmt::Display for Error {
             Error::Backlog { peer, bytes } => write!(
                 f,
                 "untaken messages from peer {peer} hold {bytes} bytes, all the credit it has, so \
-                 the message waited for can't come: receive those first, or raise \
+                 the message waited for can't come: receive or discard those first, or raise \
                  `log_window_max`"
             ),
             Error::Timeout(time) => write!(f, "nothing came within {time:?}"),

@@ -396,8 +396,8 @@ impl Node {
     /// Costs a look for each of them whenever something has come.
     ///
     /// # Errors
-    /// [`Error::PeerLost`] if a peer that one of them waits for is lost; [`Error::Closed`],
-    /// [`Error::Forked`].
+    /// [`Error::PeerLost`] if a peer that one of them waits for is lost; [`Error::TooLarge`] if none of
+    /// them gets a message, and one of them can't get its; [`Error::Closed`], [`Error::Forked`].
     pub fn recv_one_of(
         &self,
         wanted: &[Match],
@@ -406,19 +406,23 @@ impl Node {
         let take = |state: &mut State| {
             let node = &mut state.engine.node;
             let message = wanted.iter().find_map(|wanted| node.try_take(wanted));
+            let found = message.map(Ok).or_else(|| {
+                let oversized = wanted.iter().find_map(|wanted| node.oversized(wanted));
+                oversized.map(|why| Err(Error::from(why)))
+            });
             state.engine.send_queued();
-            message
+            found
         };
         {
             let mut state = self.0.shared.lock()?;
-            if let Some(message) = take(&mut state) {
-                return Ok(Some(message));
+            if let Some(found) = take(&mut state) {
+                return found.map(Some);
             }
             for wanted in wanted {
                 check_lost(&mut state, wanted)?;
             }
         }
-        self.0.shared.wait_until(Some(timeout), take)
+        self.0.shared.wait_until(Some(timeout), take)?.transpose()
     }
 
     /// Waits for a receive that is posted, and withdraws it when the time is over.
@@ -446,7 +450,7 @@ impl Node {
     /// Takes the oldest message that matches if it is here; makes progress otherwise.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::TooLarge`], [`Error::PeerLost`], [`Error::Closed`], [`Error::Forked`].
     // Never inlined: see [`take_ready`].
     #[inline(never)]
     pub fn try_recv(&self, wanted: Match) -> Result<Option<Message>, Error> {
@@ -459,7 +463,13 @@ impl Node {
             fd.set_ready(false);
         }
         self.0.shared.progress(&mut state);
-        Ok(state.engine.node.try_take(&wanted))
+        let node = &mut state.engine.node;
+        match node.try_take(&wanted) {
+            None => node
+                .oversized(&wanted)
+                .map_or(Ok(None), |why| Err(why.into())),
+            message => Ok(message),
+        }
     }
 
     fn check_backlog(&self, wanted: &Match) -> Result<(), Error> {
@@ -523,6 +533,29 @@ impl Node {
         let max = buffer.len() as u64;
         let posted = self.post_with(|node| node.post_within(wanted, max))?;
         Ok(PostedInto { posted, buffer })
+    }
+
+    /// Throws away the oldest message that matches, the one that [`Node::probe`] shows, and returns
+    /// its envelope; makes progress if there is none. For messages that the program does not want, or
+    /// has no room for: that of an [`Error::TooLarge`] or [`Error::TooSmall`] is discarded by its
+    /// source and tag.
+    ///
+    /// No memory is taken, whatever the length. What is not here yet still crosses the network, and is
+    /// dropped as it comes; to its sender the message has arrived once all of it has ([`Sent::wait`]).
+    /// Later messages of the sender don't wait for that. A message that a posted receive has been given
+    /// is out of reach until that receive is withdrawn ([`Posted::cancel`]).
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn discard(&self, wanted: Match) -> Result<Option<Envelope>, Error> {
+        let mut state = self.0.shared.lock()?;
+        let mut envelope = state.engine.node.discard(&wanted);
+        if envelope.is_none() {
+            self.0.shared.progress(&mut state);
+            envelope = state.engine.node.discard(&wanted);
+        }
+        state.engine.send_queued();
+        Ok(envelope)
     }
 
     /// Looks at the oldest message that matches without taking it (U8: `datagram_ready`); makes

@@ -139,7 +139,8 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Waits until the peer's library has the message; `false` when the time is over.
+    /// Waits until the peer's library has the message, whether its program takes it or discards it;
+    /// `false` when the time is over.
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::Expired`] (see [`Value`](crate::Value)), [`Error::Closed`].

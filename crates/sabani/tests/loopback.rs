@@ -140,6 +140,54 @@ fn borrowed_and_owned_buffers_are_filled() {
 }
 
 #[test]
+fn a_message_beyond_all_memory_is_thrown_away() {
+    let key = JobKey::generate().unwrap();
+    let node = |id: u32| {
+        let builder = Node::builder(PeerId(id)).bind("127.0.0.1:0".parse().unwrap());
+        builder.job_key(key.clone()).memory(4 << 20).open().unwrap()
+    };
+    let (left, right) = (node(0), node(1));
+    left.add_peer(PeerId(1), right.local_addr()).unwrap();
+    let mut sent = left
+        .send_tracked(PeerId(1), 1, pattern(9 << 20, 1))
+        .unwrap();
+    left.send(PeerId(1), 2, b"behind it").unwrap();
+
+    let error = right.recv(Match::any()).unwrap_err();
+    assert!(error.to_string().contains("discard it"), "{error}");
+    let unposted = [
+        right.recv(Match::any()).unwrap_err(),
+        right.try_recv(Match::any()).unwrap_err(),
+        right.recv_one_of(&[Match::any()], SOON).unwrap_err(),
+    ];
+    for error in unposted {
+        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    }
+    // It holds up nothing else that is here.
+    right
+        .probe_timeout(Match::any().tag(2), SOON)
+        .unwrap()
+        .unwrap();
+    let wanted = [Match::any().tag(1), Match::any().tag(2)];
+    let behind = right.recv_one_of(&wanted, SOON).unwrap();
+    assert_eq!(behind.map(|message| message.tag), Some(2));
+
+    let envelope = right.discard(Match::any().from(PeerId(0)).tag(1)).unwrap();
+    let envelope = envelope.expect("it has been announced");
+    assert_eq!(
+        (envelope.tag, envelope.len, envelope.complete),
+        (1, 9 << 20, false)
+    );
+    assert_eq!(right.discard(Match::any()).unwrap(), None);
+    assert!(
+        sent.wait(Some(SOON)).unwrap(),
+        "it has arrived at the library"
+    );
+    left.send(PeerId(1), 3, b"the next").unwrap();
+    assert_eq!(right.recv(Match::any()).unwrap().body(), b"the next");
+}
+
+#[test]
 fn a_restarted_peer_is_noticed_and_can_be_talked_to() {
     let (left, right) = pair(true);
     let addr = right.local_addr();

@@ -1,6 +1,7 @@
 //! The receiver's side of one peer's messages: entries put in order and matched, room taken for
 //! bodies, fragments put where they belong (H2), credit given back.
 
+mod discard;
 mod expiry;
 
 use std::collections::BTreeMap;
@@ -138,6 +139,8 @@ enum Owner {
     Posted(RecvTicket),
     /// The receive that waited for it was withdrawn.
     Parked,
+    /// The program has thrown the message away: what still comes of it has no place to go.
+    Discarded,
 }
 
 #[derive(Debug)]
@@ -166,10 +169,13 @@ impl InBody {
         fragment.total == self.total && fragment.end() <= self.granted
     }
 
+    /// Puts a piece to its place; one of a body that was discarded has none.
     #[inline]
     fn copy(&mut self, fragment: &Fragment<'_>) {
         let place = fragment.offset as usize..fragment.end() as usize;
-        self.buffer[place].copy_from_slice(fragment.data);
+        if let Some(place) = self.buffer.get_mut(place) {
+            place.copy_from_slice(fragment.data);
+        }
     }
 }
 
@@ -733,6 +739,7 @@ impl Incoming {
                     self.prefetch_left(inbox);
                 }
             }
+            Owner::Discarded => self.on_taken(charge.log, 0),
             Owner::Unknown => {}
         }
         if self.aside.squeezed && charge.posted > 0 {

@@ -62,7 +62,7 @@ pub enum RecvError {
         buffer: Option<Vec<u8>>,
     },
     /// The matching message is longer than the node may allocate for one. It stays where it is:
-    /// hand over a buffer for it, or raise the limit.
+    /// hand over a buffer for it, discard it ([`crate::Node::discard`]), or raise the limit.
     TooLarge {
         /// What waits.
         envelope: Envelope,
@@ -101,7 +101,7 @@ impl fmt::Display for RecvError {
                 f,
                 "the message from peer {} with tag {} has {} bytes, but this node allocates at \
                  most {limit} bytes for messages: hand over a buffer for it when the receive is posted, \
-                 or raise the node's `memory`",
+                 discard it, or raise the node's `memory`",
                 envelope.source, envelope.tag, envelope.len
             ),
             RecvError::Expired { envelope, .. } => write!(
@@ -184,6 +184,8 @@ pub(crate) enum Taken {
         id: u64,
         ticket: RecvTicket,
     },
+    /// Nobody wants this body any more.
+    Discard { link: LinkRef, id: u64 },
 }
 
 #[derive(Debug)]
@@ -590,6 +592,26 @@ impl Mailbox {
         };
         let taken = self.settle(link, charge);
         Some((Message { source, tag, body }, taken))
+    }
+
+    /// Takes away the oldest message that matches, whether or not all of it is here.
+    pub fn discard(&mut self, wanted: &Match) -> Option<(Envelope, Taken)> {
+        let envelope = self.peek(wanted)?;
+        let (_, _, _, arrived) = self.take_first(wanted)?;
+        let taken = match arrived {
+            Arrived::Whole { link, charge, .. } => self.settle(link, charge),
+            Arrived::Pending(Pending { link, id, .. }) => Taken::Discard { link, id },
+        };
+        Some((envelope, taken))
+    }
+
+    /// The error with which a receive without a buffer would end at once, if the oldest message that
+    /// matches is longer than the node may allocate.
+    pub fn oversized(&mut self, wanted: &Match) -> Option<RecvError> {
+        let envelope = self.peek(wanted)?;
+        let limit = self.posted.limit;
+        let fits = envelope.complete || envelope.len <= limit;
+        (!fits).then_some(RecvError::TooLarge { envelope, limit })
     }
 
     /// The body that the oldest matching message still waits for, if it is not here yet.

@@ -526,6 +526,26 @@ impl Node {
         None
     }
 
+    /// Throws the oldest message that matches away, and returns its envelope. What is not here yet
+    /// comes all the same, for its sender keeps it until it has arrived, but takes no memory: the
+    /// message may be of any length. To its sender it has arrived when all of it has come. A message
+    /// that a posted receive has been given is out of reach until that is withdrawn.
+    pub fn discard(&mut self, wanted: &Match) -> Option<Envelope> {
+        let (envelope, taken) = self.hub.mailbox.discard(wanted)?;
+        self.settle(taken);
+        Some(envelope)
+    }
+
+    /// The error with which a receive without a buffer would end at once: the oldest message that
+    /// matches is longer than the node may allocate. [`Node::try_take`] never returns that one.
+    #[inline]
+    pub fn oversized(&mut self, wanted: &Match) -> Option<RecvError> {
+        if self.unmatched_messages() == 0 {
+            return None;
+        }
+        self.hub.mailbox.oversized(wanted)
+    }
+
     /// Looks at the oldest message that matches, without taking it.
     pub fn probe(&mut self, wanted: &Match) -> Option<Envelope> {
         self.hub.mailbox.peek(wanted)
@@ -549,6 +569,13 @@ impl Node {
             Taken::Bind { link, id, ticket } => {
                 self.with_incoming(link, |incoming, inbox| incoming.bind(id, ticket, inbox));
                 self.enqueue(link.peer);
+            }
+            Taken::Discard { link, id } => {
+                let freed = self.with_incoming(link, |incoming, inbox| incoming.discard(id, inbox));
+                self.enqueue(link.peer);
+                if let Some(freed) = freed.flatten() {
+                    self.settle(freed);
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What programs are given: each message once, with its own bytes, in the order of matching; and
 //! what was meant for a dead process, to nobody.
 
-use sabani_proto::{Envelope, PeerLost, Value};
+use sabani_proto::{Envelope, Node, PeerLost, Value};
 
 use super::{CLASS_MASK, Checker, Content, Delivery, Fate, Rule, Wish};
 use crate::HostId;
@@ -48,7 +48,7 @@ impl Checker {
     pub fn on_missed(&mut self, now_ns: u64, to: HostId, envelope: &Envelope) {
         let (from, sequence) = (HostId(envelope.source.0), envelope.tag & !CLASS_MASK);
         let sent = self.ledger.sent(from, to, sequence);
-        if sent.is_some_and(|sent| sent.missed || matches!(sent.fate, Fate::Delivered { .. })) {
+        if sent.is_some_and(|sent| sent.missed || sent.was_had()) {
             let what =
                 format!("message {sequence} from {from} to {to} has expired, and was told of");
             self.violated(now_ns, Rule::Once, what);
@@ -108,8 +108,29 @@ impl Checker {
             .and_then(|()| self.deliver(now_ns, &delivery))
             .and_then(|()| self.is_unchanged(&delivery))
             .and_then(|()| self.is_in_order(&delivery));
+        self.judge(now_ns, &delivery, verdict);
+    }
+
+    /// A program has thrown a message away, which counts as receiving it: once, and in its turn.
+    pub fn on_discarded(&mut self, now_ns: u64, to: HostId, node: &Node, envelope: &Envelope) {
+        let delivery = Delivery {
+            from: HostId(envelope.source.0),
+            to,
+            incarnation: node.incarnation(),
+            tag: envelope.tag,
+            body: &[],
+        };
+        let verdict = self.is_expected(&delivery).and_then(|()| {
+            let (from, sequence) = (delivery.from, delivery.sequence());
+            self.ledger.hand_over(from, to, sequence, Fate::Discarded);
+            self.is_in_order(&delivery)
+        });
+        self.judge(now_ns, &delivery, verdict);
+    }
+
+    fn judge(&mut self, now_ns: u64, delivery: &Delivery<'_>, verdict: Judgement) {
         if let Err((rule, what)) = verdict {
-            let Delivery { from, to, body, .. } = delivery;
+            let Delivery { from, to, body, .. } = *delivery;
             let (sequence, len) = (delivery.sequence(), body.len());
             let what = format!("message {sequence} from {from} to {to}, {len} bytes: {what}");
             self.violated(now_ns, rule, what);
@@ -123,7 +144,7 @@ impl Checker {
         let Some(sent) = sent else {
             return once("never sent");
         };
-        if matches!(sent.fate, Fate::Delivered { .. }) {
+        if sent.was_had() {
             return once("delivered twice");
         }
         if sent.missed {
@@ -140,7 +161,8 @@ impl Checker {
 
     fn deliver(&mut self, now_ns: u64, delivery: &Delivery<'_>) -> Judgement {
         let (from, to) = (delivery.from, delivery.to);
-        self.ledger.deliver(now_ns, from, to, delivery.sequence());
+        let fate = Fate::Delivered { at_ns: now_ns };
+        self.ledger.hand_over(from, to, delivery.sequence(), fate);
         self.delivered += 1;
         Ok(())
     }

@@ -16,6 +16,8 @@ pub enum Fate {
         /// In nanoseconds.
         at_ns: u64,
     },
+    /// The receiving program has thrown it away.
+    Discarded,
     /// Its sender was told that it may be lost, or died: it may still arrive.
     Excused,
     /// It was worth something for some time only, and was dropped.
@@ -57,6 +59,11 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Whether the receiving program has had it.
+    pub(super) fn was_had(&self) -> bool {
+        matches!(self.fate, Fate::Delivered { .. } | Fate::Discarded)
+    }
+
     /// From the program's wish to the delivery, in nanoseconds.
     pub fn time_ns(&self) -> Option<u64> {
         match self.fate {
@@ -83,7 +90,7 @@ pub(super) struct Pair {
 pub struct StreamCount {
     /// Wished by programs.
     pub wished: u64,
-    /// Delivered, excused, or forgotten by a program that died.
+    /// Delivered, discarded, excused, or forgotten by a program that died.
     pub settled: u64,
 }
 
@@ -121,7 +128,7 @@ impl Ledger {
         self.settled
     }
 
-    /// Whether every message accepted has been delivered, or is known to be lost.
+    /// Whether every message accepted has been delivered or discarded, or is known to be lost.
     pub fn is_settled(&self) -> bool {
         self.waiting == 0
     }
@@ -162,11 +169,11 @@ impl Ledger {
         self.waiting += 1;
     }
 
-    /// The message has been delivered; it is known not to have been before.
-    pub(super) fn deliver(&mut self, at_ns: u64, from: HostId, to: HostId, sequence: u64) {
+    /// The receiving program has had the message; it is known not to have had it before.
+    pub(super) fn hand_over(&mut self, from: HostId, to: HostId, sequence: u64, fate: Fate) {
         let pair = self.pairs.entry((from, to)).or_default();
         let sent = &mut pair.sent[sequence as usize];
-        let before = std::mem::replace(&mut sent.fate, Fate::Delivered { at_ns });
+        let before = std::mem::replace(&mut sent.fate, fate);
         let stream = sent.wish.stream;
         if before == Fate::Waiting {
             self.waiting -= 1;

@@ -4,6 +4,7 @@
 mod apart;
 mod canaries;
 mod delivery;
+mod discard;
 mod economy;
 mod handshake;
 mod hostile;

@@ -31,7 +31,8 @@ impl Incoming {
                 None
             }
             Owner::Unmatched(key) => mailbox.drop_arrived(key).then_some(envelope),
-            _ => mailbox.drop_parked(inbox.link, id).then_some(envelope),
+            Owner::Parked => mailbox.drop_parked(inbox.link, id).then_some(envelope),
+            Owner::Discarded | Owner::Unknown => None,
         };
         mailbox.settle(inbox.link, body.charge);
         self.on_taken(body.charge.log, body.charge.unmatched);
