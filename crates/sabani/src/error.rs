@@ -32,7 +32,7 @@ pub enum Error {
         /// Whether the peer's program has disconnected, not this one.
         by_peer: bool,
     },
-    /// The connection ended before the work was done.
+    /// The connection ended before the work was done, or had ended and there is no other one.
     PeerLost {
         /// The peer.
         peer: PeerId,

@@ -95,7 +95,8 @@ impl Node {
         {
             let mut state = self.0.shared.lock()?;
             let now_ns = state.engine.clock();
-            state.engine.node.take_unreported(peer);
+            // What has ended before is not the question.
+            let _ = state.engine.node.check_source(peer);
             state.engine.node.connect(now_ns, peer)?;
         }
         let state_of = |state: &mut State| state.engine.node.peer_stats(peer).map(|s| s.state);
@@ -111,8 +112,9 @@ impl Node {
                     by_peer: true,
                 })),
                 _ => {
-                    let why = state.engine.node.take_unreported(peer);
-                    Some(Err(Error::PeerLost { peer, why }))
+                    let lost = state.engine.node.check_source(peer).err();
+                    let unknown = Error::PeerLost { peer, why: None };
+                    Some(Err(lost.map_or(unknown, Error::from)))
                 }
             })?;
         outcome.unwrap_or(Err(Error::Timeout(timeout)))
@@ -351,9 +353,16 @@ impl Node {
     /// each source, or each kind of message, a receive of its own where one slow sender must not
     /// hold up others.
     ///
+    /// A receive from one peer waits if that has never been connected, for it may connect. When its
+    /// connection has ended, whatever the reason, this says so each time, for as long as there is no
+    /// other connection, nor one being made by a message sent there, by [`Node::connect`], or by the
+    /// peer; messages that had come before can still be received. A receive that is posted
+    /// ([`Node::post`]) waits for the next connection.
+    ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`], [`Error::Backlog`],
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]; [`Error::UnknownPeer`] if the peer is not known and
+    /// [`Builder::accept_unknown`] lets no such one in.
     // Never inlined: see [`take_ready`].
     #[inline(never)]
     pub fn recv(&self, wanted: Match) -> Result<Message, Error> {
@@ -384,7 +393,7 @@ impl Node {
         if let Some(message) = take_ready(&mut state, &wanted) {
             return Ok(Some(message));
         }
-        check_lost(&mut state, &wanted)?;
+        check_source(&mut state, &wanted)?;
         let ticket = state.engine.node.post(wanted, None);
         drop(state);
         self.wait_received(ticket, timeout)
@@ -396,8 +405,9 @@ impl Node {
     /// Costs a look for each of them whenever something has come.
     ///
     /// # Errors
-    /// [`Error::PeerLost`] if a peer that one of them waits for is lost; [`Error::TooLarge`] if none of
-    /// them gets a message, and one of them can't get its; [`Error::Closed`], [`Error::Forked`].
+    /// If none of them gets a message at once, and one of them waits in vain: [`Error::TooLarge`],
+    /// [`Error::PeerLost`] and [`Error::UnknownPeer`], as [`Node::recv`]. [`Error::Closed`],
+    /// [`Error::Forked`].
     pub fn recv_one_of(
         &self,
         wanted: &[Match],
@@ -419,7 +429,7 @@ impl Node {
                 return found.map(Some);
             }
             for wanted in wanted {
-                check_lost(&mut state, wanted)?;
+                check_source(&mut state, wanted)?;
             }
         }
         self.0.shared.wait_until(Some(timeout), take)?.transpose()
@@ -450,7 +460,7 @@ impl Node {
     /// Takes the oldest message that matches if it is here; makes progress otherwise.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::PeerLost`], [`Error::Closed`], [`Error::Forked`].
+    /// As [`Node::recv`], but for [`Error::Backlog`].
     // Never inlined: see [`take_ready`].
     #[inline(never)]
     pub fn try_recv(&self, wanted: Match) -> Result<Option<Message>, Error> {
@@ -458,7 +468,7 @@ impl Node {
         if let Some(message) = take_ready(&mut state, &wanted) {
             return Ok(Some(message));
         }
-        check_lost(&mut state, &wanted)?;
+        check_source(&mut state, &wanted)?;
         if let Some(fd) = &state.engine.poll_fd {
             fd.set_ready(false);
         }
@@ -491,7 +501,12 @@ impl Node {
     pub fn recv_into(&self, wanted: Match, buffer: &mut [u8]) -> Result<Envelope, Error> {
         let max = buffer.len() as u64;
         loop {
-            let ticket = self.0.shared.lock()?.engine.node.post_within(wanted, max);
+            let mut state = self.0.shared.lock()?;
+            if state.engine.node.probe(&wanted).is_none() {
+                check_source(&mut state, &wanted)?;
+            }
+            let ticket = state.engine.node.post_within(wanted, max);
+            drop(state);
             if let Some(message) = self.wait_received(ticket, BACKLOG_EVERY)? {
                 return Ok(copy_out(&message, buffer));
             }
@@ -500,7 +515,8 @@ impl Node {
     }
 
     /// Posts a receive. With a buffer, the message goes straight into it, whatever its length up to
-    /// the buffer's; without one, into memory of the node's.
+    /// the buffer's; without one, into memory of the node's. A receive from one peer ends with the
+    /// connection to it ([`Error::PeerLost`]); if there is none now, it waits for the next.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].
@@ -821,15 +837,12 @@ fn take_ready(state: &mut State, wanted: &Match) -> Option<Message> {
     message
 }
 
-/// Says, once, why the peer that a receive waits for is lost.
-fn check_lost(state: &mut State, wanted: &Match) -> Result<(), Error> {
+/// Whether a receive whose message is not here may wait for it.
+fn check_source(state: &mut State, wanted: &Match) -> Result<(), Error> {
     let Some(peer) = wanted.source() else {
         return Ok(());
     };
-    match state.engine.node.take_unreported(peer) {
-        None => Ok(()),
-        why => Err(Error::PeerLost { peer, why }),
-    }
+    Ok(state.engine.node.check_source(peer)?)
 }
 
 impl Handle {

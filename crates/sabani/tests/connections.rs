@@ -206,6 +206,50 @@ fn a_peer_behind_a_nat_that_forgets_it_is_found_again() {
 }
 
 #[test]
+fn who_has_left_is_not_waited_for_until_it_is_back() {
+    let key = JobKey::generate().unwrap();
+    let node = |id| Node::builder(id).bind(here()).job_key(key.clone());
+    let (left, right) = (node(LEFT).open().unwrap(), node(RIGHT).open().unwrap());
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    until([&left, &right], || state(&right, LEFT) == LinkState::Open);
+    right.send(LEFT, 1, b"the last word").unwrap();
+    right.close(SOON).unwrap();
+    drop(right);
+    until([&left, &left], || state(&left, RIGHT) == LinkState::Known);
+
+    let from = Match::any().from(RIGHT);
+    assert_eq!(left.recv(from).unwrap().body(), b"the last word");
+    for _ in 0..2 {
+        for error in [
+            left.recv(from).unwrap_err(),
+            left.recv_timeout(from, SOON).unwrap_err(),
+            left.try_recv(from).unwrap_err(),
+            left.recv_one_of(&[Match::any().tag(5), from], SOON)
+                .unwrap_err(),
+            left.recv_into(from, &mut [0; 8]).unwrap_err(),
+        ] {
+            let why = Some(sabani::PeerLost::Closed);
+            assert!(matches!(&error, Error::PeerLost { peer: RIGHT, why: told } if *told == why));
+        }
+    }
+    // Receives that are posted wait for whoever takes its place.
+    let mut posted = left.post(from, None).unwrap();
+    assert!(posted.test().unwrap().is_none());
+    let right = node(RIGHT).open().unwrap();
+    right.add_peer(LEFT, left.local_addr()).unwrap();
+    right.send(LEFT, 2, b"back").unwrap();
+    assert_eq!(posted.wait(Some(SOON)).unwrap().unwrap().body(), b"back");
+    assert!(
+        left.recv_timeout(from, Duration::from_millis(1))
+            .unwrap()
+            .is_none()
+    );
+    right.send(LEFT, 3, b"again").unwrap();
+    assert_eq!(left.recv(from).unwrap().body(), b"again");
+}
+
+#[test]
 fn a_quality_is_asked_for_and_granted() {
     let (left, right) = strangers();
     left.add_peer(RIGHT, right.local_addr()).unwrap();

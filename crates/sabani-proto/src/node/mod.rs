@@ -292,11 +292,8 @@ impl Node {
         }
         let index = self.peers.index(to).ok_or(SendError::UnknownPeer(to))?;
         self.check_connected(index)?;
-        if let Some(why) = self.peers[index].unreported.take() {
-            return Err(SendError::PeerLost {
-                peer: to,
-                why: *why,
-            });
+        if let Some(why) = self.peers[index].take_untold() {
+            return Err(SendError::PeerLost { peer: to, why });
         }
         if self.peers[index].link.is_none() {
             let now_ns = self.hub.clock.lived(now_ns);
@@ -405,10 +402,30 @@ impl Node {
         into.append(&mut self.hub.keys.news);
     }
 
-    /// Why the last connection to a peer failed, if nobody has been told; says it once.
-    pub fn take_unreported(&mut self, peer: PeerId) -> Option<PeerLost> {
-        let index = self.peers.index(peer)?;
-        self.peers[index].unreported.take().map(|why| *why)
+    /// Whether a receive that takes messages from this peer only may hope for one. The end of a
+    /// connection is said for as long as there is no other one, nor one being made; and once after
+    /// that, if nobody has heard of it. A peer that has never been connected may connect.
+    ///
+    /// # Errors
+    /// [`SendError::PeerLost`]; [`SendError::UnknownPeer`] if the peer is not known, and
+    /// [`Config::accept_unknown`] lets no such one in.
+    pub fn check_source(&mut self, peer: PeerId) -> Result<(), SendError> {
+        let Some(index) = self.peers.index(peer) else {
+            let may_come = self.hub.config.accept_unknown || peer == self.id();
+            return may_come.then_some(()).ok_or(SendError::UnknownPeer(peer));
+        };
+        let found = &mut self.peers[index];
+        let untold = found.take_untold();
+        match untold.or_else(|| {
+            found
+                .lost
+                .as_deref()
+                .cloned()
+                .filter(|_| found.link.is_none())
+        }) {
+            Some(why) => Err(SendError::PeerLost { peer, why }),
+            None => Ok(()),
+        }
     }
 
     /// Receives that have ended so far: when it grows, a posted receive has something to say.
@@ -435,7 +452,8 @@ impl Node {
     }
 
     /// Posts a receive: the oldest message that matches, here already or still to come, goes to
-    /// it, into `buffer` if one is handed over.
+    /// it, into `buffer` if one is handed over. One that takes messages of one peer only ends with the
+    /// connection to it; if there is none, it waits for the next.
     #[inline]
     pub fn post(&mut self, wanted: Match, buffer: Option<Vec<u8>>) -> RecvTicket {
         self.post_receive(wanted, buffer, u64::MAX)
@@ -763,9 +781,9 @@ impl Node {
         }
         tracing::info!(parent: link.span_id(), peer = %id, %why, "connection lost");
         let unsent_messages = link.outgoing.pending_messages();
-        if unsent_messages > 0 || !matches!(why, PeerLost::Closed) {
-            self.peers[index].unreported = Some(Box::new(why.clone()));
-        }
+        let peer = &mut self.peers[index];
+        peer.lost = Some(Box::new(why.clone()));
+        peer.lost_told = unsent_messages == 0 && matches!(why, PeerLost::Closed);
         self.hub.push_event(Event::Lost {
             peer: id,
             why,

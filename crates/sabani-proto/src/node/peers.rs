@@ -77,8 +77,10 @@ pub(crate) struct Peer {
     pub link: Option<Box<Link>>,
     /// What the program wants of what it sends there, if it has said so.
     pub quality: Option<Box<Quality>>,
-    /// Why the last connection failed, until somebody has been told.
-    pub unreported: Option<Box<PeerLost>>,
+    /// Why the last connection ended.
+    pub lost: Option<Box<PeerLost>>,
+    /// The program has been told of that, or need not be.
+    pub lost_told: bool,
 }
 
 impl Peer {
@@ -88,6 +90,15 @@ impl Peer {
 
     pub fn session_mut(&mut self) -> Option<&mut Session> {
         self.link.as_mut()?.session.as_mut()
+    }
+
+    /// Why the last connection ended, if the program is to be told of it still; says it once.
+    #[inline]
+    pub fn take_untold(&mut self) -> Option<PeerLost> {
+        if std::mem::replace(&mut self.lost_told, true) {
+            return None;
+        }
+        self.lost.as_deref().cloned()
     }
 
     pub fn reference(&self, index: u32) -> LinkRef {
@@ -186,7 +197,8 @@ impl Peers {
             state: LinkState::Known,
             link: None,
             quality: None,
-            unreported: None,
+            lost: None,
+            lost_told: true,
         });
         self.by_id.insert(id, index);
         index

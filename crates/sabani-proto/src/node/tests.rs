@@ -204,6 +204,61 @@ fn closing_tells_the_other_side() {
 }
 
 #[test]
+fn the_end_of_a_connection_is_said_until_there_is_another() {
+    let mut pair = Pair::new(modes()[0].clone());
+    let may_come = |pair: &mut Pair| pair.nodes[1].check_source(PeerId(0));
+    assert_eq!(may_come(&mut pair), Ok(()), "it may connect");
+    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+    pair.carry();
+    assert_eq!(may_come(&mut pair), Ok(()));
+    pair.nodes[0].close();
+    pair.carry();
+    let lost = Err(SendError::PeerLost {
+        peer: PeerId(0),
+        why: PeerLost::Closed,
+    });
+    for _ in 0..3 {
+        assert_eq!(may_come(&mut pair), lost);
+    }
+    let waits = pair.nodes[1].post(Match::any().from(PeerId(0)), None);
+    // Whoever sends makes a new connection, or fails to.
+    let sent = pair.nodes[1].send_copy(pair.now_ns, PeerId(0), 0, b"anew", false);
+    assert_eq!(sent, Ok(None), "it was told, and nothing was lost");
+    assert_eq!(may_come(&mut pair), Ok(()));
+    assert!(pair.nodes[1].take_received(waits).is_none());
+    let node = &mut pair.nodes[1];
+    let result = (0..1_000).find_map(|_| {
+        pair.now_ns = node.next_deadline()?;
+        node.handle_deadline(pair.now_ns);
+        while node.poll_transmit(pair.now_ns, &mut [0; 65_536]).is_some() {}
+        node.take_received(waits)
+    });
+    assert!(
+        matches!(result, Some(Err(RecvError::PeerLost { .. }))),
+        "{result:?}"
+    );
+    for _ in 0..3 {
+        let unreachable = may_come(&mut pair).unwrap_err().to_string();
+        assert!(unreachable.contains("no answer in"), "{unreachable}");
+    }
+}
+
+#[test]
+fn strangers_are_waited_for_if_they_may_come() {
+    for accept_unknown in [true, false] {
+        let mut pair = Pair::with(modes()[0].clone(), |config| {
+            config.accept_unknown = accept_unknown;
+        });
+        let node = &mut pair.nodes[0];
+        let stranger = node.check_source(PeerId(7));
+        let unknown = Err(SendError::UnknownPeer(PeerId(7)));
+        assert_eq!(stranger, if accept_unknown { Ok(()) } else { unknown });
+        assert_eq!(node.check_source(PeerId(0)), Ok(()), "itself");
+        assert_eq!(node.check_source(PeerId(1)), Ok(()), "may connect");
+    }
+}
+
+#[test]
 fn a_withdrawn_receive_leaves_its_message_in_its_place() {
     let mut pair = Pair::new(modes()[0].clone());
     for tag in [3, 9, 9] {

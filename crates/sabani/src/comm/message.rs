@@ -127,7 +127,8 @@ impl Comm {
             }
             if let Err(lost) = check() {
                 // Whoever has ended has waited until its last messages were here.
-                return self.node().try_recv(wanted)?.ok_or(lost);
+                let message = self.node().try_recv(wanted);
+                return message.map_err(|error| self.explained(error))?.ok_or(lost);
             }
         }
     }
