@@ -605,7 +605,7 @@ impl Node {
     /// Whether a message of `len` bytes to the peer would be accepted now; makes no progress.
     ///
     /// # Errors
-    /// [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::UnknownPeer`], [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
     pub fn is_writable(&self, to: PeerId, len: usize) -> Result<bool, Error> {
         let mut state = self.0.shared.lock()?;
         Ok(room(&mut state, to, len).transpose()?.is_some())
@@ -615,7 +615,7 @@ impl Node {
     /// `datagram_wait`); `false` when the time is over.
     ///
     /// # Errors
-    /// [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::UnknownPeer`], [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
     pub fn wait_writable(&self, to: PeerId, len: usize, timeout: Duration) -> Result<bool, Error> {
         let shared = &self.0.shared;
         if let Some(room) = room(&mut *shared.lock()?, to, len) {
@@ -628,14 +628,22 @@ impl Node {
 
     /// Waits until what was accepted for a peer has left, also what waits until the peer asks for it;
     /// `false` when the time is over. A program that stays away before that holds it up: its helper sends
-    /// the rest, but takes a while to notice, and to wake up for each answer.
+    /// the rest, but takes a while to notice, and to wake up for each answer. What has left may still be
+    /// lost, and what a connection's end has dropped waits no more ([`Event::Lost`]):
+    /// [`Node::send_tracked`] tells what has arrived.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
     pub fn wait_sent(&self, to: PeerId, timeout: Duration) -> Result<bool, Error> {
         let shared = &self.0.shared;
-        if has_left(&*shared.lock()?, to) {
-            return Ok(true);
+        {
+            let state = shared.lock()?;
+            if to != self.0.id && state.engine.node.peer_state(to).is_none() {
+                return Err(Error::UnknownPeer(to));
+            }
+            if has_left(&state, to) {
+                return Ok(true);
+            }
         }
         let left = |state: &mut State| has_left(state, to).then_some(());
         Ok(shared.wait_until(Some(timeout), left)?.is_some())

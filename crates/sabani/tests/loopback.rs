@@ -277,7 +277,16 @@ fn several_threads_may_use_one_node() {
 #[test]
 fn an_unknown_peer_is_an_error_of_the_caller() {
     let (left, _right) = pair(true);
-    let error = left.send(PeerId(77), 0, b"x").unwrap_err();
-    assert!(matches!(error, Error::UnknownPeer(PeerId(77))));
-    assert_eq!(error.fault(), sabani::Fault::Caller);
+    let stranger = PeerId(77);
+    for error in [
+        left.send(stranger, 0, b"x").unwrap_err(),
+        left.send_owned(stranger, 0, vec![0; 10_000]).unwrap_err(),
+        left.is_writable(stranger, 1).unwrap_err(),
+        left.wait_writable(stranger, 1, SOON).unwrap_err(),
+        left.wait_sent(stranger, SOON).unwrap_err(),
+        left.connect(stranger, SOON).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::UnknownPeer(PeerId(77))), "{error}");
+        assert_eq!(error.fault(), sabani::Fault::Caller);
+    }
 }

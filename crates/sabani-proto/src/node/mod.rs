@@ -347,11 +347,16 @@ impl Node {
     /// Whether a message of `len` bytes would be accepted now.
     ///
     /// # Errors
-    /// The [`SendError`] that [`Node::send`] would give.
+    /// The [`SendError`] that [`Node::send`] would give, but for [`SendError::PeerLost`], which is said
+    /// to a send alone.
     pub fn has_room(&self, to: PeerId, len: usize) -> Result<(), SendError> {
-        let Some(index) = self.peers.index(to) else {
+        if self.closing {
+            return Err(SendError::Closed);
+        }
+        if to == self.id() {
             return Ok(());
-        };
+        }
+        let index = self.known(to)?;
         self.check_connected(index)?;
         let Some(link) = &self.peers[index].link else {
             return Ok(());
