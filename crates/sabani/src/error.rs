@@ -69,6 +69,8 @@ pub enum Error {
         /// Credit that its untaken messages use.
         bytes: u64,
     },
+    /// This receive has given its message, or the error that ended it, before ([`crate::Posted`]).
+    Ended,
     /// The time was over.
     Timeout(Duration),
     /// The node is closed.
@@ -245,6 +247,10 @@ impl fmt::Display for Error {
                 "untaken messages from peer {peer} hold {bytes} bytes, all the credit it has, so \
                  the message waited for can't come: receive or discard those first, or raise \
                  `log_window_max`"
+            ),
+            Error::Ended => write!(
+                f,
+                "this receive has ended, and what came of it was returned before: post another one"
             ),
             Error::Timeout(time) => write!(f, "nothing came within {time:?}"),
             Error::Closed => write!(f, "the node is closed"),

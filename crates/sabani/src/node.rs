@@ -10,7 +10,7 @@ use sabani_proto::{Outbound, SendError};
 use sabani_udp::{Capabilities, Counters as SocketCounters};
 
 use crate::engine::TRAIN_BYTES;
-use crate::pending::{PostedInto, copy_out};
+use crate::pending::{PostedInto, SendFate, copy_out};
 use crate::shared::{Shared, State};
 use crate::timing::{Stage, Timings};
 use crate::{
@@ -29,7 +29,7 @@ const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 const GOODBYE: Duration = Duration::from_millis(200);
 
 /// A process's end of all its connections. Cheap to clone, usable from several threads. Dropping
-/// the last one closes it.
+/// the last one closes it; a [`Posted`], [`PostedInto`] or [`Sent`] counts as one.
 #[derive(Clone, Debug)]
 pub struct Node(Arc<Handle>);
 
@@ -267,8 +267,8 @@ impl Node {
     fn sent(&self, to: PeerId, ticket: Option<sabani_proto::SendTicket>) -> Sent {
         Sent {
             handle: self.0.clone(),
-            ticket,
             to,
+            fate: ticket.map_or(SendFate::Known(Ok(())), SendFate::UnderWay),
         }
     }
 
@@ -515,7 +515,7 @@ impl Node {
     }
 
     /// Posts a receive. With a buffer, the message goes straight into it, whatever its length up to
-    /// the buffer's; without one, into memory of the node's. A receive from one peer ends with the
+    /// the buffer's, or up to the capacity of one that is empty; without one, into memory of the node's. A receive from one peer ends with the
     /// connection to it ([`Error::PeerLost`]); if there is none now, it waits for the next.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use crate::node::Handle;
 use crate::{Envelope, Error, Message, PeerId};
 
 /// A receive that was posted. Dropping it withdraws the receive; a message that had begun to fill
-/// it stays receivable.
+/// it stays receivable. It keeps the node open, as a clone of [`Node`](crate::Node) does.
 #[derive(Debug)]
 pub struct Posted {
     pub(crate) handle: Arc<Handle>,
@@ -21,11 +21,9 @@ impl Posted {
     ///
     /// # Errors
     /// [`Error::TooSmall`], [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`],
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]; [`Error::Ended`] once it has given a message or another error.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Message>, Error> {
-        let Some(ticket) = self.ticket else {
-            return Err(Error::Closed);
-        };
+        let ticket = self.ticket.ok_or(Error::Ended)?;
         let result = self
             .handle
             .shared
@@ -38,9 +36,7 @@ impl Posted {
     /// # Errors
     /// As [`Posted::wait`].
     pub fn test(&mut self) -> Result<Option<Message>, Error> {
-        let Some(ticket) = self.ticket else {
-            return Err(Error::Closed);
-        };
+        let ticket = self.ticket.ok_or(Error::Ended)?;
         let mut state = self.handle.shared.lock()?;
         // What comes from now on makes it readable again.
         if let Some(fd) = &state.engine.poll_fd {
@@ -130,29 +126,38 @@ pub(crate) fn copy_out(message: &Message, buffer: &mut [u8]) -> Envelope {
     }
 }
 
-/// A send whose arrival was asked for.
+/// A send whose arrival was asked for. Dropping it changes nothing for the message. It keeps the node
+/// open, as a clone of [`Node`](crate::Node) does.
 #[derive(Debug)]
 pub struct Sent {
     pub(crate) handle: Arc<Handle>,
-    pub(crate) ticket: Option<SendTicket>,
     pub(crate) to: PeerId,
+    pub(crate) fate: SendFate,
+}
+
+/// What is known of a send.
+#[derive(Debug)]
+pub(crate) enum SendFate {
+    UnderWay(SendTicket),
+    Known(Result<(), Undelivered>),
 }
 
 impl Sent {
     /// Waits until the peer's library has the message, whether its program takes it or discards it;
-    /// `false` when the time is over.
+    /// `false` when the time is over. Says the same again once that is known.
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::Expired`] (see [`Value`](crate::Value)), [`Error::Closed`].
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
-        let Some(ticket) = self.ticket else {
-            return Ok(true);
-        };
-        let result = self
-            .handle
-            .shared
-            .wait_until(timeout, |state| state.engine.node.take_sent(ticket))?;
-        self.finish(result)
+        if let SendFate::UnderWay(ticket) = self.fate {
+            let shared = &self.handle.shared;
+            let known = shared.wait_until(timeout, |state| state.engine.node.take_sent(ticket))?;
+            let Some(result) = known else {
+                return Ok(false);
+            };
+            self.fate = SendFate::Known(result);
+        }
+        self.outcome()
     }
 
     /// Makes progress, and says whether the peer's library has the message.
@@ -163,18 +168,16 @@ impl Sent {
         self.wait(Some(Duration::ZERO))
     }
 
-    fn finish(&mut self, result: Option<Result<(), Undelivered>>) -> Result<bool, Error> {
-        let Some(result) = result else {
-            return Ok(false);
-        };
-        self.ticket = None;
+    fn outcome(&self) -> Result<bool, Error> {
         let peer = self.to;
-        result.map(|()| true).map_err(|why| match why {
-            Undelivered::PeerLost(why) => Error::PeerLost {
+        match &self.fate {
+            SendFate::UnderWay(_) => Ok(false),
+            SendFate::Known(Ok(())) => Ok(true),
+            SendFate::Known(Err(Undelivered::Expired)) => Err(Error::Expired { peer }),
+            SendFate::Known(Err(Undelivered::PeerLost(why))) => Err(Error::PeerLost {
                 peer,
-                why: Some(why),
-            },
-            Undelivered::Expired => Error::Expired { peer },
-        })
+                why: Some(why.clone()),
+            }),
+        }
     }
 }

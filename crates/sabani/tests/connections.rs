@@ -250,6 +250,24 @@ fn who_has_left_is_not_waited_for_until_it_is_back() {
 }
 
 #[test]
+fn a_send_says_again_what_became_of_it() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    let mut sent = left.send_tracked(RIGHT, 1, vec![1; 10]).unwrap();
+    assert!(sent.wait(Some(SOON)).unwrap() && sent.test().unwrap());
+    // More than the other one takes unless somebody asks for it.
+    let mut sent = left.send_tracked(RIGHT, 1, vec![1; 6 << 20]).unwrap();
+    assert!(!sent.test().unwrap());
+    right.close(SOON).unwrap();
+    for error in [sent.wait(Some(SOON)).unwrap_err(), sent.test().unwrap_err()] {
+        assert!(
+            matches!(error, Error::PeerLost { peer: RIGHT, .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_quality_is_asked_for_and_granted() {
     let (left, right) = strangers();
     left.add_peer(RIGHT, right.local_addr()).unwrap();

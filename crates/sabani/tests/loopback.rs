@@ -135,6 +135,9 @@ fn borrowed_and_owned_buffers_are_filled() {
         posted.wait(Some(SOON)).unwrap().unwrap().body(),
         pattern(9_000, 3)
     );
+    for error in [posted.wait(None).unwrap_err(), posted.test().unwrap_err()] {
+        assert!(matches!(error, Error::Ended), "{error}");
+    }
     assert_eq!(scoped.wait(Some(SOON)).unwrap().unwrap().len, 9_000);
     assert_eq!(&long[..9_000], pattern(9_000, 3));
 }
@@ -185,6 +188,25 @@ fn a_message_beyond_all_memory_is_thrown_away() {
     );
     left.send(PeerId(1), 3, b"the next").unwrap();
     assert_eq!(right.recv(Match::any()).unwrap().body(), b"the next");
+}
+
+#[test]
+fn an_empty_buffer_has_room_for_its_capacity() {
+    let (left, right) = pair(true);
+    let buffer = Vec::with_capacity(9_000);
+    let (place, room) = (buffer.as_ptr(), buffer.capacity());
+    let mut posted = right.post(Match::any(), Some(buffer)).unwrap();
+    left.send(PeerId(1), 1, &pattern(9_000, 1)).unwrap();
+    let filled = posted.wait(Some(SOON)).unwrap().unwrap().into_vec();
+    assert_eq!((filled.as_ptr(), &filled), (place, &pattern(9_000, 1)));
+
+    let mut posted = right.post(Match::any(), Some(filled)).unwrap();
+    left.send(PeerId(1), 2, &vec![0; room + 1]).unwrap();
+    let error = posted.wait(Some(SOON)).unwrap_err();
+    assert!(
+        matches!(error, Error::TooSmall { room: 9_000, .. }),
+        "{error}"
+    );
 }
 
 #[test]

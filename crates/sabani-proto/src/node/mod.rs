@@ -457,10 +457,16 @@ impl Node {
     }
 
     /// Posts a receive: the oldest message that matches, here already or still to come, goes to
-    /// it, into `buffer` if one is handed over. One that takes messages of one peer only ends with the
+    /// it, into `buffer` if one is handed over: as many bytes as that has, or, if it is empty, as it has
+    /// room for. One that takes messages of one peer only ends with the
     /// connection to it; if there is none, it waits for the next.
     #[inline]
-    pub fn post(&mut self, wanted: Match, buffer: Option<Vec<u8>>) -> RecvTicket {
+    pub fn post(&mut self, wanted: Match, mut buffer: Option<Vec<u8>>) -> RecvTicket {
+        if let Some(buffer) = &mut buffer
+            && buffer.is_empty()
+        {
+            buffer.resize(buffer.capacity(), 0);
+        }
         self.post_receive(wanted, buffer, u64::MAX)
     }
 
