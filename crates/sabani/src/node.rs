@@ -86,7 +86,7 @@ impl Node {
         Ok(())
     }
 
-    /// Makes a connection now, rather than with the first message.
+    /// Makes a connection now, rather than with the first message. There is always one to oneself.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Disconnected`] if one of the two programs has disconnected,
@@ -98,6 +98,9 @@ impl Node {
             // What has ended before is not the question.
             let _ = state.engine.node.check_source(peer);
             state.engine.node.connect(now_ns, peer)?;
+            if peer == self.0.id {
+                return Ok(());
+            }
         }
         let state_of = |state: &mut State| state.engine.node.peer_stats(peer).map(|s| s.state);
         let outcome = self

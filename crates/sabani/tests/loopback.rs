@@ -210,6 +210,25 @@ fn an_empty_buffer_has_room_for_its_capacity() {
 }
 
 #[test]
+fn a_node_is_always_connected_to_itself() {
+    let (left, _right) = pair(true);
+    let me = left.id();
+    for known in [false, true] {
+        if known {
+            left.add_peer(me, left.local_addr()).unwrap();
+        }
+        left.connect(me, SOON).unwrap();
+        assert!(left.is_writable(me, 1 << 30).unwrap());
+        left.send(me, 1, b"note to self").unwrap();
+        assert!(left.wait_sent(me, SOON).unwrap());
+        assert_eq!(
+            left.recv(Match::any().from(me)).unwrap().body(),
+            b"note to self"
+        );
+    }
+}
+
+#[test]
 fn a_restarted_peer_is_noticed_and_can_be_talked_to() {
     let (left, right) = pair(true);
     let addr = right.local_addr();

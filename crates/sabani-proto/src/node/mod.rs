@@ -171,13 +171,16 @@ impl Node {
         self.peers.iter().map(|peer| peer.id)
     }
 
-    /// Begins a connection, unless there is one or one is being made.
+    /// Begins a connection, unless there is one or one is being made. A node needs none to itself.
     ///
     /// # Errors
     /// [`SendError::UnknownPeer`], [`SendError::Disconnected`].
     pub fn connect(&mut self, now_ns: u64, peer: PeerId) -> Result<(), SendError> {
+        if peer == self.id() {
+            return Ok(());
+        }
         let now_ns = self.hub.clock.lived(now_ns);
-        let index = self.peers.index(peer).ok_or(SendError::UnknownPeer(peer))?;
+        let index = self.known(peer)?;
         self.check_connected(index)?;
         self.ensure_link(index, now_ns);
         Ok(())
