@@ -232,6 +232,10 @@ impl fmt::Display for ConnectError {
                     "the process at this address has another id: correct the address database"
                 ),
                 RejectReason::Full => write!(f, "the peer has no room for another peer"),
+                RejectReason::Stranger => write!(
+                    f,
+                    "the peer takes only processes that it knows: add this one to its addresses"
+                ),
                 RejectReason::Other(code) => write!(f, "the peer turned us away (reason {code})"),
             },
         }

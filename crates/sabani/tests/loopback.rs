@@ -277,6 +277,32 @@ fn another_key_is_named_as_the_reason() {
 }
 
 #[test]
+fn who_is_not_let_in_is_told_why() {
+    let key = JobKey::generate().unwrap();
+    let node = |id: u32| {
+        let builder = Node::builder(PeerId(id)).bind("127.0.0.1:0".parse().unwrap());
+        let builder = builder.connect_timeout(Duration::from_millis(300));
+        builder
+            .job_key(key.clone())
+            .accept_unknown(false)
+            .open()
+            .unwrap()
+    };
+    let (closed, stranger) = (node(0), node(1));
+    stranger.add_peer(PeerId(0), closed.local_addr()).unwrap();
+    let error = stranger.connect(PeerId(0), SOON).unwrap_err();
+    assert!(
+        error.to_string().contains("only processes that it knows"),
+        "{error}"
+    );
+    // Nor is such a one waited for.
+    let error = closed.recv(Match::any().from(PeerId(1))).unwrap_err();
+    assert!(matches!(error, Error::UnknownPeer(PeerId(1))), "{error}");
+    closed.add_peer(PeerId(1), stranger.local_addr()).unwrap();
+    stranger.connect(PeerId(0), SOON).unwrap();
+}
+
+#[test]
 fn progress_goes_on_while_the_program_is_away() {
     let (left, right) = pair(true);
     // Neither side calls in while 8 MiB, more than any window, cross over.

@@ -359,9 +359,8 @@ impl Node {
                     return Ok(());
                 }
             }
-            None if !self.hub.config.accept_unknown
-                || self.peers.len() >= self.hub.config.max_peers =>
-            {
+            None if !self.hub.config.accept_unknown => return Err(RejectReason::Stranger),
+            None if self.peers.len() >= self.hub.config.max_peers => {
                 return Err(RejectReason::Full);
             }
             None => {}

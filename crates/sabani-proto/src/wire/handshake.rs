@@ -144,6 +144,8 @@ pub enum RejectReason {
     Full,
     /// Both are plain, with different checksums.
     Checksum,
+    /// The peer takes only those whose address it knows.
+    Stranger,
     /// A reason that this version doesn't know.
     Other(u8),
 }
@@ -181,6 +183,7 @@ impl Reject {
             RejectReason::WrongPeer => 4,
             RejectReason::Full => 5,
             RejectReason::Checksum => 6,
+            RejectReason::Stranger => 7,
             RejectReason::Other(code) => code,
         };
         let (oldest, newest) = self.versions;
@@ -197,6 +200,7 @@ impl Reject {
             4 => RejectReason::WrongPeer,
             5 => RejectReason::Full,
             6 => RejectReason::Checksum,
+            7 => RejectReason::Stranger,
             code => RejectReason::Other(code),
         };
         Ok(Reject {

@@ -158,13 +158,19 @@ fn refusals_name_the_reason() {
     let wrong_peer = refusal(two(sealed(), sealed(), |config| config.id = PeerId(7)));
     assert_eq!(reason(&wrong_peer), Some(RejectReason::WrongPeer));
 
-    let mut strangers = Network::new(1);
-    strangers.add_host(Config::new(PeerId(0), sealed()));
-    let mut config = Config::new(PeerId(1), sealed());
-    config.accept_unknown = false;
-    strangers.add_host(config);
-    strangers.introduce_to(A);
-    assert_eq!(reason(&refusal(strangers)), Some(RejectReason::Full));
+    let stranger = |adjust: fn(&mut Config)| {
+        let mut net = Network::new(1);
+        net.add_host(Config::new(PeerId(0), sealed()));
+        let mut config = Config::new(PeerId(1), sealed());
+        adjust(&mut config);
+        net.add_host(config);
+        net.introduce_to(A);
+        refusal(net)
+    };
+    let unwanted = stranger(|config| config.accept_unknown = false);
+    assert_eq!(reason(&unwanted), Some(RejectReason::Stranger));
+    let no_room = stranger(|config| config.max_peers = 0);
+    assert_eq!(reason(&no_room), Some(RejectReason::Full));
 }
 
 #[test]
