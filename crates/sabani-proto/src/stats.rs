@@ -156,6 +156,8 @@ pub struct NodeStats {
     /// Nanoseconds for which this process was stopped or kept from running, as far as deadlines
     /// were missed by more than 20 ms; held against no peer.
     pub stalled_ns: u64,
+    /// Events that the program has not fetched in time ([`crate::Node::next_event`]).
+    pub events_dropped: u64,
 }
 
 /// Datagrams thrown away.

@@ -684,7 +684,9 @@ impl Node {
         Ok(self.0.shared.wait_until(Some(timeout), settled)?.is_some())
     }
 
-    /// What happened to connections since this was last called; `None` when that was all.
+    /// What happened to connections since this was last called, oldest first; `None` when that was all.
+    /// Of events that nobody fetches the latest 4,096 are kept; [`NodeStats::events_dropped`] counts the
+    /// others.
     pub fn next_event(&self) -> Option<Event> {
         self.0.shared.lock_raw().engine.node.next_event()
     }

@@ -42,6 +42,7 @@ pub(crate) struct Hub {
     /// Counters of connections that have ended.
     pub past: Counters,
     events: VecDeque<Event>,
+    pub events_dropped: u64,
 }
 
 impl Hub {
@@ -62,6 +63,7 @@ impl Hub {
             keys: KeyJournal::new(config.seal_below),
             past: Counters::default(),
             events: VecDeque::new(),
+            events_dropped: 0,
             clock: Clock::default(),
             config,
         }
@@ -70,6 +72,7 @@ impl Hub {
     pub fn push_event(&mut self, event: Event) {
         if self.events.len() == MAX_EVENTS {
             self.events.pop_front();
+            self.events_dropped += 1;
         }
         self.events.push_back(event);
     }

@@ -754,7 +754,9 @@ impl Node {
         });
     }
 
-    /// What happened since this was last called, oldest first.
+    /// What happened since this was last called, oldest first. Of events that nobody fetches the
+    /// latest 4,096 are kept; [`NodeStats::events_dropped`](crate::NodeStats::events_dropped) counts
+    /// the others.
     pub fn next_event(&mut self) -> Option<Event> {
         self.hub.pop_event()
     }

@@ -55,6 +55,7 @@ impl Node {
             counters: self.hub.past,
             dropped: self.dropped,
             stalled_ns: self.hub.clock.stalled_ns,
+            events_dropped: self.hub.events_dropped,
             ..NodeStats::default()
         };
         for session in self.peers.iter().filter_map(|peer| peer.session()) {

@@ -244,6 +244,22 @@ fn the_end_of_a_connection_is_said_until_there_is_another() {
 }
 
 #[test]
+fn events_that_nobody_fetches_are_dropped_and_counted() {
+    let mut pair = Pair::new(modes()[0].clone());
+    let node = &mut pair.nodes[0];
+    let event = |number| Event::Changed {
+        peer: PeerId(number),
+        from: LinkState::Open,
+        to: LinkState::Silent,
+    };
+    for number in 0..5_000 {
+        node.hub.push_event(event(number));
+    }
+    assert_eq!(node.stats().events_dropped, 5_000 - 4_096);
+    assert_eq!(node.next_event(), Some(event(5_000 - 4_096)));
+}
+
+#[test]
 fn strangers_are_waited_for_if_they_may_come() {
     for accept_unknown in [true, false] {
         let mut pair = Pair::with(modes()[0].clone(), |config| {
