@@ -1,0 +1,79 @@
+//! What the program may want of a peer's flow.
+
+use super::Node;
+use crate::{Congestion, Error, PeerId, Quality};
+
+impl Node {
+    /// Gives a peer `weight` parts (1…1,000, default 1) of what arrives here where others have one,
+    /// if several want to send. Stays in force when the connection ends.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn set_weight(&self, peer: PeerId, weight: u32) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.clock();
+        Ok(state.engine.node.set_weight(now_ns, peer, weight)?)
+    }
+
+    /// Fixes what a peer may have on its way here (U9), in bytes as the kernel charges them: 2,304
+    /// for a datagram of 1,472. `None` leaves it to the library again, which is best unless the
+    /// program knows more of the path. Stays in force when the connection ends.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn set_window(&self, peer: PeerId, bytes: Option<u32>) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.clock();
+        state.engine.node.set_window(now_ns, peer, bytes)?;
+        state.engine.transmit();
+        Ok(())
+    }
+
+    /// What comes first in what this program sends to a peer (U10: `datagram_through`,
+    /// `datagram_rapid`): a wish, which the peer's library is told at once, and answers with what it
+    /// grants: [`PeerStats::granted`](crate::PeerStats::granted), a round trip later (U10:
+    /// `datagram_getdestbuf`). May be switched at any time; stays in force when the connection ends.
+    /// Costs a small packet there and back.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn set_quality(&self, peer: PeerId, quality: Quality) -> Result<(), Error> {
+        self.steer(|node, _| node.set_quality(peer, quality))
+    }
+
+    /// What keeps packets for a peer to what the path carries, beside the peer's credit; `None`: as
+    /// [`Builder::congestion`](crate::Builder::congestion) says. It begins anew, and stays in force
+    /// when the connection ends.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`].
+    pub fn set_congestion(&self, peer: PeerId, kind: Option<Congestion>) -> Result<(), Error> {
+        self.steer(|node, now_ns| node.set_congestion(now_ns, peer, kind))
+    }
+
+    /// Whether what is lost on the way to a peer waits for [`Node::retransmit_now`], or goes again by
+    /// itself, which is the default and nearly always best. Losses are found as ever; how many wait is
+    /// [`PeerStats::held_resends`](crate::PeerStats::held_resends). Stays in force when the connection
+    /// ends; ends when the node is closed.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn hold_resends(&self, peer: PeerId, hold: bool) -> Result<(), Error> {
+        self.steer(|node, _| node.hold_resends(peer, hold))
+    }
+
+    /// Sends again what was lost on the way to a peer (U6: `datagram_retransmission`), as far as the
+    /// peer gives credit, and returns how many pieces that are. Only what is known to be lost goes
+    /// again, once: calling this often costs no more packets than calling it seldom.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn retransmit_now(&self, peer: PeerId) -> Result<usize, Error> {
+        let mut pieces = 0;
+        self.steer(|node, _| {
+            pieces = node.retransmit_now(peer)?;
+            Ok(())
+        })?;
+        Ok(pieces)
+    }
+}
