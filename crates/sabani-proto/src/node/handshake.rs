@@ -43,32 +43,6 @@ const HALF_OPEN_NS: u64 = 5_000_000_000;
 /// Handshake packets waiting to be sent; more are dropped as if lost.
 const OUTBOX_MAX: usize = 1_024;
 
-/// So many Rejects leave in a round. They are hints, which the asker waits for no longer than for an answer;
-/// a flood of Inits is not worth a system call each.
-const REJECTS: u32 = 64;
-const REJECTS_NS: u64 = 100_000_000;
-
-/// Rejects of this round.
-#[derive(Debug, Default)]
-pub(crate) struct Rejects {
-    since_ns: u64,
-    sent: u32,
-}
-
-impl Rejects {
-    /// Whether another may leave.
-    fn take(&mut self, now_ns: u64) -> bool {
-        if now_ns >= self.since_ns + REJECTS_NS {
-            *self = Rejects {
-                since_ns: now_ns,
-                sent: 0,
-            };
-        }
-        self.sent += 1;
-        self.sent <= REJECTS
-    }
-}
-
 /// A handshake packet on its way out.
 #[derive(Debug)]
 pub(crate) struct Letter {
@@ -88,7 +62,7 @@ impl Letter {
 pub(crate) struct Attempt {
     initiator: Initiator,
     pub local: ConnectionId,
-    /// What answers must echo: the table slot of `local`, and random bits.
+    /// What answers must echo: see `Gate::nonce`.
     nonce: u64,
     message: Vec<u8>,
     cookie: [u8; Init::COOKIE_LEN],
@@ -150,8 +124,7 @@ impl Node {
         let attempt = Attempt {
             initiator,
             local,
-            nonce: ConnectionId::new(local.slot() as u32, self.entropy.next_u64()).0
-                & Prelude::MAX_PACKET_NUMBER,
+            nonce: self.gate.nonce(local, &message, &mut self.entropy),
             message,
             cookie: [0; Init::COOKIE_LEN],
             log_credit,
@@ -266,7 +239,7 @@ impl Node {
         let answer = self.judge_init(now_ns, path, prelude, version, &init, datagram.len());
         if let Err(reason) = answer {
             self.dropped.rejected += 1;
-            if !self.rejects.take(now_ns) {
+            if !self.gate.may_reject(now_ns) {
                 return;
             }
             let sealed = self.hub.config.mode.is_sealed();
@@ -293,6 +266,13 @@ impl Node {
         }
         if init.sealed != self.hub.config.mode.is_sealed() {
             return Err(RejectReason::Mode);
+        }
+        if !self
+            .gate
+            .admits(now_ns, prelude.packet_number, init.message)
+        {
+            self.dropped.crowded_out += 1;
+            return Ok(());
         }
         self.expire_half_open(now_ns);
         if self.peers.half_open() >= self.hub.config.cookie_above

@@ -4,6 +4,7 @@ mod apart;
 mod arrivals;
 mod clock;
 mod flow;
+mod gate;
 mod handshake;
 mod hub;
 mod keyring;
@@ -34,6 +35,7 @@ use crate::state::Happening;
 use crate::stats::Dropped;
 use crate::wire::{CloseReason, INLINE_MAX};
 use crate::{Config, PeerId};
+use gate::Gate;
 use hub::{Hub, SendState};
 pub use keyring::{KeyNews, Keyring, Unsealed};
 use peers::{Link, Peers};
@@ -60,7 +62,7 @@ pub struct Node {
     changed: Vec<u32>,
     /// Handshake packets to send.
     outbox: VecDeque<handshake::Letter>,
-    rejects: handshake::Rejects,
+    gate: Gate,
     entropy: Entropy,
     cookies: CookieJar,
     /// When the entry for the next grant that counts is due.
@@ -121,6 +123,7 @@ impl Node {
         let config = config.within_limits();
         let mut entropy = Entropy::from_seed(seed);
         let cookies = CookieJar::new(&mut entropy);
+        let gate = Gate::new(&config.mode);
         Node {
             incarnation: entropy.next_u64(),
             peers: Peers::default(),
@@ -129,7 +132,7 @@ impl Node {
             timers: BinaryHeap::new(),
             changed: Vec::new(),
             outbox: VecDeque::new(),
-            rejects: handshake::Rejects::default(),
+            gate,
             cookies,
             entropy,
             grants_at_ns: u64::MAX,

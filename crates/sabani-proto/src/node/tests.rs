@@ -492,38 +492,6 @@ fn what_finds_no_room_beside_an_acknowledgement_leaves_behind_it() {
     assert!(lengths.iter().any(|&bytes| bytes > 1_072), "{lengths:?}");
 }
 
-#[test]
-fn a_flood_of_inits_under_another_key_is_answered_now_and_then() {
-    let [mode, ..] = modes();
-    let mut pair = Pair::new(mode);
-    let stranger = Mode::Sealed(JobKeys {
-        current: JobKey::from_bytes([8; 32]),
-        previous: None,
-    });
-    pair.nodes[0] = Node::new(Config::new(PeerId(0), stranger), [9; 32]);
-    pair.nodes[0].add_peer(PeerId(1), ADDRS[1].parse().unwrap());
-    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
-    let mut buffer = vec![0; 65_536];
-    let init = pair.nodes[0].poll_transmit(pair.now_ns, &mut buffer);
-    let init = buffer[..init.expect("an Init").bytes].to_vec();
-    let mut answers = [0; 2];
-    for answers in &mut answers {
-        for _ in 0..1_000 {
-            let (from, bytes) = (ADDRS[0].parse().unwrap(), &mut init.clone()[..]);
-            pair.nodes[1].handle_datagrams(pair.now_ns, from, None, bytes.len(), false, bytes);
-            while pair.nodes[1]
-                .poll_transmit(pair.now_ns, &mut buffer)
-                .is_some()
-            {
-                *answers += 1;
-            }
-        }
-        pair.now_ns += 100_000_000;
-    }
-    assert_eq!(answers, [64, 64]);
-    assert_eq!(pair.nodes[1].stats().dropped.rejected, 2_000);
-}
-
 /// Has the packets that the first node sends come nowhere. `said` tells what each meets, by its number.
 /// Returns why the peer is lost in the end.
 fn loses_all(pair: &mut Pair, said: Said) -> PeerLost {

@@ -90,8 +90,8 @@ enum Answer {
 impl Responder {
     /// Opens message 1: returns its payload and what can answer it.
     ///
-    /// A forged one costs symmetric cryptography only: about 5 µs for each job key. A true one
-    /// may be a replay: nothing that matters may change before a packet opens under the new keys.
+    /// A forged one costs symmetric cryptography only: about 5 µs for each job key
+    /// ([`InitMac`](super::InitMac) tells most for less). A true one may be a replay: nothing that matters may change before a packet opens under the new keys.
     ///
     /// # Errors
     /// [`HandshakeError::WrongKey`] if no key of `mode` opens it, and the others that name `message1`'s

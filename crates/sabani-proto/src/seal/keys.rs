@@ -179,7 +179,7 @@ impl fmt::Debug for Epoch {
 }
 
 /// HKDF-Expand with SHA-256 (RFC 5869).
-fn expand<const N: usize>(secret: &Secret, info: &[u8]) -> [u8; N] {
+pub(super) fn expand<const N: usize>(secret: &[u8; 32], info: &[u8]) -> [u8; N] {
     struct Length(usize);
 
     impl hkdf::KeyType for Length {

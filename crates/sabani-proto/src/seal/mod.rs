@@ -3,9 +3,9 @@
 //! Two processes that hold the same [`JobKey`] make a connection with one message each way
 //! ([`Initiator`], [`Responder`]: Noise `NNpsk0` over X25519, AES-256-GCM and SHA-256). It ends with a
 //! [`SealTx`] and a [`SealRx`] on each side, which protect every later packet by itself with
-//! AEGIS-128X4, in place, whatever the order in which packets arrive. [`CookieJar`] makes a flood of
-//! first messages cheap to turn away. [`Entropy`] is the only source of randomness, so that a run
-//! with the same seed sends the same bytes.
+//! AEGIS-128X4, in place, whatever the order in which packets arrive. [`InitMac`] makes a flood of
+//! forged first messages cheap to turn away, [`CookieJar`] one of recorded messages. [`Entropy`] is the
+//! only source of randomness, so that a run with the same seed sends the same bytes.
 //!
 //! # What it gives
 //!
@@ -29,6 +29,7 @@
 mod cookie;
 mod entropy;
 mod handshake;
+mod init_mac;
 mod job_key;
 mod keys;
 mod noise;
@@ -41,6 +42,7 @@ mod testing;
 pub use cookie::CookieJar;
 pub use entropy::Entropy;
 pub use handshake::{HandshakeError, Initiator, Responder};
+pub use init_mac::InitMac;
 pub use job_key::{JobKey, JobKeyError, JobKeys};
 pub(crate) use keys::PacketKey;
 pub use packet::{Forged, Opening, SealRx, SealTx};
