@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sabani::{Error, Event, Match, Node};
+use sabani::{Error, Event, Match, Node, PeerLost};
 
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Request, TAG_ANSWER, VERSION};
@@ -52,12 +52,40 @@ pub struct Link<'a> {
     breaks: AtomicU64,
     attempts: AtomicU64,
     closing: AtomicBool,
-    heard: Mutex<Option<Instant>>,
+    presence: Mutex<Presence>,
     /// Where answers go: one for each job, and the last for greetings.
     inboxes: Vec<Sender<Answer>>,
     greeting: Mutex<Greeting>,
     /// Who waits for room in the transport's queue does so alone, so that all can be stopped.
     gate: Mutex<()>,
+}
+
+/// What is known of the receiver.
+#[derive(Default)]
+struct Presence {
+    /// It has answered, sometime.
+    heard: bool,
+    /// When it was last heard, if it is gone.
+    gone: Option<Instant>,
+}
+
+impl Presence {
+    fn answered(&mut self) {
+        *self = Presence {
+            heard: true,
+            gone: None,
+        };
+    }
+
+    fn lost(&mut self, why: &PeerLost) {
+        let silent = match why {
+            PeerLost::Silent { time, .. } => *time,
+            _ => Duration::ZERO,
+        };
+        let now = Instant::now();
+        self.gone
+            .get_or_insert(now.checked_sub(silent).unwrap_or(now));
+    }
 }
 
 struct Greeting {
@@ -100,7 +128,7 @@ impl<'a> Link<'a> {
             breaks: AtomicU64::new(0),
             attempts: AtomicU64::new(0),
             closing: AtomicBool::new(false),
-            heard: Mutex::new(None),
+            presence: Mutex::new(Presence::default()),
             inboxes,
             greeting: Mutex::new(Greeting { inbox, greeted }),
             gate: Mutex::new(()),
@@ -124,7 +152,8 @@ impl<'a> Link<'a> {
         while !self.closing.load(Ordering::Relaxed) {
             let received = self.node.recv_timeout(Match::any(), TICK);
             while let Some(event) = self.next_event() {
-                if let Event::Lost { .. } = event {
+                if let Event::Lost { why, .. } = event {
+                    lock(&self.presence).lost(&why);
                     self.breaks.fetch_add(1, Ordering::Release);
                 }
             }
@@ -134,7 +163,7 @@ impl<'a> Link<'a> {
             if message.source != RECEIVER || message.tag != TAG_ANSWER {
                 continue;
             }
-            *lock(&self.heard) = Some(Instant::now());
+            lock(&self.presence).answered();
             if let Ok(answer) = Answer::decode(message.body())
                 && let Some(inbox) = self.inboxes.get(answer.job as usize)
             {
@@ -176,28 +205,26 @@ impl<'a> Link<'a> {
             if greeting.greeted == Some(breaks) {
                 return Ok(breaks);
             }
-            match self.greet(&greeting.inbox, breaks) {
-                Ok(()) => greeting.greeted = Some(breaks),
-                Err(Some(trouble)) => return Err(trouble),
-                Err(None) => {}
-            }
-            if greeting.greeted != Some(breaks) {
-                self.hope(&mut noted, "no answer")?;
-                thread::sleep(pause);
-                pause = (pause * 2).min(PAUSE_MAX);
+            self.note_gone(&mut noted);
+            match self.greet(&greeting.inbox, breaks)? {
+                true => greeting.greeted = Some(breaks),
+                false => {
+                    self.rest(pause)?;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
             }
         }
     }
 
-    /// Connects, and asks whether the receiver speaks our version. `None`: not now.
-    fn greet(&self, inbox: &Receiver<Answer>, breaks: u64) -> Result<(), Option<Trouble>> {
+    /// Connects, and asks whether the receiver speaks our version. `false`: not now.
+    fn greet(&self, inbox: &Receiver<Answer>, breaks: u64) -> Result<bool, Trouble> {
         if let Err(error) = self.connect()? {
-            return match *lock(&self.heard) {
-                Some(_) => Err(None),
-                None => Err(Some(Trouble::Hopeless(format!(
+            return match lock(&self.presence).heard {
+                true => Ok(false),
+                false => Err(Trouble::Hopeless(format!(
                     "can't reach a receiver at {}: {error}",
                     self.addr
-                )))),
+                ))),
             };
         }
         let attempt = self.next_attempt();
@@ -208,27 +235,27 @@ impl<'a> Link<'a> {
             ask: Ask::Hello { version: VERSION },
         };
         if self.post(&hello, hello.encode(0), breaks).is_err() {
-            return Err(None);
+            return Ok(false);
         }
         while self.breaks.load(Ordering::Acquire) == breaks {
-            check_interrupt()?;
+            self.hope()?;
             match inbox.recv_timeout(TICK) {
                 Ok(answer) if answer.attempt != attempt => {}
                 Ok(Answer {
                     reply: Reply::Refused(why),
                     ..
-                }) => return Err(Some(Trouble::Hopeless(why))),
-                Ok(_) => return Ok(()),
+                }) => return Err(Trouble::Hopeless(why)),
+                Ok(_) => return Ok(true),
                 Err(_) => {}
             }
         }
-        Err(None)
+        Ok(false)
     }
 
     /// Waits for the connection, a little at a time.
     fn connect(&self) -> Result<Result<(), Error>, Trouble> {
         loop {
-            check_interrupt()?;
+            self.hope()?;
             match self.node.connect(RECEIVER, TICK) {
                 Err(Error::Timeout(_)) => {}
                 done => return Ok(done),
@@ -236,26 +263,54 @@ impl<'a> Link<'a> {
         }
     }
 
+    /// How long a receiver that has answered has been gone.
+    fn gone(&self) -> Option<Duration> {
+        let presence = lock(&self.presence);
+        let gone = presence.gone.filter(|_| presence.heard);
+        gone.map(|since| since.elapsed())
+    }
+
     /// Whether to go on trying.
-    fn hope(&self, noted: &mut bool, why: &str) -> Result<(), Trouble> {
-        let heard = *lock(&self.heard);
-        let gone = heard.map_or(Duration::ZERO, |heard| heard.elapsed());
-        if gone >= self.patience {
-            return Err(Trouble::Hopeless(format!(
-                "the receiver at {} has been gone for {} s ({why}): what arrived is kept; once it \
-                 runs again, the same command goes on where this one stopped",
+    fn hope(&self) -> Result<(), Trouble> {
+        check_interrupt()?;
+        match self.gone() {
+            Some(gone) if gone >= self.patience => Err(Trouble::Hopeless(format!(
+                "the receiver at {} has been gone for {} s ({}): what arrived is kept; once it runs \
+                 again, the same command goes on where this one stopped",
                 self.addr,
-                gone.as_secs()
-            )));
+                gone.as_secs(),
+                self.why_gone()
+            ))),
+            _ => Ok(()),
         }
-        if !*noted {
-            *noted = true;
+    }
+
+    fn why_gone(&self) -> String {
+        let stats = self.node.peer_stats(RECEIVER);
+        match stats.and_then(|stats| stats.obstacle) {
+            Some(obstacle) => obstacle.to_string(),
+            None => "no answer".into(),
+        }
+    }
+
+    /// Pauses between two tries, no longer than patience lasts.
+    fn rest(&self, pause: Duration) -> Result<(), Trouble> {
+        let begun = Instant::now();
+        while begun.elapsed() < pause {
+            self.hope()?;
+            thread::sleep(TICK.min(pause));
+        }
+        Ok(())
+    }
+
+    /// Tells the user once that the receiver is gone.
+    fn note_gone(&self, noted: &mut bool) {
+        if self.gone().is_some() && !std::mem::replace(noted, true) {
             self.progress.note(format_args!(
                 "the receiver is gone; waiting for it, at most {} s",
                 self.patience.as_secs()
             ));
         }
-        Ok(())
     }
 
     fn next_attempt(&self) -> u64 {

@@ -26,5 +26,7 @@ use std::time::Duration;
 const DEFAULT_PORT: u16 = 7226;
 /// A silent peer is given up sooner than Sabani's default, because going on later costs little.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
+/// But not sooner than this, for short breaks are common.
+const DEAD_AFTER_MIN: Duration = Duration::from_secs(1);
 /// Disks are what is waited for here: a core that spins would only be missed elsewhere.
 const SPIN: Duration = Duration::ZERO;

@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
 use super::upload::{Failure, Uploader};
 use super::walk::{Entry, Folder, Root, Visitor};
-use super::{DEAD_AFTER, DEFAULT_PORT, SPIN};
+use super::{DEAD_AFTER, DEAD_AFTER_MIN, DEFAULT_PORT, SPIN};
 use crate::address::resolve;
 use crate::exit::{Interrupted, Usage};
 use crate::interrupt;
@@ -34,8 +34,8 @@ const AHEAD: usize = 4_096;
 const BATCH: usize = 256;
 /// How long the last messages may take to arrive.
 const LINGER: Duration = Duration::from_secs(2);
-/// The same after Ctrl-C: nothing is lost but time.
-const LINGER_INTERRUPTED: Duration = Duration::from_millis(200);
+/// The same after Ctrl-C, or where there is nobody to arrive at: nothing is lost but time.
+const LINGER_STOPPED: Duration = Duration::from_millis(200);
 
 /// Send files and folders to `sabani receive`.
 ///
@@ -63,7 +63,9 @@ pub struct SendArgs {
     /// Files that are under way at a time.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
-    /// How long to wait for a receiver that has gone, in seconds.
+    /// How long to wait for a receiver that has answered and is gone, in seconds since it was last heard.
+    ///
+    /// A receiver that never answered is waited for 5 seconds, whatever is said here.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
 }
@@ -100,8 +102,11 @@ pub fn run(args: &SendArgs) -> Result<()> {
         link.close();
         outcome
     });
-    let stopped = matches!(outcome, Err(Trouble::Interrupted));
-    let _ = node.close(if stopped { LINGER_INTERRUPTED } else { LINGER });
+    let linger = match outcome {
+        Ok(_) => LINGER,
+        Err(_) => LINGER_STOPPED,
+    };
+    let _ = node.close(linger);
     progress.finish("sent");
     conclude(outcome)
 }
@@ -130,12 +135,17 @@ fn open(args: &SendArgs, key_log: &KeyLog, addr: SocketAddr) -> Result<Node> {
     let builder = args.layers.apply(builder);
     let node = key_log
         .apply(builder)
-        .dead_after(DEAD_AFTER)
+        .dead_after(dead_after(Duration::from_secs(args.patience)))
         .linger(LINGER)
         .spin(SPIN)
         .open()?;
     node.add_peer(RECEIVER, addr)?;
     Ok(node)
+}
+
+/// When to give a silent receiver up, so that half of the patience at least is left to find it again.
+fn dead_after(patience: Duration) -> Duration {
+    (patience / 2).clamp(DEAD_AFTER_MIN, DEAD_AFTER)
 }
 
 fn roots(paths: &[PathBuf]) -> Result<Vec<Root>> {
