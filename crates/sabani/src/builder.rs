@@ -310,7 +310,7 @@ impl Builder {
     /// Opens the node.
     ///
     /// # Errors
-    /// [`Error::NoJobKey`] if neither a key nor `plain` was chosen; [`Error::Io`] if the address
+    /// [`Error::NoJobKey`] if neither a key nor `plain` was chosen; [`Error::Socket`] if the address
     /// can't be bound.
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.mode = self.mode.take().ok_or(Error::NoJobKey)?;
@@ -321,8 +321,8 @@ impl Builder {
         self.config.seal_below = cuts.above_seal;
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let addr = self.bind.or(self.addresses.get(self.id)).unwrap_or(any);
-        let doing = format!("opening a UDP socket on {addr}");
-        let socket = Socket::bind(addr, &self.options).map_err(Error::io(doing))?;
+        let socket =
+            Socket::bind(addr, &self.options).map_err(|source| Error::Socket { addr, source })?;
         let granted = socket.capabilities().recv_buffer.granted_bytes;
         self.config.ecn = socket.capabilities().reports_ecn;
         self.suit_paths(granted as u64);
@@ -387,6 +387,21 @@ mod tests {
     use sabani_proto::GrantOrder;
 
     use super::*;
+
+    #[test]
+    fn every_setting_is_in_the_list_of_knobs() {
+        let knobs = include_str!("../../../docs/tuning.md");
+        let (knobs, _) = knobs.split_once("Only in `Config`").unwrap();
+        let lines = include_str!("builder.rs").lines();
+        let settings = lines.filter_map(|line| {
+            let (name, _) = line
+                .strip_prefix("    pub fn ")?
+                .split_once("(mut self, ")?;
+            Some(name)
+        });
+        let missing = settings.filter(|name| !knobs.contains(&format!("`{name}`")));
+        assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
+    }
 
     fn credit_on_one_host(peers: u32, chosen: Option<CreditPolicy>) -> CreditPolicy {
         let mut builder = Builder::new(PeerId(0)).one_host(peers);

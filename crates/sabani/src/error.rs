@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use sabani_proto::{Envelope, Obstacle, PeerId, PeerLost, RecvError, SendError};
 use sabani_ring::ScheduleError;
 
@@ -80,6 +82,13 @@ pub enum Error {
     Forked,
     /// Some messages were not acknowledged within the linger time.
     Unacknowledged(Duration),
+    /// The socket can't be opened there.
+    Socket {
+        /// The local address that was asked for.
+        addr: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// The operating system refused something.
     Io {
         /// What was tried.
@@ -133,9 +142,10 @@ impl Error {
             | Error::Expired { .. }
             | Error::Unacknowledged(_)
             | Error::Timeout(_) => Fault::Peer,
-            Error::Io { .. } | Error::AddressBook { .. } | Error::JobKey { .. } => {
-                Fault::Environment
-            }
+            Error::Socket { .. }
+            | Error::Io { .. }
+            | Error::AddressBook { .. }
+            | Error::JobKey { .. } => Fault::Environment,
             Error::Full {
                 blocked_by_peer: true,
                 ..
@@ -263,6 +273,13 @@ impl fmt::Display for Error {
                 f,
                 "some messages were not acknowledged within {time:?} and may be lost"
             ),
+            Error::Socket { addr, source } => {
+                write!(f, "opening a UDP socket on {addr}: {source}")?;
+                match socket_cure(*addr, source) {
+                    Some(cure) => write!(f, ": {cure}"),
+                    None => Ok(()),
+                }
+            }
             Error::Io { doing, source } => write!(f, "{doing}: {source}"),
             Error::AddressBook {
                 path,
@@ -281,3 +298,59 @@ impl fmt::Display for Error {
 
 /// Without sources: what an error shows names the cause already, and would do so twice.
 impl std::error::Error for Error {}
+
+/// What helps where a socket can't be opened.
+fn socket_cure(addr: SocketAddr, error: &io::Error) -> Option<String> {
+    let port = addr.port();
+    let (any, other) = match addr {
+        SocketAddr::V4(_) => ("0.0.0.0", "IPv6"),
+        SocketAddr::V6(_) => ("[::]", "IPv4"),
+    };
+    Some(match Errno::from_io_error(error)? {
+        Errno::ADDRINUSE => format!(
+            "another process has the port: `ss -ulpn 'sport = :{port}'` names it; port 0 takes one \
+             that is free"
+        ),
+        Errno::ADDRNOTAVAIL => format!(
+            "this machine has no such address: `ip address` lists those it has, {any} is all of them"
+        ),
+        Errno::ACCESS | Errno::PERM if (1..1_024).contains(&port) => {
+            "ports below 1,024 are for root: take a larger one".into()
+        }
+        Errno::MFILE => {
+            "this process has too many files open: raise its limit (`ulimit -n`)".into()
+        }
+        Errno::NFILE => "too many files are open on this machine: raise `fs.file-max`".into(),
+        Errno::AFNOSUPPORT => {
+            format!("this machine lacks that version of IP: bind to an {other} address")
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_that_can_not_be_opened_have_a_cure() {
+        let addr = "10.0.0.1:80".parse().unwrap();
+        for (errno, cure) in [
+            (Errno::ADDRINUSE, "`ss -ulpn 'sport = :80'`"),
+            (Errno::ADDRNOTAVAIL, "0.0.0.0 is all of them"),
+            (Errno::ACCESS, "take a larger one"),
+            (Errno::MFILE, "`ulimit -n`"),
+            (Errno::AFNOSUPPORT, "an IPv6 address"),
+        ] {
+            let source = errno.into();
+            let error = Error::Socket { addr, source };
+            let text = error.to_string();
+            assert!(
+                text.starts_with("opening a UDP socket on 10.0.0.1:80: "),
+                "{text}"
+            );
+            assert!(text.contains(cure), "{text}");
+            assert_eq!(error.fault(), Fault::Environment);
+        }
+    }
+}

@@ -20,7 +20,9 @@ use super::{
     task::{MAX_SIZE_BYTES, MIN_SIZE_BYTES},
     transport::Transport,
 };
-use crate::{key_log::KeyLogArgs, layers::LayersOption, report::OutputArgs, units};
+use crate::{
+    address::parse_local, key_log::KeyLogArgs, layers::LayersOption, report::OutputArgs, units,
+};
 
 /// The port of `sabani bench serve` if none is said.
 pub const DEFAULT_PORT: u16 = 7711;
@@ -119,7 +121,7 @@ pub struct TransactionArgs {
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// Where to wait for the machine that measures.
-    #[arg(long, value_name = "ADDR",
+    #[arg(long, value_name = "ADDR", value_parser = parse_local,
           default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT)))]
     pub listen: SocketAddr,
     /// Core for the process that is measured.

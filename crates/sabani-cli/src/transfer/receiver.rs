@@ -18,6 +18,7 @@ use super::protocol::{RECEIVER, Totals};
 use super::store::Store;
 use super::worker::Shared;
 use super::{DEAD_AFTER, DEFAULT_PORT, SPIN};
+use crate::address::parse_local;
 use crate::exit::Interrupted;
 use crate::interrupt;
 use crate::key::SealArgs;
@@ -43,7 +44,8 @@ pub struct ReceiveArgs {
     /// The folder; made if it is not there.
     dir: PathBuf,
     /// The local address. Port 0 lets the system choose.
-    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], DEFAULT_PORT)))]
+    #[arg(long, value_name = "ADDR", value_parser = parse_local,
+          default_value_t = SocketAddr::from(([0, 0, 0, 0], DEFAULT_PORT)))]
     bind: SocketAddr,
     #[command(flatten)]
     seal: SealArgs,
