@@ -21,7 +21,9 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Sabani carries messages between processes over one UDP socket each: whole, in order, encrypted.
 ///
@@ -56,8 +58,24 @@ enum Command {
     Key(key::KeyArgs),
 }
 
+/// Adds the cure to clap's word on a second bench.
+fn explained(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
+        && let Some(bench) = Arguments::command().find_subcommand("bench")
+        && bench.find_subcommand(word).is_some()
+    {
+        let tip =
+            "one bench at a time; none stands for an overview of ping, burst and transactions";
+        let tips = vec![StyledStr::from(tip)];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
+}
+
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| explained(error).exit());
+    let outcome = match arguments.command {
         Command::Bench(args) => bench::run(*args),
         Command::BenchWorker(args) => bench::worker::run(&args),
         Command::BenchGuard(args) => bench::guard(&args),

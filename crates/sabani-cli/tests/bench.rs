@@ -31,9 +31,25 @@ fn measured(arguments: &str) -> Vec<Value> {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("an object"))
-        .collect()
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object"));
+    without_head(lines.collect())
+}
+
+/// The lines without the first, which names the machine.
+fn without_head(mut lines: Vec<Value>) -> Vec<Value> {
+    let machine = lines.remove(0);
+    assert_eq!(machine["bench"], "machine");
+    for field in ["kernel", "processor", "date", "command"] {
+        let text = machine[field].as_str();
+        assert!(
+            text.is_some_and(|text| !text.is_empty()),
+            "{field} of {machine}"
+        );
+    }
+    assert_positive(&machine, &["cores"]);
+    lines
 }
 
 fn assert_positive(line: &Value, fields: &[&str]) {
@@ -200,6 +216,7 @@ fn overview_writes_table_page_and_json() {
         String::from_utf8_lossy(&status.stderr)
     );
     let table = String::from_utf8(status.stdout).expect("UTF-8");
+    assert!(table.starts_with("Linux "), "{table}");
     for bench in ["ping", "burst", "transactions", "÷ tcp-cubic"] {
         assert!(table.contains(bench), "{table}");
     }
@@ -250,6 +267,10 @@ fn exit_status_tells_failure_from_misuse() {
     let said = String::from_utf8_lossy(&failed.stderr);
     assert!(said.contains("is `sabani bench serve` running"), "{said}");
     assert_eq!(output("bench ping --sizes many").status.code(), Some(2));
+    let two = output("bench ping burst");
+    assert_eq!(two.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&two.stderr);
+    assert!(said.contains("one bench at a time"), "{said}");
     let unknown = output("bench ping --to no-such-host.invalid");
     assert_eq!(unknown.status.code(), Some(1));
     let said = String::from_utf8_lossy(&unknown.stderr);

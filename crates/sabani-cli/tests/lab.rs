@@ -165,7 +165,9 @@ fn json_lines(output: &Output) -> Vec<Value> {
     let parsed = lines
         .lines()
         .map(|line| serde_json::from_str(line).expect("an object"));
-    parsed.collect()
+    let mut parsed: Vec<Value> = parsed.collect();
+    assert_eq!(parsed.remove(0)["bench"], "machine");
+    parsed
 }
 
 fn assert_positive(line: &Value, fields: &[&str]) {

@@ -49,6 +49,11 @@ pub const DEFAULT_PORT: u16 = 7711;
 /// small messages wait in user space until there are 64 KiB of them, and are read as a stream in
 /// which nobody looks for their ends: a bound on what TCP could do with messages, which it does not
 /// have.
+///
+/// On what it was measured stands first: kernel, processor, cores, date and command. If others use more
+/// than a tenth of the cores just before, a warning says so. In `--json` it is an object of its own,
+/// `{"bench":"machine",…}`, with `kernel`, `processor`, `cores`, `date` (UTC), `command` and, where two
+/// cores are measured on, `others`: the part of them that others used.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
@@ -142,12 +147,8 @@ pub struct CommonArgs {
     pub against: Vec<Against>,
     #[command(flatten)]
     pub variants: VariantArgs,
-    /// Turns per transport and size.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub rounds: u32,
-    /// Length of a turn, its first tenth being warm-up.
-    #[arg(long, default_value = "0.2", value_parser = parse_seconds)]
-    pub seconds: Duration,
+    #[command(flatten)]
+    pub turns: TurnArgs,
     /// Where the two processes live.
     #[arg(long = "where", value_name = "WHERE", value_enum, default_value_t = Where::Loopback)]
     pub place: Where,
@@ -169,8 +170,19 @@ pub struct CommonArgs {
 impl CommonArgs {
     /// How long a turn lasts by the clock.
     pub fn limit(&self) -> Limit {
-        Limit::Time(self.seconds)
+        Limit::Time(self.turns.seconds)
     }
+}
+
+/// How often and how long each thing is measured that is compared with others.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct TurnArgs {
+    /// Turns for each thing that is compared, at each size.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// Length of a turn; a tenth as long is warm-up.
+    #[arg(long, default_value = "0.2", value_parser = parse_seconds)]
+    pub seconds: Duration,
 }
 
 /// How Sabani's nodes are opened.
@@ -272,6 +284,16 @@ pub enum Pin {
     None,
     /// Client, server.
     Cores(usize, usize),
+}
+
+impl Pin {
+    /// The cores that are measured on.
+    pub fn cores(self) -> Vec<usize> {
+        match self {
+            Self::None => sabani_ring::allowed(),
+            Self::Cores(client, server) => vec![client, server],
+        }
+    }
 }
 
 impl FromStr for Pin {

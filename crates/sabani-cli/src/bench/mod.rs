@@ -7,6 +7,7 @@ mod coll;
 mod control;
 pub mod incast;
 mod layers;
+mod machine;
 mod measure;
 mod pair;
 mod ping;
@@ -34,6 +35,7 @@ use crate::{address::resolve, interrupt, report::Reports};
 use args::{
     Against, BenchArgs, BenchCommand, CommonArgs, DEFAULT_PORT, Pin, SizedArgs, TransactionArgs,
 };
+use machine::Machine;
 use pair::Pair;
 use place::Place;
 use results::{Cell, Results};
@@ -116,25 +118,26 @@ fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
         schedule: common.node.layers.schedule()?,
         cells: Vec::new(),
     };
+    let machine = Machine::here().watched(&pin.cores());
     let place = Place::create(common.place)?;
     let mut pair = match to {
         Some(to) => Pair::start_with(to, pin, &common.node)?,
         None => Pair::start(&place, pin, &common.node)?,
     };
-    let progress = progress_bar(tasks.len() * transports.len() * common.rounds as usize)?;
+    let progress = progress_bar(tasks.len() * transports.len() * common.turns.rounds as usize)?;
     for &task in tasks {
         results.cells.extend(take_turns(
             &mut pair,
             task,
             &transports,
-            common.rounds,
+            common.turns.rounds,
             &progress,
         )?);
     }
     progress.finish_and_clear();
     drop(pair);
     drop(place);
-    reports.write(&report::render(&results)?)
+    reports.write(&machine.head(report::render(&results)?)?)
 }
 
 /// One task by all transports, which take turns; the order is reversed from round to round, so that

@@ -21,6 +21,15 @@ pub fn render(title: &str, what: &str, body: &str) -> String {
     )
 }
 
+/// The same page with notes below its title.
+pub fn with_notes(page: &str, notes: &[String]) -> String {
+    let notes = notes
+        .iter()
+        .map(|note| format!("<p>{}</p>\n", escape(note)));
+    let end = "</h1>\n";
+    page.replacen(end, &(end.to_owned() + &notes.collect::<String>()), 1)
+}
+
 /// A table; the first row is its header.
 pub fn table(rows: &[Vec<String>]) -> String {
     let mut text = String::from("<table>\n");

@@ -1,11 +1,9 @@
 //! What the user may ask `sabani bench breakdown` for.
 
-use std::time::Duration;
-
 use clap::Args;
 
 use crate::{
-    bench::args::{parse_message_size, parse_seconds},
+    bench::args::{TurnArgs, parse_message_size},
     report::OutputArgs,
 };
 
@@ -25,12 +23,8 @@ pub struct BreakdownArgs {
     /// Message sizes, as in `4,1k,64k` (powers of 1,024), each between 4 B and 64 MiB.
     #[arg(long, value_delimiter = ',', value_parser = parse_message_size, default_value = "4,1k,16k,64k")]
     pub sizes: Vec<usize>,
-    /// Turns for each size, sealed and plain.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub rounds: u32,
-    /// Length of a turn, after a tenth as long to warm up.
-    #[arg(long, default_value = "0.2", value_parser = parse_seconds)]
-    pub seconds: Duration,
+    #[command(flatten)]
+    pub turns: TurnArgs,
     #[command(flatten)]
     pub output: OutputArgs,
 }

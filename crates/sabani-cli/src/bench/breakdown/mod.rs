@@ -7,7 +7,7 @@ mod turn;
 use anyhow::Result;
 use sabani_ring::{cores, pin};
 
-use super::{progress_bar, transport::Key};
+use super::{machine::Machine, progress_bar, transport::Key};
 use crate::report::Reports;
 use args::BreakdownArgs;
 use turn::{Couple, Sample};
@@ -26,11 +26,12 @@ struct Cell {
 /// If a node can't be opened, or a file can't be written.
 pub fn run(args: &BreakdownArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
+    let machine = Machine::here().watched(&cores(2));
     let [sealed, plain] = [Some(Key::random()?), None].map(Couple::open);
     let (sealed, plain) = (sealed?, plain?);
     // Not before the other ends have their cores.
     pin(cores(1)[0]);
-    let progress = progress_bar(args.sizes.len() * args.rounds as usize)?;
+    let progress = progress_bar(args.sizes.len() * args.turns.rounds as usize)?;
     let mut cells = Vec::new();
     for &size in &args.sizes {
         let mut cell = Cell {
@@ -39,14 +40,14 @@ pub fn run(args: &BreakdownArgs) -> Result<()> {
             plain: Vec::new(),
             copy_ns: Vec::new(),
         };
-        for _ in 0..args.rounds {
-            cell.sealed.push(sealed.turn(size, args.seconds)?);
-            cell.plain.push(plain.turn(size, args.seconds)?);
+        for _ in 0..args.turns.rounds {
+            cell.sealed.push(sealed.turn(size, args.turns.seconds)?);
+            cell.plain.push(plain.turn(size, args.turns.seconds)?);
             cell.copy_ns.push(turn::copy_ns(size));
             progress.inc(1);
         }
         cells.push(cell);
     }
     progress.finish_and_clear();
-    reports.write(&report::render(&cells)?)
+    reports.write(&machine.head(report::render(&cells)?)?)
 }

@@ -13,7 +13,7 @@ use super::{
     report,
 };
 use crate::{
-    bench::{progress_bar, transport::Transport},
+    bench::{machine::Machine, progress_bar, transport::Transport},
     exit::Interrupted,
     interrupt,
     report::Reports,
@@ -27,6 +27,7 @@ const RANKS: [u32; 3] = [2, 4, 8];
 /// If a job fails, the user interrupts, or a file can't be written.
 pub fn run(args: &CollArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
+    let machine = Machine::here();
     interrupt::install()?;
     let ranks = match &args.ranks[..] {
         [] => &RANKS[..],
@@ -49,7 +50,7 @@ pub fn run(args: &CollArgs) -> Result<()> {
         }
     }
     progress.finish_and_clear();
-    reports.write(&report::render(&cells)?)
+    reports.write(&machine.head(report::render(&cells)?)?)
 }
 
 /// Runs one job.
@@ -65,7 +66,8 @@ fn turn(args: &CollArgs, ranks: u32, transport: Transport, cells: &mut Vec<Cell>
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("{ranks} ranks failed: {}", said.trim());
     }
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    // The first is about the machine.
+    for line in String::from_utf8_lossy(&output.stdout).lines().skip(1) {
         let line: Line =
             serde_json::from_str(line).with_context(|| format!("a rank says {line}"))?;
         let turn = Turn {

@@ -13,7 +13,11 @@ use super::{
     measure::Measurement,
     report,
 };
-use crate::{bench::transport::Transport, exit::Usage, report::Reports};
+use crate::{
+    bench::{machine::Machine, transport::Transport},
+    exit::Usage,
+    report::Reports,
+};
 
 /// One cell: the call, and what is told of it.
 struct Task {
@@ -33,6 +37,7 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
     );
     let is_first = comm.rank() == 0;
     let mut reports = is_first.then(|| Reports::open(&args.output)).transpose()?;
+    let machine = Machine::here();
     let tasks = tasks(comm, args, transport)?;
     let mut cells = Vec::new();
     for _ in 0..args.rounds {
@@ -45,7 +50,7 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
         }
     }
     match &mut reports {
-        Some(reports) => reports.write(&report::render(&cells)?),
+        Some(reports) => reports.write(&machine.head(report::render(&cells)?)?),
         None => Ok(()),
     }
 }

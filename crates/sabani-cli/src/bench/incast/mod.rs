@@ -17,7 +17,7 @@ pub mod worker;
 
 use anyhow::Result;
 
-use super::{progress_bar, transport::Transport};
+use super::{machine::Machine, progress_bar, transport::Transport};
 use crate::interrupt;
 use crate::report::Reports;
 
@@ -57,6 +57,7 @@ fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
     let transports = args.transports()?;
     let schedule = args.layers.schedule()?;
     let mut reports = Reports::open(&args.output)?;
+    let machine = Machine::here();
     interrupt::install()?;
     let mut fleet = Fleet::start(senders, args.link, &transports, &args.layers)?;
     let round_trip = fleet.round_trip()?;
@@ -72,7 +73,7 @@ fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
         cells: take_turns(&mut fleet, &transports, pattern, args.rounds)?,
     };
     drop(fleet);
-    reports.write(&report::render(&results)?)
+    reports.write(&machine.head(report::render(&results)?)?)
 }
 
 /// Every other time in the reverse order, so that none always follows the same other.

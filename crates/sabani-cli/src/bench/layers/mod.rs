@@ -12,7 +12,7 @@ mod turn;
 
 use anyhow::{Result, ensure};
 
-use super::progress_bar;
+use super::{machine::Machine, progress_bar};
 use crate::report::Reports;
 use args::{LayersArgs, ProtocolName};
 use handover::Handover;
@@ -49,6 +49,7 @@ struct Results {
 /// If groups fit no stack, or a file can't be written.
 pub fn run(args: &LayersArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
+    let machine = Machine::here().watched(&sabani_ring::allowed());
     let mut results = Results {
         handovers: Vec::new(),
         cells: cells(args)?,
@@ -64,7 +65,7 @@ pub fn run(args: &LayersArgs) -> Result<()> {
         }
     }
     progress.finish_and_clear();
-    reports.write(&report::render(&results)?)
+    reports.write(&machine.head(report::render(&results)?)?)
 }
 
 /// All setups, those that are shown together next to each other.

@@ -26,9 +26,13 @@ pub fn render(results: &Results) -> String {
             body.push_str(&page::table(&table::rows(cells)));
         }
     }
+    let better_tcp = match table::has_both_tcps(results) {
+        true => format!(" {}.", table::BETTER_TCP),
+        false => String::new(),
+    };
     let what = format!(
         "Where: {}. Points are medians over the rounds, bars the spread; ratios are medians of the \
-         ratios turn by turn.",
+         ratios turn by turn.{better_tcp}",
         results.place
     );
     page::render("sabani bench", &what, &body)

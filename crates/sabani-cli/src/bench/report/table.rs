@@ -36,7 +36,20 @@ pub fn render(results: &Results) -> String {
             "÷ medians of the ratios turn by turn; those to all other transports with --json\n",
         );
     }
+    if has_both_tcps(results) {
+        let _ = writeln!(text, "{BETTER_TCP}");
+    }
     text
+}
+
+/// What the column for TCP compares with.
+pub const BETTER_TCP: &str =
+    "÷ tcp-…: the better of CUBIC and BBR, chosen anew for each size or count";
+
+/// Whether there is a better one of two.
+pub fn has_both_tcps(results: &Results) -> bool {
+    let tcps = |cells: &[Cell]| cells.iter().filter(|cell| cell.transport.is_tcp()).count();
+    results.by_task().any(|cells| tcps(cells) > 1)
 }
 
 /// What a bench is, with its unit.

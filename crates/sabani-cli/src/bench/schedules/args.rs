@@ -1,12 +1,10 @@
 //! What the user may ask `sabani bench schedules` for.
 
-use std::time::Duration;
-
 use clap::Args;
 use sabani::Schedule;
 
 use crate::{
-    bench::args::{VariantArgs, parse_message_size, parse_seconds},
+    bench::args::{TurnArgs, VariantArgs, parse_message_size},
     report::OutputArgs,
 };
 
@@ -32,12 +30,8 @@ pub struct SchedulesArgs {
     pub sizes: Vec<usize>,
     #[command(flatten)]
     pub variants: VariantArgs,
-    /// Turns for each schedule and size.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub rounds: u32,
-    /// Length of a turn, after a tenth as long to warm up.
-    #[arg(long, default_value = "0.2", value_parser = parse_seconds)]
-    pub seconds: Duration,
+    #[command(flatten)]
+    pub turns: TurnArgs,
     #[command(flatten)]
     pub output: OutputArgs,
 }

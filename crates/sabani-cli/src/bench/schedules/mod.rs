@@ -7,8 +7,10 @@ mod turn;
 
 use anyhow::Result;
 use sabani::Schedule;
+use sabani_ring::cores;
 
 use super::{
+    machine::Machine,
     progress_bar,
     transport::{Key, Transport},
 };
@@ -31,21 +33,23 @@ struct Cell {
 /// If a node can't be opened, a message is lost, or a file can't be written.
 pub fn run(args: &SchedulesArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
+    let machine = Machine::here().watched(&cores(2));
     let mut cells = cells(args);
     let places = Places::find();
-    let progress = progress_bar(cells.len() * args.rounds as usize)?;
-    for _ in 0..args.rounds {
+    let progress = progress_bar(cells.len() * args.turns.rounds as usize)?;
+    for _ in 0..args.turns.rounds {
         for cell in &mut cells {
             progress.set_message(cell.schedule.to_string());
             let key = cell.transport.is_sealed().then(Key::random).transpose()?;
             // Anew for each turn: two nodes at a time have the cores for themselves.
             let ends = Ends::open(&cell.schedule, key, &places)?;
-            cell.mb_per_s.push(ends.turn(cell.size, args.seconds)?);
+            cell.mb_per_s
+                .push(ends.turn(cell.size, args.turns.seconds)?);
             progress.inc(1);
         }
     }
     progress.finish_and_clear();
-    reports.write(&report::render(&cells, &places)?)
+    reports.write(&machine.head(report::render(&cells, &places)?)?)
 }
 
 /// All cells, those that are compared next to each other.
