@@ -70,6 +70,16 @@ impl Sorting {
     }
 }
 
+/// Throws away the oldest message that is wanted; returns whether there was one.
+fn discard(wanted: Match, node: &mut Node, scene: &mut Scene<'_>) -> bool {
+    let Some(envelope) = node.discard(&wanted) else {
+        return false;
+    };
+    let Scene { now_ns, host, .. } = *scene;
+    scene.checker.on_discarded(now_ns, host, node, &envelope);
+    true
+}
+
 /// A message still to be sent.
 #[derive(Clone, Debug)]
 struct Planned {
@@ -91,6 +101,9 @@ pub struct Program {
     /// Each time that it has looked so often, it withdraws all its receives, and posts them anew.
     /// Zero, the default: never.
     pub withdraws_every: u32,
+    /// Each time that it has looked so often, and has no receive posted, it throws away the oldest
+    /// message of each sort, however much of it is here. Zero, the default: never.
+    pub discards_every: u32,
     /// Answers this many messages with one of the same length.
     pub echoes: u64,
     /// Sends that were refused because a queue was full.
@@ -117,6 +130,7 @@ impl Default for Program {
             sorting: Sorting::None,
             nap_ns: 0,
             withdraws_every: 0,
+            discards_every: 0,
             echoes: 0,
             refused: 0,
             received: 0,
@@ -154,6 +168,7 @@ impl Program {
             sorting: self.sorting,
             nap_ns: self.nap_ns,
             withdraws_every: self.withdraws_every,
+            discards_every: self.discards_every,
             events: std::mem::take(&mut self.events),
             received: self.received,
             refused: self.refused,
@@ -204,15 +219,12 @@ impl Program {
             return false;
         }
         let before = self.received;
+        self.looks += 1;
         match self.reading {
             Reading::Nothing => {}
-            Reading::Discard(wanted) => {
-                while let Some(envelope) = node.discard(&wanted) {
-                    let checker = &mut *scene.checker;
-                    checker.on_discarded(scene.now_ns, scene.host, node, &envelope);
-                }
-            }
+            Reading::Discard(wanted) => while discard(wanted, node, scene) {},
             Reading::Take(wanted) => {
+                self.discard_some(wanted, node, scene);
                 for sort in self.sorting.sorts(wanted) {
                     while let Some(message) = node.try_take(&sort) {
                         self.note(node, scene, &message);
@@ -224,10 +236,10 @@ impl Program {
                 ahead,
                 buffer,
             } => {
-                self.looks += 1;
-                if self.withdraws_every > 0 && self.looks.is_multiple_of(self.withdraws_every) {
+                if self.looked(self.withdraws_every) {
                     self.withdraw(node);
                 }
+                self.discard_some(wanted, node, scene);
                 let sorts = self.sorting.sorts(wanted);
                 self.posted.resize(sorts.len(), VecDeque::new());
                 for (index, &sort) in sorts.iter().enumerate() {
@@ -270,6 +282,20 @@ impl Program {
                     scene.checker.on_missed(scene.now_ns, scene.host, &envelope);
                 }
                 Err(_) => {}
+            }
+        }
+    }
+
+    /// Whether it has looked another so many times.
+    fn looked(&self, every: u32) -> bool {
+        every > 0 && self.looks.is_multiple_of(every)
+    }
+
+    /// Throws away the oldest message of each sort, if it is time for that.
+    fn discard_some(&self, wanted: Match, node: &mut Node, scene: &mut Scene<'_>) {
+        if self.looked(self.discards_every) && self.posted.iter().all(VecDeque::is_empty) {
+            for sort in self.sorting.sorts(wanted) {
+                discard(sort, node, scene);
             }
         }
     }

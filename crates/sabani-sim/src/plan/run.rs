@@ -321,6 +321,7 @@ fn adjust_program(net: &mut Network, id: HostId, settings: &ProgramSettings) {
     };
     host.program.nap_ns = settings.nap.0;
     host.program.withdraws_every = settings.withdraws_every;
+    host.program.discards_every = settings.discards_every;
     if let Some(ahead) = settings.post {
         host.program.reading = Reading::Post {
             wanted: Match::any(),

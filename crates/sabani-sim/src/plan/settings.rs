@@ -402,6 +402,10 @@ pub struct ProgramSettings {
     /// Default: never.
     #[serde(skip_serializing_if = "is_default")]
     pub withdraws_every: u32,
+    /// Each time that it has looked so often, and has no receive posted, it throws away the oldest
+    /// message of each sort. Default: never.
+    #[serde(skip_serializing_if = "is_default")]
+    pub discards_every: u32,
     /// Time to read or to send a train of datagrams, whatever is in it: a call of the system.
     /// Default: none.
     #[serde(skip_serializing_if = "is_default")]

@@ -172,6 +172,10 @@ fn simpler_programs(program: &ProgramSettings) -> Vec<ProgramSettings> {
             ..program.clone()
         },
         ProgramSettings {
+            discards_every: 0,
+            ..program.clone()
+        },
+        ProgramSettings {
             call_cost: Time(0),
             packet_cost: None,
             byte_rate: Rate(0),
