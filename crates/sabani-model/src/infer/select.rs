@@ -1,10 +1,16 @@
 //! Which candidates are there: those whose limits explain the rates better.
+//!
+//! A limit is judged by the flows that pass it. What it takes from them goes to others, and brings those
+//! too much as long as further limits are missing: that does not speak against the one that was found.
 
 use super::tree::{Tree, Trunk};
-use super::{Observation, differences};
+use super::{Observation, differences, quantile};
 
 /// A limit must bring more flows closer to what was seen than it takes away, by so many standard
 /// deviations of a fair coin, to be taken for real.
+const ONE_SIDED: f64 = 2.5;
+/// And it must bring them closer altogether by so many standard deviations of what stays unexplained: few
+/// flows are enough if each of them speaks clearly.
 const SIGNIFICANT: f64 = 3.0;
 /// A change of a flow's error that is less than this, as a difference of logarithms, counts for nothing:
 /// capacities are not known better.
@@ -44,7 +50,9 @@ fn narrow(tree: &mut Tree, errors: &mut Vec<f64>, observations: &[Observation]) 
         let narrower = tree.trunk_of(rest, observations);
         let wider = std::mem::replace(&mut tree.trunks[index], narrower);
         let with_narrower = self::errors(tree, observations);
-        if gain(&with_narrower, errors) > 0.0 {
+        let passes = |flow| wider.is_passed(flow) || tree.trunks[index].is_passed(flow);
+        let passing = passing(observations, passes);
+        if gain(&with_narrower, errors, &passing) > 0.0 {
             tree.trunks[index] = wider;
         } else {
             *errors = with_narrower;
@@ -58,7 +66,8 @@ fn prune(tree: &mut Tree, mut errors: Vec<f64>, observations: &[Observation]) {
     while index < tree.trunks.len() {
         let trunk = tree.trunks.remove(index);
         let without = self::errors(tree, observations);
-        if gain(&without, &errors) > 0.0 {
+        let passing = passing(observations, |flow| trunk.is_passed(flow));
+        if gain(&without, &errors, &passing) > 0.0 {
             tree.trunks.insert(index, trunk);
             index += 1;
         } else {
@@ -73,7 +82,8 @@ pub fn limit_sums(tree: &mut Tree, observations: &[Observation]) {
     for (host, sum) in tree.possible_sums(observations) {
         tree.set_sum(host, sum);
         let after = errors(tree, observations);
-        if gain(&before, &after) > 0.0 {
+        let passing = passing(observations, |(from, to)| from == host || to == host);
+        if gain(&before, &after, &passing) > 0.0 {
             before = after;
         } else {
             tree.set_sum(host, f64::INFINITY);
@@ -96,7 +106,9 @@ fn best(
             break;
         }
         tree.trunks.push(candidate.trunk.clone());
-        candidate.gain = gain(errors, &self::errors(tree, observations));
+        let with = self::errors(tree, observations);
+        let passing = passing(observations, |flow| candidate.trunk.is_passed(flow));
+        candidate.gain = gain(errors, &with, &passing);
         tree.trunks.pop();
         if candidate.gain > best.map_or(0.0, |(gain, _)| gain) {
             best = Some((candidate.gain, index));
@@ -111,18 +123,26 @@ fn errors(tree: &Tree, observations: &[Observation]) -> Vec<f64> {
     observations.iter().flat_map(of).collect()
 }
 
-/// By how much the errors are less; nothing if that may be chance.
-fn gain(before: &[f64], after: &[f64]) -> f64 {
-    let changes = before
-        .iter()
-        .zip(after)
-        .map(|(before, after)| before - after);
+/// Which flows of all observations pass a limit.
+fn passing(observations: &[Observation], passes: impl Fn((usize, usize)) -> bool) -> Vec<bool> {
+    let flows = observations.iter().flat_map(|seen| &seen.flows);
+    flows.map(|&flow| passes(flow)).collect()
+}
+
+/// By how much the errors of those that pass are less; nothing if that may be chance.
+fn gain(before: &[f64], after: &[f64], passing: &[bool]) -> f64 {
+    let errors = before.iter().zip(after).zip(passing);
+    let passed = || errors.clone().filter(|(_, passes)| **passes);
     let (mut better, mut worse, mut sum) = (0.0_f64, 0.0_f64, 0.0);
-    for change in changes {
+    for ((before, after), _) in passed() {
+        let change = before - after;
         sum += change;
         better += f64::from(u8::from(change > NOTICED));
         worse += f64::from(u8::from(change < -NOTICED));
     }
-    let significant = better - worse > SIGNIFICANT * (better + worse).sqrt();
-    if significant { sum.max(0.0) } else { 0.0 }
+    let mut left: Vec<f64> = passed().map(|((_, after), _)| *after).collect();
+    let usual = quantile(&mut left, 0.5).max(NOTICED);
+    let is_one_sided = better - worse > ONE_SIDED * (better + worse).sqrt();
+    let is_large = sum > SIGNIFICANT * usual * (better + worse).sqrt();
+    if is_one_sided && is_large { sum } else { 0.0 }
 }

@@ -53,6 +53,11 @@ impl Trunk {
         common > 0 && common < self.hosts.len().min(other.hosts.len())
     }
 
+    /// Whether a flow passes it, outwards or inwards.
+    pub fn is_passed(&self, (from, to): (usize, usize)) -> bool {
+        self.holds[from] != self.holds[to]
+    }
+
     /// Whether both hold the same hosts.
     pub fn equals(&self, other: &Trunk) -> bool {
         self.hosts == other.hosts

@@ -19,9 +19,13 @@ const MESSAGE: usize = 16 << 10;
 const MESSAGES: f64 = 640.0;
 /// Shortest and longest stream.
 const LASTS_NS: (f64, f64) = (50e6, 1.5e9);
-/// Bytes that wait at a sender for all its flows together, and for one of them at least: a receiver may
-/// acknowledge as late as after 384 KiB.
-const AHEAD: (usize, usize) = (1 << 20, 128 << 10);
+/// Messages that wait at a sender for each of its flows, at least and for all together at most. More than what keeps the
+/// link busy waits in switches, and makes shares uneven.
+const AHEAD: (f64, f64) = (2.0, 64.0);
+/// What keeps a link busy is what it moves in a round trip, and so much longer: acknowledgements and processes are late.
+const LATE_NS: f64 = 200e3;
+/// Bytes of empty messages, as they are counted, that wait at a sender.
+const EMPTY_AHEAD: usize = 128;
 /// How long empty messages are sent for g(0).
 const EMPTY_NS: u64 = 20_000_000;
 /// Rounds of all lengths, at least and at most.
@@ -45,7 +49,7 @@ pub struct Settings {
     pub transport: String,
     /// Where the order of probes comes from.
     pub seed: u64,
-    /// Most patterns of simultaneous traffic. More than the usual 20 are tried only as long as those
+    /// Most patterns of simultaneous traffic. More than the usual 24 are tried only as long as those
     /// held back are not predicted.
     pub patterns: usize,
     /// Most time on the network, in nanoseconds.
@@ -150,7 +154,7 @@ impl Procedure {
         };
         let traffic = Traffic::Stream {
             lasts_ns: EMPTY_NS,
-            ahead_bytes: AHEAD.1 / 1_024,
+            ahead_bytes: EMPTY_AHEAD,
             yields: true,
         };
         procedure.plan(Purpose::Empty, pair(0, traffic));
@@ -352,11 +356,14 @@ impl Procedure {
 
     /// All flows of a pattern at once.
     fn streams(&self, pattern: &[(usize, usize)], yields: bool) -> Probe {
-        let mut degree: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut degree: BTreeMap<usize, f64> = BTreeMap::new();
         for (from, _) in pattern {
-            *degree.entry(*from).or_default() += 1;
+            *degree.entry(*from).or_default() += 1.0;
         }
-        let alone_ns = self.curve.time_ns(MESSAGE) - self.curve.time_ns(0);
+        let empty_ns = self.curve.time_ns(0);
+        let alone_ns = self.curve.time_ns(MESSAGE) - empty_ns;
+        let busy = ((2.0 * empty_ns + LATE_NS) / alone_ns.max(1.0)).min(AHEAD.1);
+        let ahead = |from: usize| (busy / degree[&from]).max(AHEAD.0).ceil() as usize;
         let lasts_ns = (alone_ns * MESSAGES).clamp(LASTS_NS.0, LASTS_NS.1) as u64;
         let flow = |&(from, to): &(usize, usize)| Flow {
             from,
@@ -364,7 +371,7 @@ impl Procedure {
             bytes: MESSAGE,
             traffic: Traffic::Stream {
                 lasts_ns,
-                ahead_bytes: (AHEAD.0 / degree[&from]).max(AHEAD.1),
+                ahead_bytes: ahead(from) * MESSAGE,
                 yields,
             },
         };
