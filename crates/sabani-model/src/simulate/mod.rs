@@ -16,7 +16,7 @@ use sabani_collective::Choice;
 use sabani_collective::execute::MessageId;
 
 use crate::cast::{Act, Cast};
-use crate::network::{Estimate, Network, Transport};
+use crate::network::{Estimate, Network, Recovery, Transport};
 use crate::parallel;
 use crate::route::Routes;
 use crate::shorter::Shorter;
@@ -61,6 +61,17 @@ impl Off {
 /// A sender hands messages to its link one after the other, and of a long one no more than this before
 /// the next one has its turn: a train of datagrams, a segment that the kernel cuts.
 const TURN_BYTES: usize = 64 << 10;
+/// Where receivers grant credit, no more than so many packets: further ones leave when they are granted, and others' meanwhile.
+const TURN_PACKETS: f64 = 3.0;
+
+/// How much of a message a sender's link takes at a time.
+fn turn_bytes(recovery: &Recovery) -> usize {
+    if recovery.granted {
+        (TURN_PACKETS * recovery.packet_bytes) as usize
+    } else {
+        TURN_BYTES
+    }
+}
 
 /// What one run took.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,6 +171,7 @@ impl Simulation<'_> {
             link_until_ns: vec![0.0; self.task.ranks],
             owed: HashSet::new(),
             ack_bytes: self.transport.recovery.ack_bytes,
+            turn_bytes: turn_bytes(&self.transport.recovery),
             noise: &self.transport.noise,
             chance: chance(2),
         };
@@ -223,6 +235,7 @@ struct Run<'t> {
     /// Who has to acknowledge a message of whom: the next message that goes there does.
     owed: HashSet<(usize, usize)>,
     ack_bytes: usize,
+    turn_bytes: usize,
     noise: &'t [f64],
     chance: Chance,
 }
@@ -322,7 +335,7 @@ impl Run<'_> {
     fn send(&mut self, begin_ns: f64, message: Message, bytes: usize) {
         let Message { from, to, cost, .. } = message;
         self.busy_until_ns[from] = begin_ns + cost.send_ns;
-        let turn = self.routes.cost(bytes.min(TURN_BYTES));
+        let turn = self.routes.cost(bytes.min(self.turn_bytes));
         let link = &mut self.link_until_ns[from];
         let leaves_ns = begin_ns.max(*link);
         *link = leaves_ns + self.routes.sending_ns(from, to, &turn);
@@ -419,6 +432,22 @@ mod tests {
         let (gap_ns, empty_ns) = (tcp.at(1e5).gap_ns.value, tcp.at(0.0).gap_ns.value);
         let expected = 15.0 * (gap_ns + empty_ns + 2.0 * latency_ns);
         assert!((b.ns / expected - 1.0).abs() < 0.02, "{} {expected}", b.ns);
+    }
+
+    /// Messages of a tree that a rank sends at once leave one after the other, or share its link.
+    #[test]
+    fn turns_are_short_where_receivers_grant_credit() {
+        let mut network = switched(8);
+        let task = Task::new(Collective::Bcast, 8, 60_000, &network);
+        let binomial = choice(task.collective, "binomial");
+        let one_after_the_other = usual(&network, &task, &binomial).ns;
+        let tcp = network.transports.get_mut("tcp").unwrap();
+        tcp.recovery.granted = true;
+        let at_once = usual(&network, &task, &binomial).ns;
+        assert!(
+            at_once > 1.2 * one_after_the_other,
+            "{at_once} {one_after_the_other}"
+        );
     }
 
     #[test]
