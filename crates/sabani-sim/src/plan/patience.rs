@@ -66,8 +66,10 @@ impl Plan {
             Some(Recovery::Timeout) => TIMEOUT_NS,
             _ => 0,
         };
+        // Where most of what leaves together overflows a queue, the sender asks again as late as that.
+        let late_ack_ns = self.settings.late_ack.map_or(0, |Time(ack_ns)| ack_ns);
         let path_ns = 2 * (delays.max().unwrap_or(0) + late_ns.unwrap_or(0));
-        path_ns + program_ns.unwrap_or(0) + timeout_ns
+        path_ns + program_ns.unwrap_or(0) + timeout_ns + late_ack_ns
     }
 
     /// Times that peers may lose sight of each other, one after the other. A burst swallows
