@@ -37,6 +37,11 @@ pub enum SendError {
         /// Whether the peer's program has disconnected, not this one.
         by_peer: bool,
     },
+    /// The system has no memory for a copy of the message; nothing was taken.
+    NoMemory {
+        /// Bytes of the message.
+        bytes: usize,
+    },
     /// The node is closing.
     Closed,
 }
@@ -83,6 +88,11 @@ impl fmt::Display for SendError {
                 "the program of peer {peer} has disconnected, and {queued_bytes} bytes already \
                  wait for it: they leave when it reconnects"
             ),
+            SendError::NoMemory { bytes } => write!(
+                f,
+                "the system has no memory for a copy of the message's {bytes} bytes: hand the body over \
+                 instead (`send_owned`), or give the process more memory"
+            ),
             SendError::Closed => write!(f, "the node is closing: nothing more can be sent"),
         }
     }
@@ -124,6 +134,8 @@ pub enum PeerLost {
     Violation(&'static str),
     /// The peer says that this side broke the protocol.
     Accused,
+    /// This side's system had no memory for a message of so many bytes that had begun to come.
+    NoMemory(u64),
 }
 
 impl PeerLost {
@@ -153,6 +165,11 @@ impl fmt::Display for PeerLost {
             PeerLost::WornOut => write!(f, "the connection has used up its packet numbers"),
             PeerLost::Violation(what) => write!(f, "the peer broke the protocol: {what}"),
             PeerLost::Accused => write!(f, "the peer says that this node broke the protocol"),
+            PeerLost::NoMemory(bytes) => write!(
+                f,
+                "this node's system had no memory for a message of {bytes} bytes: lower the node's \
+                 `memory`, or give the process more"
+            ),
         }
     }
 }

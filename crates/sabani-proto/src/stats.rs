@@ -33,6 +33,9 @@ pub enum Shortage {
     Peer,
     /// The node's: other bodies, of any peers, are on their way or untaken (`memory_bytes`).
     Node,
+    /// The system's: it gives this process none for a body, however much of `memory_bytes` is left. It is
+    /// asked again when other bodies have given memory back.
+    System,
 }
 
 /// One peer's flow.

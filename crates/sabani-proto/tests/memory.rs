@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use sabani_proto::seal::{Checksum, JobKey, JobKeys, Mode};
-use sabani_proto::{Config, Match, Node, PeerId};
+use sabani_proto::{Buffer, Config, Match, Node, PeerId};
 
 #[global_allocator]
 static HEAP: cap::Cap<std::alloc::System> = cap::Cap::new(std::alloc::System, usize::MAX);
@@ -109,7 +109,7 @@ fn cost(mode: &Mode, count: u32) -> (usize, usize) {
     // Buffers of arrived bodies are kept for use again, for all peers together.
     hub.with(|node| {
         for len in [300_000, 50_000].repeat(64) {
-            drop(node.pool().take(len).into_vec());
+            drop(node.pool().take(len).map(Buffer::into_vec));
         }
     });
     (known, hub.bytes)

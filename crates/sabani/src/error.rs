@@ -64,6 +64,11 @@ pub enum Error {
         /// The other one.
         peer: PeerId,
     },
+    /// The system has no memory for a copy of the message; nothing was taken.
+    NoMemory {
+        /// Bytes of the message.
+        bytes: usize,
+    },
     /// Untaken messages from a peer use up its credit, so what this receive waits for can't come.
     Backlog {
         /// The peer.
@@ -145,7 +150,8 @@ impl Error {
             Error::Socket { .. }
             | Error::Io { .. }
             | Error::AddressBook { .. }
-            | Error::JobKey { .. } => Fault::Environment,
+            | Error::JobKey { .. }
+            | Error::NoMemory { .. } => Fault::Environment,
             Error::Full {
                 blocked_by_peer: true,
                 ..
@@ -187,6 +193,7 @@ impl From<SendError> for Error {
                 queued_bytes,
                 by_peer,
             },
+            SendError::NoMemory { bytes } => Error::NoMemory { bytes },
             SendError::Closed => Error::Closed,
         }
     }
@@ -262,6 +269,7 @@ impl fmt::Display for Error {
                 f,
                 "this receive has ended, and what came of it was returned before: post another one"
             ),
+            &Error::NoMemory { bytes } => SendError::NoMemory { bytes }.fmt(f),
             Error::Timeout(time) => write!(f, "nothing came within {time:?}"),
             Error::Closed => write!(f, "the node is closed"),
             Error::Forked => write!(

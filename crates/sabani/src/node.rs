@@ -233,7 +233,7 @@ impl Node {
     /// As [`Node::send`].
     pub fn send_gather(&self, to: PeerId, tag: u64, pieces: &[&[u8]]) -> Result<(), Error> {
         let pool = self.0.shared.lock()?.engine.node.pool().clone();
-        self.send_owned(to, tag, pool.outbound(pieces))
+        self.send_owned(to, tag, pool.outbound(pieces)?)
     }
 
     /// Sends a body that is handed over; the result tells when the peer's library has it.

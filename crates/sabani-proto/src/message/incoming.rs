@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use super::mailbox::{Charge, Pending};
 use super::matching::ArrivedKey;
 use super::{
-    Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, RecvTicket, Spans, charge_if_inline, expand_id,
+    Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, Pool, RecvTicket, Spans, charge_if_inline,
+    expand_id,
 };
 use crate::PeerId;
 use crate::error::PeerLost;
@@ -163,6 +164,24 @@ impl InBody {
         matches!(self.owner, Owner::Posted(_)) && self.granted < self.total
     }
 
+    /// Makes room for it, unless there is some; `false` if the system has no memory.
+    fn make_room(&mut self, pool: &Pool) -> bool {
+        if !self.has_room
+            && let Ok(len) = usize::try_from(self.total)
+            && let Some(buffer) = pool.take(len)
+        {
+            self.buffer = buffer;
+            self.has_room = true;
+        }
+        self.has_room
+    }
+
+    /// The same ahead of credit, for so large a body that no buffer in use before will do; others get theirs
+    /// when they come, while it is warm.
+    fn make_room_if_large(&mut self, pool: &Pool) -> bool {
+        Pool::keeps(self.total) || self.make_room(pool)
+    }
+
     /// Whether the sender was given leave to send this.
     #[inline]
     fn may_take(&self, fragment: &Fragment<'_>) -> bool {
@@ -225,6 +244,8 @@ struct Aside {
     asked: u64,
     /// Some receive waits until `asked` is less.
     squeezed: bool,
+    /// Some receive waits because the system had no memory.
+    denied: bool,
     /// The first body that nobody has asked for and that waits until there is memory for such.
     left: Option<u64>,
 }
@@ -238,6 +259,7 @@ impl Empty for Aside {
             unasked: 0,
             asked: 0,
             squeezed: false,
+            denied: false,
             left: None,
         };
         EMPTY
@@ -454,7 +476,10 @@ impl Incoming {
         }
         let free = half.saturating_sub(budget.used);
         let free = free.min(share.saturating_sub(self.aside.unasked));
-        if body.total > free || !budget.charge(body.total) {
+        if body.total > free
+            || !body.make_room_if_large(&inbox.mailbox.pool)
+            || !budget.charge(body.total)
+        {
             self.aside.left.get_or_insert(body.id);
             return;
         }
@@ -492,6 +517,10 @@ impl Incoming {
         if !mailbox.posted.charge(body.total) {
             return Err(Shortage::Node);
         }
+        if !body.make_room_if_large(&mailbox.pool) {
+            mailbox.posted.release(body.total);
+            return Err(Shortage::System);
+        }
         body.charge.posted = body.total;
         self.aside.asked += body.total;
         self.grant(at);
@@ -511,6 +540,10 @@ impl Incoming {
         match shortage {
             Shortage::Peer => self.aside.squeezed = true,
             Shortage::Node => mailbox.starved = true,
+            Shortage::System => {
+                self.aside.denied = true;
+                mailbox.denied = true;
+            }
         }
     }
 
@@ -552,7 +585,7 @@ impl Incoming {
         let body = &mut self.bodies[at];
         body.owner = Owner::Posted(ticket);
         match given {
-            Some(given) if !body.has_room => {
+            Some(given) if !body.has_room || body.received.bytes() == 0 => {
                 body.buffer = Buffer::given(given, body.total as usize);
                 body.has_room = true;
             }
@@ -571,20 +604,25 @@ impl Incoming {
 
     /// Looks again for posted bodies that had to wait for the node's memory.
     pub fn retry_starved(&mut self, inbox: &mut Inbox<'_>) {
-        if self.aside.squeezed {
+        if self.aside.squeezed || self.aside.denied {
             self.aside.squeezed = false;
+            self.aside.denied = false;
         }
         for at in 0..self.bodies.len() {
             if !self.bodies[at].is_starved() {
                 continue;
             }
-            // In turn, so that small ones don't keep the memory from a large one for ever.
+            // In turn, so that small ones don't keep the memory from a large one for ever; but one that the
+            // system has no memory for may never get it.
             let fed = match inbox.mailbox.starved {
                 true => Err(Shortage::Node),
                 false => self.feed(at, inbox.mailbox),
             };
             if let Err(shortage) = fed {
-                return self.starve(shortage, inbox.mailbox);
+                self.starve(shortage, inbox.mailbox);
+                if shortage != Shortage::System {
+                    return;
+                }
             }
         }
     }
@@ -592,9 +630,12 @@ impl Incoming {
     /// What receives that wait for bodies of this peer have to wait for, if there are any.
     pub fn shortage(&self) -> Option<Shortage> {
         let starved = self.bodies.iter().any(InBody::is_starved);
-        starved.then_some(match self.aside.squeezed {
-            true => Shortage::Peer,
-            false => Shortage::Node,
+        starved.then_some(if self.aside.squeezed {
+            Shortage::Peer
+        } else if self.aside.denied {
+            Shortage::System
+        } else {
+            Shortage::Node
         })
     }
 
@@ -624,7 +665,8 @@ impl Incoming {
         if !body.has_room || body.buffer.is_pooled() {
             return None;
         }
-        let mut pooled = inbox.mailbox.pool.take(body.total as usize);
+        // Without memory for a copy the message keeps the buffer.
+        let mut pooled = inbox.mailbox.pool.take(body.buffer.len())?;
         pooled.copy_from_slice(&body.buffer);
         Some(std::mem::replace(&mut body.buffer, pooled).into_given())
     }
@@ -635,9 +677,9 @@ impl Incoming {
         &mut self,
         fragment: &Fragment<'_>,
         inbox: &mut Inbox<'_>,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), PeerLost> {
         let landing = self.land(fragment, inbox)?;
-        self.settle(landing, inbox)
+        Ok(self.settle(landing, inbox)?)
     }
 
     /// Puts a piece of a body to its place. Others may [`follow`](Self::follow) it; then
@@ -647,7 +689,7 @@ impl Incoming {
         &mut self,
         fragment: &Fragment<'_>,
         inbox: &mut Inbox<'_>,
-    ) -> Result<Landing, Violation> {
+    ) -> Result<Landing, PeerLost> {
         let id = expand_id(fragment.id, self.next_id);
         let at = match self.body_at(id) {
             Some(at) => at,
@@ -657,11 +699,10 @@ impl Incoming {
         };
         let body = &mut self.bodies[at];
         if !body.may_take(fragment) {
-            return Err(Violation("fragment that was not granted"));
+            return Err(Violation("fragment that was not granted").into());
         }
-        if !body.has_room {
-            body.buffer = inbox.mailbox.pool.take(body.total as usize);
-            body.has_room = true;
+        if !body.make_room(&inbox.mailbox.pool) {
+            return Err(PeerLost::NoMemory(body.total));
         }
         body.copy(fragment);
         Ok(Landing {

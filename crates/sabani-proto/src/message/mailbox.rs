@@ -240,6 +240,8 @@ pub(crate) struct Mailbox {
     pub ended: u64,
     /// Some receive waits until others have given such memory back.
     pub starved: bool,
+    /// Some receive waits because the system had no memory.
+    pub denied: bool,
     /// Such memory has been given back since this was last looked at.
     posted_freed: bool,
 }
@@ -257,6 +259,7 @@ impl Mailbox {
             peer_share,
             ended: 0,
             starved: false,
+            denied: false,
             posted_freed: false,
         }
     }
@@ -466,7 +469,7 @@ impl Mailbox {
     /// Whether receives that wait for memory should be tried again.
     #[inline]
     pub fn may_feed(&mut self) -> bool {
-        std::mem::take(&mut self.posted_freed) && self.starved
+        std::mem::take(&mut self.posted_freed) && (self.starved || self.denied)
     }
 
     /// The oldest parked message that matches, unless one in the matcher is older.

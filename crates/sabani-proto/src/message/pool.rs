@@ -3,7 +3,10 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
+use bytemuck::allocation::try_zeroed_vec;
+
 use super::Outbound;
+use crate::error::SendError;
 
 /// Most buffers kept for use again.
 const KEPT: usize = 64;
@@ -27,35 +30,44 @@ pub struct Pool(Arc<Mutex<Kept>>);
 
 impl Pool {
     /// A buffer of `len` bytes. Its bytes are initialised, with zeros or with what an earlier
-    /// message of this process left in them.
-    pub fn take(&self, len: usize) -> Buffer {
-        let bytes = self.reuse(len).unwrap_or_else(|| vec![0; len]);
-        Buffer {
+    /// message of this process left in them. `None` if the system has no memory for it.
+    pub fn take(&self, len: usize) -> Option<Buffer> {
+        let bytes = self.reuse(len).or_else(|| try_zeroed_vec(len).ok())?;
+        Some(Buffer {
             bytes,
             len,
             pool: Some(self.clone()),
-        }
+        })
+    }
+
+    /// Whether buffers of this length are kept for use again.
+    pub(crate) fn keeps(len: u64) -> bool {
+        len <= KEPT_BYTES as u64
     }
 
     /// A buffer with these pieces, one behind the other.
-    fn gather(&self, pieces: &[&[u8]]) -> Buffer {
-        let mut buffer = self.take(pieces.iter().map(|piece| piece.len()).sum());
+    fn gather(&self, pieces: &[&[u8]]) -> Option<Buffer> {
+        let mut buffer = self.take(pieces.iter().map(|piece| piece.len()).sum())?;
         let mut rest = &mut buffer[..];
         for piece in pieces {
             let (place, behind) = rest.split_at_mut(piece.len());
             place.copy_from_slice(piece);
             rest = behind;
         }
-        buffer
+        Some(buffer)
     }
 
     /// A copy of these pieces, one behind the other, to be sent.
-    pub fn outbound(&self, pieces: &[&[u8]]) -> Outbound {
-        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-        if len < OUTBOUND_MIN {
-            return pieces.concat().into();
+    ///
+    /// # Errors
+    /// [`SendError::NoMemory`].
+    pub fn outbound(&self, pieces: &[&[u8]]) -> Result<Outbound, SendError> {
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if bytes < OUTBOUND_MIN {
+            return Ok(pieces.concat().into());
         }
-        Arc::new(self.gather(pieces)).into()
+        let copy = self.gather(pieces).ok_or(SendError::NoMemory { bytes })?;
+        Ok(Arc::new(copy).into())
     }
 
     fn reuse(&self, len: usize) -> Option<Vec<u8>> {

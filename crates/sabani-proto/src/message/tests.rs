@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::PeerId;
+use crate::error::PeerLost;
 use crate::stats::Shortage;
 use crate::wire::{Entries, EntryMode, Fragment};
 use proptest::prelude::*;
@@ -106,7 +107,7 @@ impl Pipe {
         false
     }
 
-    fn deliver(&mut self, frame: &Carried) -> Result<(), Violation> {
+    fn deliver(&mut self, frame: &Carried) -> Result<(), PeerLost> {
         let mut inbox = inbox_of(&mut self.mailbox);
         match *frame {
             Carried::Entries(first_id, count, ref log) => {
@@ -115,7 +116,7 @@ impl Pipe {
                     count,
                     log,
                 };
-                self.incoming.on_entries(&frame, &mut inbox)
+                Ok(self.incoming.on_entries(&frame, &mut inbox)?)
             }
             Carried::Fragment(id, total, offset, ref data) => {
                 let fragment = Fragment {
@@ -549,6 +550,52 @@ fn receives_starved_of_memory_get_it_in_turn() {
     inbox.mailbox.starved = false;
     pipe.incoming.retry_starved(&mut inbox);
     assert_eq!(pipe.mailbox.posted.used, 190_000);
+}
+
+/// More than any machine has.
+const ABSURD: u64 = 1 << 60;
+
+#[test]
+fn a_body_that_the_system_has_no_memory_for_gets_no_credit() {
+    let mut pipe = Pipe::new(u64::MAX);
+    let post = |pipe: &mut Pipe| pipe.mailbox.post(Match::any(), None, u64::MAX).0;
+    let tickets = [post(&mut pipe), post(&mut pipe)];
+    pipe.deliver(&entry(0, EntryMode::Granted, ABSURD)).unwrap();
+    assert_eq!(pipe.incoming.granted(0), Some(0));
+    assert_eq!(pipe.incoming.shortage(), Some(Shortage::System));
+    pipe.deliver(&entry(1, EntryMode::Granted, 60_000)).unwrap();
+    let whole = Carried::Fragment(1, 60_000, 0, vec![3; 60_000]);
+    pipe.deliver(&whole).unwrap();
+    assert!(pipe.mailbox.result(tickets[1]).unwrap().is_ok());
+    assert_eq!(pipe.mailbox.posted.used, 0);
+    assert!(pipe.mailbox.may_feed(), "it is tried again now");
+    pipe.mailbox.denied = false;
+    pipe.incoming
+        .retry_starved(&mut inbox_of(&mut pipe.mailbox));
+    assert_eq!(pipe.incoming.shortage(), Some(Shortage::System));
+    assert!(pipe.mailbox.result(tickets[0]).is_none());
+}
+
+#[test]
+fn a_body_that_nobody_asked_for_and_has_no_memory_stays_where_it_is() {
+    let mut pipe = Pipe::new(u64::MAX);
+    let before = pipe.mailbox.unmatched.used;
+    pipe.deliver(&entry(0, EntryMode::Granted, ABSURD)).unwrap();
+    assert_eq!(pipe.incoming.granted(0), Some(0));
+    assert_eq!(pipe.mailbox.unmatched.used, before);
+}
+
+#[test]
+fn a_body_that_comes_without_a_grant_and_has_no_memory_ends_the_connection() {
+    let mut pipe = Pipe::new(u64::MAX);
+    pipe.incoming.log = LogCredit::reserve(2 * ABSURD, 2 * ABSURD, &mut pipe.mailbox);
+    let piece = Carried::Fragment(0, ABSURD, 0, vec![3; 1_000]);
+    assert_eq!(pipe.deliver(&piece), Err(PeerLost::NoMemory(ABSURD)));
+}
+
+#[test]
+fn a_copy_that_the_system_has_no_memory_for_is_refused() {
+    assert!(Pool::default().take(ABSURD as usize).is_none());
 }
 
 #[test]

@@ -265,7 +265,7 @@ impl Node {
     ) -> Result<Option<SendTicket>, SendError> {
         if body.len() > INLINE_MAX {
             self.has_room(to, body.len())?;
-            let body = self.pool().outbound(&[body]);
+            let body = self.pool().outbound(&[body])?;
             return self.send(now_ns, to, tag, body, want_ticket);
         }
         self.send_with(
@@ -498,7 +498,8 @@ impl Node {
     }
 
     /// Withdraws a receive. A message that has begun to fill it stays receivable. Returns the
-    /// result if there is one already, or the buffer that was handed over.
+    /// result if there is one already, or the buffer that was handed over; but a message that the system has
+    /// no memory for elsewhere keeps it.
     pub fn cancel(
         &mut self,
         ticket: RecvTicket,

@@ -8,7 +8,7 @@ use super::{Node, Path};
 use crate::LinkState;
 use crate::error::PeerLost;
 use crate::seal::Opening;
-use crate::wire::{Kind, Prelude};
+use crate::wire::{CloseReason, Kind, Prelude};
 
 /// Packets on connections that this process does not know make it greet their senders at most
 /// this often.
@@ -98,6 +98,7 @@ impl Node {
     /// Memory has come back: looks again for receives that wait for some.
     pub(super) fn feed_starved(&mut self) {
         self.hub.mailbox.starved = false;
+        self.hub.mailbox.denied = false;
         for index in self.peers.indices() {
             let link = self.peers[index].reference(index);
             self.with_incoming(link, |incoming, inbox| incoming.retry_starved(inbox));
@@ -217,11 +218,15 @@ impl Node {
         self.lose(index, PeerLost::Closed);
     }
 
-    /// The peer broke the protocol: tell it, and end the connection.
+    /// What came can't be taken in, most often because the peer broke the protocol: tell it, and end the
+    /// connection.
     fn break_off(&mut self, index: u32, why: PeerLost, now_ns: u64) {
         self.dropped.malformed += u64::from(matches!(why, PeerLost::Violation(_)));
         if let Some(session) = self.peers[index].session_mut() {
-            session.close(crate::wire::CloseReason::Violation);
+            session.close(match why {
+                PeerLost::NoMemory(_) => CloseReason::Finished,
+                _ => CloseReason::Violation,
+            });
         }
         self.last_words(index, now_ns);
         self.lose(index, why);
