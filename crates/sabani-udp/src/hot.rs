@@ -258,7 +258,7 @@ impl Thermometer {
     #[cold]
     fn open(&mut self, main: &UdpSocket, ends: Ends) -> Option<Hot> {
         let opened = setup::open_beside(main, ends.peer, ends.local);
-        self.off = opened.is_err();
+        self.off = opened.is_err() && !ends.local.is_some_and(setup::is_gone);
         log(ends.peer, opened.as_ref().err());
         Some(Hot::new(opened.ok()?, ends))
     }

@@ -398,7 +398,7 @@ impl Node {
         if let Some(message) = take_ready(&mut state, &wanted) {
             return Ok(Some(message));
         }
-        check_source(&mut state, &wanted)?;
+        check_source(&self.0.shared, &mut state, &wanted)?;
         let ticket = state.engine.node.post(wanted, None);
         drop(state);
         self.wait_received(ticket, timeout)
@@ -434,7 +434,7 @@ impl Node {
                 return found.map(Some);
             }
             for wanted in wanted {
-                check_source(&mut state, wanted)?;
+                check_source(&self.0.shared, &mut state, wanted)?;
             }
         }
         self.0.shared.wait_until(Some(timeout), take)?.transpose()
@@ -473,7 +473,7 @@ impl Node {
         if let Some(message) = take_ready(&mut state, &wanted) {
             return Ok(Some(message));
         }
-        check_source(&mut state, &wanted)?;
+        check_source(&self.0.shared, &mut state, &wanted)?;
         if let Some(fd) = &state.engine.poll_fd {
             fd.set_ready(false);
         }
@@ -508,7 +508,7 @@ impl Node {
         loop {
             let mut state = self.0.shared.lock()?;
             if state.engine.node.probe(&wanted).is_none() {
-                check_source(&mut state, &wanted)?;
+                check_source(&self.0.shared, &mut state, &wanted)?;
             }
             let ticket = state.engine.node.post_within(wanted, max);
             drop(state);
@@ -779,12 +779,17 @@ fn take_ready(state: &mut State, wanted: &Match) -> Option<Message> {
     message
 }
 
-/// Whether a receive whose message is not here may wait for it.
-fn check_source(state: &mut State, wanted: &Match) -> Result<(), Error> {
+/// Whether a receive whose message is not here may wait for it. If not, this makes progress: a program that
+/// asks again and again would keep the helper away, and the peer that comes back out.
+fn check_source(shared: &Shared, state: &mut State, wanted: &Match) -> Result<(), Error> {
     let Some(peer) = wanted.source() else {
         return Ok(());
     };
-    Ok(state.engine.node.check_source(peer)?)
+    let checked = state.engine.node.check_source(peer);
+    if checked.is_err() {
+        shared.progress(state);
+    }
+    Ok(checked?)
 }
 
 impl Handle {

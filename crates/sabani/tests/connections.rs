@@ -249,6 +249,56 @@ fn who_has_left_is_not_waited_for_until_it_is_back() {
     assert_eq!(left.recv(from).unwrap().body(), b"again");
 }
 
+/// A node that may come back at its old address.
+fn right(key: &JobKey, bind: SocketAddr) -> Node {
+    let builder = Node::builder(RIGHT).bind(bind).job_key(key.clone());
+    builder.open().unwrap()
+}
+
+#[test]
+fn who_asks_again_and_again_for_a_peer_that_has_left_lets_it_in() {
+    let key = JobKey::generate().unwrap();
+    let builder = Node::builder(LEFT).bind(here()).job_key(key.clone());
+    let left = builder.open().unwrap();
+    let first = right(&key, here());
+    let (here, there) = (left.local_addr(), first.local_addr());
+    left.add_peer(RIGHT, there).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    first.close(SOON).unwrap();
+    drop(first);
+    let from_right = Match::any().from(RIGHT);
+    until([&left, &left], || left.try_recv(from_right).is_err());
+    let again = std::thread::spawn(move || {
+        let again = right(&key, there);
+        again.add_peer(LEFT, here).unwrap();
+        again.connect(LEFT, SOON).map(|()| again)
+    });
+    while !again.is_finished() {
+        let _ = left.try_recv(from_right);
+    }
+    assert!(again.join().unwrap().is_ok());
+}
+
+#[test]
+fn an_end_that_a_waiting_receive_has_told_is_not_told_again() {
+    let key = JobKey::generate().unwrap();
+    let builder = Node::builder(LEFT).bind(here()).job_key(key.clone());
+    let left = builder.open().unwrap();
+    let first = right(&key, here());
+    first.add_peer(LEFT, left.local_addr()).unwrap();
+    first.connect(LEFT, SOON).unwrap();
+    let mut posted = left.post(Match::any().from(RIGHT), None).unwrap();
+    let second = right(&key, here());
+    second.add_peer(LEFT, left.local_addr()).unwrap();
+    second.connect(LEFT, SOON).unwrap();
+    assert!(matches!(
+        posted.wait(Some(SOON)),
+        Err(Error::PeerLost { .. })
+    ));
+    left.send(RIGHT, 1, b"to the second").unwrap();
+    assert_eq!(second.recv(Match::any()).unwrap().body(), b"to the second");
+}
+
 #[test]
 fn a_send_says_again_what_became_of_it() {
     let (left, right) = strangers();

@@ -245,7 +245,7 @@ impl Outgoing {
             true => self.large_bytes,
             false => self.queued_bytes - self.large_bytes,
         };
-        queued == 0 || queued + len <= window.queue_max
+        queued == 0 || queued.saturating_add(len) <= window.queue_max
     }
 
     /// The bytes of a body are not kept any more.

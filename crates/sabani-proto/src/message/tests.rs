@@ -397,6 +397,7 @@ fn one_message_larger_than_all_room_is_taken() {
     );
     pipe.push(0, large);
     assert!(!pipe.out.has_room(large, &WINDOW));
+    assert!(!pipe.out.has_room(usize::MAX, &WINDOW));
     assert!(pipe.out.has_room(1_000, &WINDOW));
 }
 

@@ -18,6 +18,7 @@ mod spans;
 mod terms;
 mod transmit;
 mod value;
+mod withdraw;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -27,8 +28,8 @@ use crate::credit::Owed;
 use crate::error::{PeerLost, SendError, Undelivered};
 use crate::event::Event;
 use crate::message::{
-    Arrived, Cancelled, Envelope, Inbox, LinkRef, Match, Message, Outbound, Pool, RecvError,
-    RecvTicket, SendTicket, Taken,
+    Arrived, Envelope, Inbox, LinkRef, Match, Message, Outbound, Pool, RecvError, RecvTicket,
+    SendTicket, Taken,
 };
 use crate::seal::{CookieJar, Entropy};
 use crate::state::Happening;
@@ -494,47 +495,13 @@ impl Node {
     /// something.
     #[inline]
     pub fn take_received(&mut self, ticket: RecvTicket) -> Option<Result<Message, RecvError>> {
-        self.hub.mailbox.result(ticket)
-    }
-
-    /// Withdraws a receive. A message that has begun to fill it stays receivable. Returns the
-    /// result if there is one already, or the buffer that was handed over; but a message that the system has
-    /// no memory for elsewhere keeps it.
-    pub fn cancel(
-        &mut self,
-        ticket: RecvTicket,
-    ) -> (Option<Result<Message, RecvError>>, Option<Vec<u8>>) {
-        match self.hub.mailbox.cancel(ticket) {
-            Cancelled::Withdrawn(buffer) => (None, buffer),
-            Cancelled::Done { result, .. } => (Some(result), None),
-            Cancelled::Filling {
-                link,
-                id,
-                buffer,
-                stamp,
-            } => {
-                let inner =
-                    self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
-                (None, inner.flatten().or(buffer))
-            }
+        let result = self.hub.mailbox.result(ticket);
+        if let Some(Err(RecvError::PeerLost { peer, .. })) = &result
+            && let Some(index) = self.peers.index(*peer)
+        {
+            self.peers[index].lost_told = true;
         }
-    }
-
-    /// Withdraws a receive that nobody will look at again: a message that had come to it, or was
-    /// coming, stays receivable in its place.
-    pub fn abandon(&mut self, ticket: RecvTicket) {
-        match self.hub.mailbox.cancel(ticket) {
-            Cancelled::Done {
-                result: Ok(message),
-                stamp,
-            } => self.hub.mailbox.abandon(stamp, message),
-            Cancelled::Filling {
-                link, id, stamp, ..
-            } => {
-                self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
-            }
-            _ => {}
-        }
+        result
     }
 
     /// Takes the oldest message that matches, if all of it is here.
@@ -676,6 +643,10 @@ impl Node {
                 self.peers[index].timer_at_ns = u64::MAX;
                 self.on_timer(index, now_ns);
                 self.arm(index, now_ns);
+                // Nobody tells when the system has memory again.
+                if self.hub.mailbox.denied {
+                    self.feed_starved();
+                }
             }
         }
     }
