@@ -627,6 +627,7 @@ impl Node {
     pub fn handle_deadline(&mut self, now_ns: u64) {
         let now_ns = self.hub.clock.lived(now_ns);
         self.arm_changed();
+        let mut came_due = false;
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now_ns {
                 break;
@@ -643,11 +644,12 @@ impl Node {
                 self.peers[index].timer_at_ns = u64::MAX;
                 self.on_timer(index, now_ns);
                 self.arm(index, now_ns);
-                // Nobody tells when the system has memory again.
-                if self.hub.mailbox.denied {
-                    self.feed_starved();
-                }
+                came_due = true;
             }
+        }
+        // Nobody tells when the system has memory again.
+        if came_due && self.hub.mailbox.denied {
+            self.feed_starved();
         }
     }
 
