@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::wire::{RejectReason, VERSION, VERSION_MIN};
-use crate::{Obstacle, PeerId};
+use crate::{HumanTime, Obstacle, PeerId};
 
 /// Why a message was not accepted for sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl fmt::Display for PeerLost {
         match self {
             PeerLost::Unreachable(why) => why.fmt(f),
             PeerLost::Silent { time, obstacle } => {
-                write!(f, "the peer has been silent for {time:?}")?;
+                write!(f, "the peer has been silent for {}", HumanTime(*time))?;
                 write_obstacle(f, obstacle)
             }
             PeerLost::Restarted => write!(f, "the peer's process was started anew"),
@@ -213,10 +213,11 @@ impl fmt::Display for ConnectError {
                 obstacle: None,
             } => write!(
                 f,
-                "no answer in {time:?}: is the peer running, and is its address right?"
+                "no answer in {}: is the peer running, and is its address right?",
+                HumanTime(*time)
             ),
             ConnectError::NoAnswer { time, obstacle } => {
-                write!(f, "no answer in {time:?}")?;
+                write!(f, "no answer in {}", HumanTime(*time))?;
                 write_obstacle(f, obstacle)
             }
             ConnectError::Rejected {

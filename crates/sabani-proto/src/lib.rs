@@ -37,6 +37,7 @@ mod config;
 mod credit;
 mod error;
 mod event;
+mod human_time;
 mod message;
 mod node;
 mod obstacle;
@@ -56,6 +57,7 @@ pub use config::Config;
 pub use credit::{CreditPolicy, CreditStats, Order as GrantOrder};
 pub use error::{ConnectError, PeerLost, SendError, Undelivered};
 pub use event::Event;
+pub use human_time::HumanTime;
 pub use message::{
     Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
     Value,

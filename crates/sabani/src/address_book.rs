@@ -4,10 +4,16 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
+use crate::address::{canonical, problem};
 use crate::{Error, PeerId};
 
 /// Peers and their addresses. As a text file: one `id address:port` a line, addresses or host
 /// names, IPv6 as `[::1]:7000`, `#` begins a comment.
+///
+/// All processes of a job may have the same one: each finds the others in it, and the address that
+/// it binds to itself ([`Builder::bind`](crate::Builder::bind)). So every address is one that others
+/// can send to. Names are looked up once, and the first address found counts. IPv4 addresses may be
+/// written as IPv6 ones (`[::ffff:192.0.2.1]:7000`).
 ///
 /// ```
 /// # fn main() -> Result<(), sabani::Error> {
@@ -25,10 +31,12 @@ impl AddressBook {
         Self::default()
     }
 
-    /// Reads a file; names are looked up.
+    /// Reads a file; names are looked up, which may take seconds where a name server does not answer.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::AddressBook`] that names the line.
+    /// [`Error::Io`], or [`Error::AddressBook`] that names the line: one that can't be read, a name
+    /// without an address, an address at which no single process can be (port 0, `0.0.0.0`,
+    /// `[::]`, broadcast, multicast), or a peer that is listed twice.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let doing = format!("reading the address database {}", path.display());
@@ -36,10 +44,10 @@ impl AddressBook {
         Self::read(path, &text)
     }
 
-    /// Reads a text.
+    /// Reads a text; names are looked up.
     ///
     /// # Errors
-    /// [`Error::AddressBook`] that names the line.
+    /// [`Error::AddressBook`], as [`AddressBook::load`].
     pub fn parse(text: &str) -> Result<Self, Error> {
         Self::read(Path::new("address database"), text)
     }
@@ -64,9 +72,10 @@ impl AddressBook {
         Ok(book)
     }
 
-    /// Adds a peer, or corrects its address.
+    /// Adds a peer, or corrects its address. [`Builder::open`](crate::Builder::open) says if nobody can
+    /// be there.
     pub fn insert(&mut self, peer: PeerId, addr: SocketAddr) {
-        self.0.insert(peer, addr);
+        self.0.insert(peer, canonical(addr));
     }
 
     /// Where a peer is.
@@ -101,12 +110,33 @@ fn parse_line(line: &str) -> Result<(PeerId, SocketAddr), String> {
             u32::MAX
         )
     })?;
-    let found = addr
-        .to_socket_addrs()
-        .map_err(|error| format!("`{addr}` is not an address:port: {error}"))?
-        .next()
-        .ok_or_else(|| format!("no address is known for `{addr}`"))?;
-    Ok((PeerId(id), found))
+    let found = look_up(addr)?;
+    match problem(found) {
+        Some(problem) => Err(format!("no peer can be at `{addr}`: {problem}")),
+        None => Ok((PeerId(id), found)),
+    }
+}
+
+/// The first address of an `address:port` or `name:port`.
+fn look_up(addr: &str) -> Result<SocketAddr, String> {
+    let has_port = addr.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
+        !host.is_empty() && !is_bare_ipv6 && port.parse::<u16>().is_ok()
+    });
+    if !has_port {
+        return Err(format!(
+            "`{addr}` is not an address:port, as in 192.0.2.1:7000, [2001:db8::1]:7000 or node-a:7000"
+        ));
+    }
+    let unknown = |why: &str| {
+        format!(
+            "no address is found for `{addr}`{why}: is the name right, and does this machine know \
+             it (`getent hosts` shows that)?"
+        )
+    };
+    let found = addr.to_socket_addrs();
+    let mut found = found.map_err(|error| unknown(&format!(", {error}")))?;
+    found.next().map(canonical).ok_or_else(|| unknown(""))
 }
 
 #[cfg(test)]
@@ -123,11 +153,33 @@ mod tests {
     }
 
     #[test]
+    fn mapped_addresses_are_ipv4() {
+        let addr = "[::ffff:192.0.2.1]:7000";
+        let mut book = AddressBook::parse(&format!("0 {addr}")).unwrap();
+        book.insert(PeerId(1), addr.parse().unwrap());
+        let ipv4 = "192.0.2.1:7000".parse().ok();
+        assert_eq!((book.get(PeerId(0)), book.get(PeerId(1))), (ipv4, ipv4));
+    }
+
+    #[test]
     fn errors_name_the_line() {
         for (text, words) in [
             ("0 127.0.0.1:1\nx 127.0.0.1:2", ":2: `x` is not a peer id"),
             ("0 127.0.0.1", ":1: `127.0.0.1` is not an address:port"),
+            ("0 a:70000", ":1: `a:70000` is not an address:port"),
+            ("0 :7000", ":1: `:7000` is not an address:port"),
+            ("0 ::1", ":1: `::1` is not an address:port"),
             ("0 127.0.0.1:1 2", ":1: expected `id address:port`"),
+            (
+                "0 127.0.0.1:0",
+                ":1: no peer can be at `127.0.0.1:0`: port 0",
+            ),
+            (
+                "0 127.0.0.1:1\n1 0.0.0.0:2",
+                ":2: no peer can be at `0.0.0.0:2`",
+            ),
+            ("0 [ff02::1]:1", ":1: no peer can be at `[ff02::1]:1`"),
+            ("0 a..b:1", ":1: no address is found for `a..b:1`"),
             ("0 127.0.0.1:1\n0 127.0.0.1:2", ":2: peer 0 is listed twice"),
         ] {
             let error = AddressBook::parse(text).unwrap_err().to_string();

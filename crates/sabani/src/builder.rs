@@ -10,6 +10,7 @@ use sabani_proto::{AckPolicy, Config, Congestion, CreditPolicy, Recovery, datagr
 use sabani_ring::Schedule;
 use sabani_udp::{Options, Socket};
 
+use crate::address::{self, canonical};
 use crate::engine::Engine;
 use crate::job_key::fill_random;
 use crate::layers::{Below, Clock, Cuts, Doorbell};
@@ -75,14 +76,16 @@ impl Builder {
         }
     }
 
-    /// The local address. Default: this process's entry in the address database, else any address
-    /// and a port of the system's choice.
+    /// The local address: `0.0.0.0` and `[::]` are all of this machine's, the second one those of both
+    /// versions of IP; port 0 lets the system choose. Default: this process's entry in the address
+    /// database; without a database `0.0.0.0:0`.
     pub fn bind(mut self, addr: SocketAddr) -> Self {
-        self.bind = Some(addr);
+        self.bind = Some(canonical(addr));
         self
     }
 
-    /// Where the peers are. More can be added while running.
+    /// Where the peers are, and this process itself unless [`Builder::bind`] says it. More can be
+    /// added while running ([`Node::add_peer`]).
     pub fn addresses(mut self, addresses: AddressBook) -> Self {
         self.addresses = addresses;
         self
@@ -310,8 +313,10 @@ impl Builder {
     /// Opens the node.
     ///
     /// # Errors
-    /// [`Error::NoJobKey`] if neither a key nor `plain` was chosen; [`Error::Socket`] if the address
-    /// can't be bound.
+    /// [`Error::NoJobKey`] if neither a key nor `plain` was chosen; [`Error::NotListed`] if neither the
+    /// program nor the address database says where to bind; [`Error::BadAddress`] for a peer;
+    /// [`Error::Socket`] if the address can't be bound; [`Error::Layers`]; [`Error::Io`] if the system
+    /// has no threads, descriptors or randomness left.
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.mode = self.mode.take().ok_or(Error::NoJobKey)?;
         let cores = sabani_ring::allowed();
@@ -319,8 +324,7 @@ impl Builder {
         let spin = self.spin.among(1 + cuts.own_threads(), cores.len());
         let threads = Threads { spin, cores };
         self.config.seal_below = cuts.above_seal;
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let addr = self.bind.or(self.addresses.get(self.id)).unwrap_or(any);
+        let addr = self.local()?;
         let socket =
             Socket::bind(addr, &self.options).map_err(|source| Error::Socket { addr, source })?;
         let granted = socket.capabilities().recv_buffer.granted_bytes;
@@ -330,7 +334,7 @@ impl Builder {
         fill_random(&mut seed)?;
         let mut node = sabani_proto::Node::new(self.config, seed);
         for (peer, addr) in self.addresses.iter().filter(|&(peer, _)| peer != self.id) {
-            node.add_peer(peer, addr);
+            node.add_peer(peer, address::of_peer(peer, addr)?);
         }
         let opening = || Error::io("opening a node");
         let mut clock = Clock::new();
@@ -346,6 +350,15 @@ impl Builder {
             self.id,
             self.linger,
         )))
+    }
+
+    /// Where to bind.
+    fn local(&self) -> Result<SocketAddr, Error> {
+        match self.bind.or(self.addresses.get(self.id)) {
+            Some(addr) => Ok(addr),
+            None if self.addresses.is_empty() => Ok((Ipv4Addr::UNSPECIFIED, 0).into()),
+            None => Err(Error::NotListed(self.id)),
+        }
     }
 
     /// Settles what depends on where the peers are, with so many bytes for the socket's receive buffer.
@@ -401,6 +414,19 @@ mod tests {
         });
         let missing = settings.filter(|name| !knobs.contains(&format!("`{name}`")));
         assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
+    fn who_is_not_in_the_address_database_says_where_to_bind() {
+        let addr = "127.0.0.1:7000".parse().unwrap();
+        let book = AddressBook::parse("1 127.0.0.1:7001").unwrap();
+        let builder = Builder::new(PeerId(0)).addresses(book.clone());
+        let error = builder.local().unwrap_err();
+        assert!(matches!(error, Error::NotListed(PeerId(0))), "{error}");
+        assert_eq!(builder.bind(addr).local().unwrap(), addr);
+        let listed = Builder::new(PeerId(1)).addresses(book);
+        assert_eq!(listed.local().unwrap().port(), 7001);
+        assert_eq!(Builder::new(PeerId(0)).local().unwrap().port(), 0);
     }
 
     fn credit_on_one_host(peers: u32, chosen: Option<CreditPolicy>) -> CreditPolicy {

@@ -7,15 +7,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use sabani_proto::{Envelope, Obstacle, PeerId, PeerLost, RecvError, SendError};
+use sabani_proto::{Envelope, HumanTime, Obstacle, PeerId, PeerLost, RecvError, SendError};
 use sabani_ring::ScheduleError;
 
-/// What can go wrong. [`Error::fault`] says on whose side.
-#[derive(Debug)]
+/// What can go wrong. [`Error::fault`] says on whose side. Its debug form is the same text as its
+/// display form: that is what a `main` that returns it shows.
 #[non_exhaustive]
 pub enum Error {
     /// No address is known for the peer.
     UnknownPeer(PeerId),
+    /// No single process can be at the address that the program has given for a peer.
+    BadAddress {
+        /// The peer.
+        peer: PeerId,
+        /// The address.
+        addr: SocketAddr,
+        /// What is wrong with it, and what to write instead.
+        problem: &'static str,
+    },
+    /// The address database has no line for this process, and the program does not say where to bind.
+    NotListed(PeerId),
     /// The queue towards the peer is full and the call was not to wait.
     Full {
         /// The peer.
@@ -222,6 +233,16 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::UnknownPeer(peer) => SendError::UnknownPeer(*peer).fmt(f),
+            Error::BadAddress {
+                peer,
+                addr,
+                problem,
+            } => write!(f, "peer {peer} can't be at {addr}: {problem}"),
+            Error::NotListed(id) => write!(
+                f,
+                "this process is peer {id}, which is not in the address database, so the others could \
+                 not find it: add a line for it, or say where to bind (`Builder::bind`)"
+            ),
             &Error::Full {
                 peer,
                 queued_bytes,
@@ -242,11 +263,7 @@ impl fmt::Display for Error {
                 by_peer,
             }
             .fmt(f),
-            Error::PeerLost { peer, why: None } => write!(f, "the connection to peer {peer} ended"),
-            Error::PeerLost {
-                peer,
-                why: Some(why),
-            } => write!(f, "the connection to peer {peer} ended: {why}"),
+            Error::PeerLost { peer, why } => write_lost(f, *peer, why.as_ref()),
             Error::TooSmall { envelope, room } => write!(
                 f,
                 "the message from peer {} with tag {} has {} bytes, the buffer has room for \
@@ -270,7 +287,7 @@ impl fmt::Display for Error {
                 "this receive has ended, and what came of it was returned before: post another one"
             ),
             &Error::NoMemory { bytes } => SendError::NoMemory { bytes }.fmt(f),
-            Error::Timeout(time) => write!(f, "nothing came within {time:?}"),
+            Error::Timeout(time) => write!(f, "nothing came within {}", HumanTime(*time)),
             Error::Closed => write!(f, "the node is closed"),
             Error::Forked => write!(
                 f,
@@ -279,15 +296,10 @@ impl fmt::Display for Error {
             ),
             Error::Unacknowledged(time) => write!(
                 f,
-                "some messages were not acknowledged within {time:?} and may be lost"
+                "some messages were not acknowledged within {} and may be lost",
+                HumanTime(*time)
             ),
-            Error::Socket { addr, source } => {
-                write!(f, "opening a UDP socket on {addr}: {source}")?;
-                match socket_cure(*addr, source) {
-                    Some(cure) => write!(f, ": {cure}"),
-                    None => Ok(()),
-                }
-            }
+            Error::Socket { addr, source } => write_socket(f, *addr, source),
             Error::Io { doing, source } => write!(f, "{doing}: {source}"),
             Error::AddressBook {
                 path,
@@ -304,8 +316,30 @@ impl fmt::Display for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Without sources: what an error shows names the cause already, and would do so twice.
 impl std::error::Error for Error {}
+
+fn write_lost(f: &mut fmt::Formatter<'_>, peer: PeerId, why: Option<&PeerLost>) -> fmt::Result {
+    match why {
+        None => write!(f, "the connection to peer {peer} ended"),
+        Some(PeerLost::Unreachable(why)) => write!(f, "peer {peer} can't be reached: {why}"),
+        Some(why) => write!(f, "the connection to peer {peer} ended: {why}"),
+    }
+}
+
+fn write_socket(f: &mut fmt::Formatter<'_>, addr: SocketAddr, error: &io::Error) -> fmt::Result {
+    write!(f, "opening a UDP socket on {addr}: {error}")?;
+    match socket_cure(addr, error) {
+        Some(cure) => write!(f, ": {cure}"),
+        None => Ok(()),
+    }
+}
 
 /// What helps where a socket can't be opened.
 fn socket_cure(addr: SocketAddr, error: &io::Error) -> Option<String> {
@@ -339,6 +373,12 @@ fn socket_cure(addr: SocketAddr, error: &io::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_main_that_returns_an_error_shows_its_text() {
+        let error = Error::Timeout(Duration::from_millis(1_500));
+        assert_eq!(format!("{error:?}"), "nothing came within 1.5 s");
+    }
 
     #[test]
     fn sockets_that_can_not_be_opened_have_a_cure() {

@@ -33,6 +33,7 @@
 //! 20 µs, at most 80 µs), or at the next receive, wait, [`Node::flush`] or [`Node::progress`]; if
 //! the program stays away, when the helper takes over.
 
+mod address;
 mod address_book;
 mod builder;
 pub mod comm;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use sabani_proto::{Outbound, SendError};
 use sabani_udp::{Capabilities, Counters as SocketCounters};
 
+use crate::address;
 use crate::engine::TRAIN_BYTES;
 use crate::pending::{PostedInto, SendFate, copy_out};
 use crate::shared::{Shared, State};
@@ -81,8 +82,10 @@ impl Node {
     /// Adds a peer, or corrects the address of one without a connection.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::BadAddress`] if no single process can be there: port 0, `0.0.0.0` or `[::]`, broadcast,
+    /// multicast; [`Error::Closed`], [`Error::Forked`].
     pub fn add_peer(&self, peer: PeerId, addr: SocketAddr) -> Result<(), Error> {
+        let addr = address::of_peer(peer, addr)?;
         let mut state = self.0.shared.lock()?;
         state.engine.node.add_peer(peer, addr);
         Ok(())

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sabani_launch::{JobKey as KeySource, Member, World};
-use sabani_proto::seal;
+use sabani_proto::{HumanTime, seal};
 
 use super::{Error, Unreachable};
 use crate::{Builder, Error as NodeError, JobKey, Node, PeerId};
@@ -106,7 +106,7 @@ fn try_connections(node: &Node, world: &World) -> Result<Vec<Unreachable>, Error
         let why = match node.connect(PeerId(peer as u32), left) {
             Ok(()) => continue,
             Err(NodeError::PeerLost { why: Some(why), .. }) => why.to_string(),
-            Err(NodeError::Timeout(_)) => format!("no answer in {PATIENCE:?}"),
+            Err(NodeError::Timeout(_)) => format!("no answer in {}", HumanTime(PATIENCE)),
             Err(error) => return Err(error.into()),
         };
         let place = |rank: usize| {
