@@ -94,6 +94,15 @@ impl Incoming {
         Ok(())
     }
 
+    /// Ends without the rest; what has come is kept, if that is anything.
+    pub fn abandon(self, store: &Store) {
+        if let Place::Partial(partial) = self.place
+            && self.hasher.count() == 0
+        {
+            store.discard(&partial);
+        }
+    }
+
     /// Checks the content, and gives the file its name.
     ///
     /// # Errors

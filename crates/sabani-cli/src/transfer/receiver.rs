@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::BinaryBytes;
 use sabani::Node;
@@ -34,7 +34,8 @@ const LINGER: Duration = Duration::from_secs(2);
 /// symbolic link is followed. A file gets its name when it is whole, its content hash has been checked and
 /// it is on the disk; a file of the same name is replaced then. Until then it grows in
 /// DIR/.sabani-partial, where the next attempt finds it after a break of any kind; what nobody
-/// has gone on with for seven days is removed at the start.
+/// has gone on with for seven days is removed at the start. A receiver that ends leaves that folder
+/// behind only if there is something in it to go on with.
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 for success, 1 for a failure, 2 for a mistake on the command \
@@ -67,13 +68,14 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
     let builder = args.seal.apply(Node::builder(RECEIVER).bind(args.bind))?;
     let builder = args.layers.apply(builder);
     let key_log = args.key_log.open()?;
-    let store = Store::open(&args.dir)?;
     let node = key_log
         .apply(builder)
         .dead_after(DEAD_AFTER)
         .linger(LINGER)
         .spin(SPIN)
         .open()?;
+    // After the socket: who can't be reached makes no folder.
+    let store = Store::open(&args.dir)?;
     interrupt::install()?;
     println!("receiving on {}", node.local_addr());
     let (finished, ends) = mpsc::channel();
@@ -89,7 +91,8 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
     shared.progress.finish("received");
     // Senders that are cut off here come back, and files that are not whole are kept.
     let _ = shared.node.close(LINGER);
-    outcome
+    let tidied = shared.store.tidy();
+    outcome.and(tidied.context("removing what holds nothing from .sabani-partial"))
 }
 
 fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()> {

@@ -6,16 +6,18 @@
 //! time, so that the next attempt finds it; then it is synced to the disk and renamed.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::fs::{
-    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT,
+    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps,
+    UTIME_OMIT,
 };
 use rustix::io::Errno;
 
@@ -50,29 +52,40 @@ impl Store {
     /// If it can't be opened or another receiver has it.
     pub fn open(folder: &Path) -> Result<Self> {
         let shown = folder.display();
-        fs::create_dir_all(folder).with_context(|| format!("making the folder {shown}"))?;
+        fs::create_dir_all(folder).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                anyhow!("{shown} is a file, or below one: name a folder to receive into")
+            }
+            _ => anyhow!("making the folder {shown}: {error}"),
+        })?;
         let root = rustix::fs::open(folder, FOLDER - OFlags::NOFOLLOW, Mode::empty())
             .with_context(|| format!("opening the folder {shown}"))?;
-        let partial = open_or_make(root.as_fd(), OsStr::new(PARTIAL))
-            .with_context(|| format!("making {shown}/{PARTIAL}"))?;
-        match rustix::fs::flock(&partial, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => bail!("another `sabani receive` works in {shown}"),
-            locked => locked.with_context(|| format!("locking {shown}"))?,
-        }
+        let partial = lock_partial(root.as_fd(), &shown)?;
         let store = Store { root, partial };
-        store.remove_stale().context("removing old partial files")?;
+        store.remove(is_old).context("removing old partial files")?;
         Ok(store)
     }
 
-    fn remove_stale(&self) -> io::Result<()> {
+    /// Removes from `.sabani-partial` what holds nothing, and that itself if it is empty then: for a
+    /// receiver that ends.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn tidy(&self) -> io::Result<()> {
+        self.remove(|file| file.st_size == 0)?;
+        match rustix::fs::unlinkat(&self.root, PARTIAL, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY) => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
+    /// Removes those of the partial files.
+    fn remove(&self, which: impl Fn(&Stat) -> bool) -> io::Result<()> {
         for entry in rustix::fs::Dir::read_from(&self.partial)? {
             let entry = entry?;
             let name = entry.file_name();
             let stat = rustix::fs::statat(&self.partial, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            let written = SystemTime::UNIX_EPOCH + Duration::from_secs(stat.st_ctime as u64);
-            if stat.st_mode & 0o170_000 == 0o100_000
-                && written.elapsed().is_ok_and(|age| age > STALE)
-            {
+            if FileType::from_raw_mode(stat.st_mode).is_file() && which(&stat) {
                 rustix::fs::unlinkat(&self.partial, name, AtFlags::empty())?;
             }
         }
@@ -231,6 +244,29 @@ pub fn set_meta(file: BorrowedFd<'_>, meta: &Meta) -> io::Result<()> {
     Ok(rustix::fs::futimens(file, &times)?)
 }
 
+/// Opens `.sabani-partial`, and makes it if need be, for this process alone.
+fn lock_partial(root: BorrowedFd<'_>, shown: &impl Display) -> Result<OwnedFd> {
+    loop {
+        let partial = open_or_make(root, OsStr::new(PARTIAL))
+            .with_context(|| format!("making {shown}/{PARTIAL}"))?;
+        match rustix::fs::flock(&partial, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => bail!(
+                "another `sabani receive` works in {shown}: end that one, or name another folder"
+            ),
+            locked => locked.with_context(|| format!("locking {shown}"))?,
+        }
+        // The one before may have removed it when it ended.
+        if rustix::fs::fstat(&partial)?.st_nlink > 0 {
+            return Ok(partial);
+        }
+    }
+}
+
+fn is_old(file: &Stat) -> bool {
+    let written = SystemTime::UNIX_EPOCH + Duration::from_secs(file.st_ctime as u64);
+    written.elapsed().is_ok_and(|age| age > STALE)
+}
+
 fn partial_name(info: &FileInfo) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&info.size.to_le_bytes());
@@ -361,6 +397,45 @@ mod tests {
         store.commit(&partial, &path, &info.meta).unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"old");
         assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_holds_nothing_is_not_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = || fs::read_dir(folder.path().join(PARTIAL)).map(Iterator::count);
+        let store = Store::open(folder.path()).unwrap();
+        store.partial(&info("begun", 5).1).unwrap();
+        store
+            .partial(&info("more", 5).1)
+            .unwrap()
+            .append(b"abc")
+            .unwrap();
+        store.tidy().unwrap();
+        assert_eq!(left().unwrap(), 1);
+        drop(store);
+        // What holds something is still there for the next one.
+        let store = Store::open(folder.path()).unwrap();
+        let partial = store.partial(&info("more", 5).1).unwrap();
+        assert_eq!(partial.len().unwrap(), 3);
+        store.discard(&partial);
+        store.tidy().unwrap();
+        assert!(left().is_err());
+        // Nobody else may work in what has been removed.
+        drop((store, partial));
+        let store = Store::open(folder.path()).unwrap();
+        store.partial(&info("other", 5).1).unwrap();
+        assert_eq!(left().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_file_is_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [file.clone(), file.join("below")] {
+            let error = Store::open(&path).unwrap_err().to_string();
+            assert!(error.contains("name a folder"), "{error}");
+        }
     }
 
     #[test]

@@ -30,6 +30,15 @@ pub struct Shared {
     pub finished: mpsc::Sender<Totals>,
 }
 
+impl Shared {
+    /// Ends a file before it is whole.
+    fn abandon(&self, file: Incoming) {
+        let path = file.path().clone();
+        file.abandon(&self.store);
+        self.leases.release(&path);
+    }
+}
+
 /// Something to do.
 pub enum Task {
     /// A message from a sender.
@@ -71,7 +80,7 @@ impl<'a> Worker<'a> {
     fn forget(&mut self, peer: PeerId) {
         let gone = |&(owner, _): &Owner, _: &mut Job| owner == peer;
         for (_, job) in self.jobs.extract_if(gone) {
-            self.shared.leases.release(job.file.path());
+            self.shared.abandon(job.file);
         }
     }
 
@@ -118,7 +127,7 @@ impl<'a> Worker<'a> {
 
     fn drop_job(&mut self, owner: Owner) {
         if let Some(job) = self.jobs.remove(&owner) {
-            self.shared.leases.release(job.file.path());
+            self.shared.abandon(job.file);
         }
     }
 
@@ -197,7 +206,8 @@ impl<'a> Worker<'a> {
     }
 
     fn count(&self, reply: &io::Result<Reply>) {
-        if matches!(reply, Ok(Reply::Done { .. })) {
+        // What was there already has been counted, or is none of this receiver's.
+        if matches!(reply, Ok(Reply::Done { already: false })) {
             self.shared.progress.file_done();
         }
     }

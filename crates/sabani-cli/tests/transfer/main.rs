@@ -206,4 +206,15 @@ fn once_ends_after_the_first_sender() {
     place.send(&receiver, &["--plain"]).assert_success();
     receiver.end().assert_success();
     tree::assert_same(&place.source(), &place.arrived());
+    // Nothing of the receiver's own is left.
+    assert_eq!(fs::read_dir(place.target()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_receiver_that_can_not_listen_leaves_nothing_behind() {
+    let place = Place::new();
+    let addr = "192.0.2.1:7226";
+    let failed = place.receiver(addr, &[]).output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(!place.target().exists());
 }

@@ -74,6 +74,15 @@ fn a_sender_that_is_killed_goes_on_when_it_is_started_again() {
     assert_eq!(sender.end().code, None);
     assert_went_on(&place.send(&receiver, &[]));
     tree::assert_same(&place.source(), &place.arrived());
+    // The small file has come twice, and counts once.
+    receiver.signal(Signal::INT);
+    let received = receiver.end();
+    assert!(
+        received.said.contains("received 2 files"),
+        "{}",
+        received.said
+    );
+    assert!(!place.target().join(".sabani-partial").exists());
 }
 
 #[test]
