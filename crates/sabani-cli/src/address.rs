@@ -1,30 +1,37 @@
 //! Addresses as people write them.
 
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::num::NonZeroU16;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 
 use crate::exit::Usage;
 
-/// Finds the address of `HOST:PORT`, or of `HOST` with a default port.
+/// Finds the address that the option `--to` names: `HOST:PORT`, or `HOST` with a default port.
 ///
 /// # Errors
 /// If there is no such host or port.
-pub fn resolve(text: &str, default_port: u16) -> Result<SocketAddr> {
-    let (host, port) = divide(text);
+pub fn resolve(to: &str, default_port: u16) -> Result<SocketAddr> {
+    let (host, port) = divide(to);
     let port = match port {
-        Some(port) => port
-            .parse::<NonZeroU16>()
-            .map_err(|_| wrong_port(port))?
-            .get(),
+        Some(port) => parse_port(port).filter(|&port| port > 0).ok_or_else(|| {
+            Usage(format!(
+                "`--to {to}`: nobody can be reached at port `{port}`: name one from 1 to 65,535"
+            ))
+        })?,
         None => default_port,
     };
+    let unknown = |why: String| {
+        anyhow!(
+            "`--to {to}`: no address is found for `{host}`{why}: is the name right? `getent hosts` asks \
+             for it, too"
+        )
+    };
     let found = (host, port).to_socket_addrs();
-    let mut found = found.with_context(|| format!("finding the address of {host}"))?;
+    let mut found = found.map_err(|error| unknown(format!(" ({error})")))?;
     found
         .next()
-        .with_context(|| format!("{host} has no address"))
+        .map(canonical)
+        .ok_or_else(|| unknown(String::new()))
 }
 
 /// Reads an address of this machine, with a port; for the command line.
@@ -33,10 +40,24 @@ pub fn resolve(text: &str, default_port: u16) -> Result<SocketAddr> {
 /// If it is none.
 pub fn parse_local(text: &str) -> Result<SocketAddr> {
     if let (_, Some(port)) = divide(text) {
-        port.parse::<u16>().map_err(|_| wrong_port(port))?;
+        parse_port(port)
+            .ok_or_else(|| anyhow!("`{port}` is no port: ports are numbers up to 65,535"))?;
     }
     let example = "expected an address and a port, as in 0.0.0.0:7000 or [::]:0";
-    text.parse().map_err(|_| anyhow!(example))
+    text.parse().map(canonical).map_err(|_| anyhow!(example))
+}
+
+/// The address in the notation of its own version of IP: `::ffff:a.b.c.d` is an IPv4 address.
+fn canonical(addr: SocketAddr) -> SocketAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V4(ip) => (ip, addr.port()).into(),
+        // As it was: an IPv6 address may have a scope.
+        IpAddr::V6(_) => addr,
+    }
+}
+
+fn parse_port(text: &str) -> Option<u16> {
+    text.parse().ok()
 }
 
 /// Host and port. An IPv6 address with a port has brackets, and may have them without.
@@ -47,12 +68,6 @@ fn divide(text: &str) -> (&str, Option<&str>) {
         (None, Some((host, port))) if !port.contains(':') => (host, Some(port)),
         _ => (text, None),
     }
-}
-
-fn wrong_port(port: &str) -> Usage {
-    Usage(format!(
-        "`{port}` is no port: ports are numbers up to 65,535"
-    ))
 }
 
 #[cfg(test)]
@@ -68,10 +83,13 @@ mod tests {
             ("[::1]", "[::1]:7"),
             ("[::1]:9", "[::1]:9"),
             ("[fe80::1%1]:9", "[fe80::1%1]:9"),
+            ("::ffff:127.0.0.1", "127.0.0.1:7"),
+            ("[::ffff:127.0.0.1]:9", "127.0.0.1:9"),
         ] {
             assert_eq!(resolve(text, 7).unwrap().to_string(), expected);
         }
-        assert!(resolve("", 7).is_err());
+        let error = resolve("a..b", 7).unwrap_err().to_string();
+        assert!(error.contains("found for `a..b`"), "{error}");
     }
 
     #[test]
@@ -84,9 +102,10 @@ mod tests {
             "localhost:http",
         ] {
             let error = resolve(text, 7).unwrap_err();
+            let said = error.to_string();
             assert!(
-                error.is::<Usage>() && error.to_string().contains("65,535"),
-                "{text}"
+                error.is::<Usage>() && said.starts_with("`--to ") && said.contains("1 to 65,535"),
+                "{said}"
             );
         }
     }
@@ -94,6 +113,8 @@ mod tests {
     #[test]
     fn local_addresses_have_a_port() {
         assert_eq!(parse_local("[::]:0").unwrap().to_string(), "[::]:0");
+        let mapped = parse_local("[::ffff:127.0.0.1]:0").unwrap();
+        assert_eq!(mapped.to_string(), "127.0.0.1:0");
         for (text, said) in [
             ("0.0.0.0:70000", "65,535"),
             ("7000", "0.0.0.0:7000"),

@@ -12,6 +12,7 @@ use clap::Args;
 use sabani::{Builder, Event, Node};
 
 use crate::exit::Usage;
+use crate::files;
 
 /// Whether connections give away what decrypts them.
 #[derive(Args, Clone, Debug, Default)]
@@ -37,7 +38,7 @@ impl KeyLogArgs {
         let name = path.display();
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).mode(0o600).open(path);
-        let file = file.with_context(|| format!("can't write the key log {name}"))?;
+        let file = files::explained(path, file).context("key log")?;
         let mode = file.metadata()?.permissions().mode();
         if mode & 0o077 != 0 {
             let why = format!("others may read the key log {name}: `chmod 600 {name}` first");

@@ -5,6 +5,7 @@
 mod address;
 mod bench;
 mod exit;
+mod files;
 mod guard;
 mod interrupt;
 mod key;

@@ -33,7 +33,8 @@ impl JobKey {
     /// Reads a key file: 64 hexadecimal digits.
     ///
     /// # Errors
-    /// [`Error::JobKey`] if others may read the file, or if it holds no key; [`Error::Io`].
+    /// [`Error::JobKey`] if there is no such file, if others may read it, or if it holds no key;
+    /// [`Error::Io`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let doing = || format!("reading the job key {}", path.display());
@@ -41,7 +42,13 @@ impl JobKey {
             path: path.to_owned(),
             problem,
         };
-        let metadata = fs::metadata(path).map_err(Error::io(doing()))?;
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => problem(
+                "there is no such file: `sabani key` makes one, for all processes of the job"
+                    .into(),
+            ),
+            _ => Error::io(doing())(error),
+        })?;
         if metadata.is_dir() {
             return Err(problem("a folder: name the key file in it".to_owned()));
         }
@@ -62,7 +69,7 @@ impl JobKey {
     /// Writes a key file that only its owner can read. An existing file is left alone.
     ///
     /// # Errors
-    /// [`Error::JobKey`] if there is such a file, [`Error::Io`].
+    /// [`Error::JobKey`] if there is such a file, or no such folder; [`Error::Io`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let doing = format!("writing the job key {}", path.display());
@@ -75,11 +82,15 @@ impl JobKey {
                 .open(path)?;
             writeln!(file, "{}", *self.0.to_hex())
         };
+        let problem = |problem: &str| Error::JobKey {
+            path: path.to_owned(),
+            problem: problem.into(),
+        };
         write().map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Error::JobKey {
-                path: path.to_owned(),
-                problem: "there is such a file already, and it is left as it is".into(),
-            },
+            ErrorKind::AlreadyExists => {
+                problem("there is such a file already, and it is left as it is: name another one")
+            }
+            ErrorKind::NotFound => problem("the folder is missing: make it first"),
             _ => Error::io(doing)(error),
         })
     }
@@ -108,5 +119,15 @@ mod tests {
         assert!(error.contains("chmod 600"), "{error}");
         let error = JobKey::generate().unwrap().save(&path).unwrap_err();
         assert!(error.to_string().contains("already"), "{error}");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing/job.key");
+        let error = JobKey::load(&path).unwrap_err().to_string();
+        assert!(error.contains("`sabani key` makes one"), "{error}");
+        let error = JobKey::generate().unwrap().save(&path).unwrap_err();
+        assert!(error.to_string().contains("make it first"), "{error}");
     }
 }

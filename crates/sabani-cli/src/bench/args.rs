@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
@@ -303,12 +303,12 @@ impl FromStr for Pin {
         if text == "none" {
             return Ok(Self::None);
         }
-        let cores: Vec<usize> = text
+        let cores: Option<Vec<usize>> = text
             .split(',')
-            .map(|core| core.trim().parse())
-            .collect::<Result<_, _>>()?;
-        match cores[..] {
-            [client, server] => Ok(Self::Cores(client, server)),
+            .map(|core| core.trim().parse().ok())
+            .collect();
+        match cores.as_deref() {
+            Some(&[client, server]) => Ok(Self::Cores(client, server)),
             _ => bail!("two cores are needed, as in `0,1`, or `none`"),
         }
     }
@@ -346,11 +346,11 @@ pub fn parse_message_size(text: &str) -> Result<usize> {
 
 /// Reads the length of a turn.
 pub fn parse_seconds(text: &str) -> Result<Duration> {
-    let duration = Duration::try_from_secs_f64(text.parse()?)?;
-    if !(Duration::from_millis(1)..=Limit::LONGEST).contains(&duration) {
-        bail!("a turn lasts from 0.001 to 60 seconds");
-    }
-    Ok(duration)
+    let seconds = text.parse().ok();
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|time| (Duration::from_millis(1)..=Limit::LONGEST).contains(time))
+        .context("a turn lasts from 0.001 to 60 seconds")
 }
 
 #[cfg(test)]
@@ -396,7 +396,8 @@ mod tests {
         assert_eq!("none".parse::<Pin>().unwrap(), Pin::None);
         assert!("0".parse::<Pin>().is_err());
         assert!("0,1,2".parse::<Pin>().is_err());
-        assert!("a,b".parse::<Pin>().is_err());
+        let error = "a,b".parse::<Pin>().unwrap_err().to_string();
+        assert!(error.contains("as in `0,1`"), "{error}");
     }
 
     #[test]
@@ -405,6 +406,7 @@ mod tests {
             "sabani bench ping --sizes 3",
             "sabani bench ping --sizes 1G",
             "sabani bench ping --seconds 0",
+            "sabani bench ping --seconds nan",
             "sabani bench ping --seconds 1 --iterations 5",
             "sabani bench ping --rounds 0",
             "sabani bench --to 10.0.0.1:7711 --where veth",

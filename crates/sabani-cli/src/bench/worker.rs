@@ -12,8 +12,9 @@ use std::{
     thread,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::{
+    errno::Errno,
     sched::{CpuSet, sched_setaffinity},
     unistd::Pid,
 };
@@ -60,7 +61,13 @@ fn pin(core: usize) -> Result<()> {
     cores
         .set(core)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &cores))
-        .with_context(|| format!("cannot run on core {core}: choose others with --pin, or none"))
+        .map_err(|error| match error {
+            Errno::EINVAL => anyhow!(
+                "cannot run on core {core}: the machine has no such core, or this process may not use it: \
+                 choose others with `--pin` (`taskset -cp $$` lists them), or none"
+            ),
+            error => anyhow!("cannot run on core {core}: {error}"),
+        })
 }
 
 /// Reads commands in a thread that sleeps while the main one spins. `Stop` takes effect at once;

@@ -1,13 +1,13 @@
 //! `sabani model compile`: finds the best algorithms, and keeps them in the network's file.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use sabani_model::{Network, choose};
 
 use super::{load, transport};
+use crate::files;
 
 /// Find the best algorithms for a network by simulation, and write them into its file
 ///
@@ -32,10 +32,10 @@ pub struct CompileArgs {
 /// If the file can't be read or written.
 pub fn run(args: &CompileArgs) -> Result<()> {
     let mut network = load(&args.network)?;
+    files::expect_writable(&args.network)?;
     let ranks: Vec<_> = args.ranks.iter().map(|&ranks| ranks as usize).collect();
     println!("{}", fill_in(&mut network, &args.transport, &ranks)?);
-    let path = args.network.display();
-    fs::write(&args.network, network.to_json()).with_context(|| format!("cannot write {path}"))
+    files::write(&args.network, network.to_json())
 }
 
 /// Fills in the table of a network, for these numbers of ranks or, if there are none, for the usual ones; what came of

@@ -1,6 +1,5 @@
 //! `sabani model measure`: one command on the machines that a job will use.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use super::compile::fill_in;
 use super::page;
 use super::ranks::Ranks;
 use crate::exit::Usage;
+use crate::files;
 use crate::units::{format_figure, format_time};
 
 /// Measure the network between the hosts of a job.
@@ -70,17 +70,16 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     if !ranks.leads() {
         return ranks.follow();
     }
+    for path in [&args.output].into_iter().chain(&args.html) {
+        files::expect_writable(path)?;
+    }
     let mut measured = lead(args, &ranks)?;
     ranks.end()?;
-    let write = |measured: &Measured| {
-        fs::write(&args.output, measured.network.to_json())
-            .with_context(|| format!("cannot write {}", args.output.display()))
-    };
+    let write = |measured: &Measured| files::write(&args.output, measured.network.to_json());
     // What was measured is safe before the table, which may take minutes, is begun.
     write(&measured)?;
     if let Some(path) = &args.html {
-        fs::write(path, page::render(&measured))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        files::write(path, page::render(&measured))?;
     }
     print!("{}", summary(&measured));
     let file = args.output.display();

@@ -1,16 +1,16 @@
 //! `sabani model trial`: the measurement itself is tried, on networks that are known.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use sabani_model::infer::adjusted_rand;
 use sabani_model::network::Graph;
 
 use super::drawn::{Drawn, LINK};
 use super::measure::summary;
+use crate::files;
 use crate::units::format_time;
 
 /// Try the measurement on simulated networks that are drawn from seeds, and compare what it finds.
@@ -42,6 +42,9 @@ pub struct TrialArgs {
 /// # Errors
 /// If a probe does not come to its end, or the file can't be written.
 pub fn run(args: &TrialArgs) -> Result<()> {
+    args.output
+        .as_deref()
+        .map_or(Ok(()), files::expect_writable)?;
     for seed in args.seed..args.seed + args.count {
         let began = Instant::now();
         let known = Drawn::new(args.hosts as usize, seed);
@@ -69,8 +72,7 @@ pub fn run(args: &TrialArgs) -> Result<()> {
             print!("{}", summary(&measured));
         }
         if let Some(path) = &args.output {
-            fs::write(path, measured.network.to_json())
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            files::write(path, measured.network.to_json())?;
         }
     }
     Ok(())

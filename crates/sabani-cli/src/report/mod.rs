@@ -11,8 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
+
+use crate::files;
 
 /// Where the results go, beside a table on standard output.
 #[derive(Args, Debug)]
@@ -42,7 +44,7 @@ impl Reports {
         let stdout_is_json = output.json.as_deref() == Some(Path::new("-"));
         let json: Option<Box<dyn Write>> = match &output.json {
             Some(_) if stdout_is_json => Some(Box::new(io::stdout())),
-            Some(path) => Some(Box::new(create(path)?)),
+            Some(path) => Some(Box::new(files::create(path)?)),
             None => None,
         };
         let table: Box<dyn Write> = match stdout_is_json {
@@ -52,7 +54,7 @@ impl Reports {
         Ok(Self {
             table,
             json,
-            html: output.html.as_deref().map(create).transpose()?,
+            html: output.html.as_deref().map(files::create).transpose()?,
         })
     }
 
@@ -81,8 +83,4 @@ pub struct Rendered {
     pub json: String,
     /// A page.
     pub html: String,
-}
-
-fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("cannot create {}", path.display()))
 }

@@ -3,19 +3,20 @@
 use std::fmt::Write;
 use std::num::NonZero;
 use std::ops::Range;
+use std::panic;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
-use std::{fs, panic};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use sabani_sim::plan::{Seal, shrink};
 use sabani_sim::{Bug, Plan};
 
 use crate::exit::Interrupted;
+use crate::files;
 use crate::interrupt;
 
 /// Run many plans, each drawn from a seed, until one breaks a rule.
@@ -77,6 +78,9 @@ impl CampaignArgs {
 /// # Errors
 /// If a seed breaks a rule, and after Ctrl-C.
 pub fn run(args: &CampaignArgs) -> Result<()> {
+    args.save
+        .as_deref()
+        .map_or(Ok(()), files::expect_writable)?;
     interrupt::install()?;
     silence_panics_of_runs();
     let began = Instant::now();
@@ -191,7 +195,7 @@ fn report(args: &CampaignArgs, seed: u64) -> Result<()> {
     let mut advice = format!("seed {seed} breaks the rule `{}`; ", rule.name());
     let _ = write!(advice, "again: `{}`", args.command(seed..seed + 1));
     if let Some(path) = &args.save {
-        fs::write(path, toml).with_context(|| format!("cannot write {}", path.display()))?;
+        files::write(path, toml)?;
         let _ = write!(advice, "; the small plan: `sabani sim {}`", path.display());
     }
     bail!(advice)

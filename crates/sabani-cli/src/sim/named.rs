@@ -1,5 +1,6 @@
 //! Scenarios with names: plans with a few numbers to choose.
 
+use anyhow::{Result, ensure};
 use clap::Args;
 use sabani_sim::plan::{
     Congestion, Credit, Fault, Hosts, Medium, ProgramSettings, Seal, Shape, TcpFlows, Traffic,
@@ -154,7 +155,7 @@ impl Incast {
 #[derive(Args)]
 pub struct Loss {
     /// Probability that a datagram is lost.
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, value_parser = parse_probability)]
     loss: f64,
     /// Bytes of each message of the long flow.
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
@@ -218,7 +219,7 @@ pub struct LongPath {
     #[arg(long, value_name = "SIZE")]
     queue: Option<Size>,
     /// Probability that a datagram is lost.
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, value_parser = parse_probability)]
     loss: f64,
     #[command(flatten)]
     pub common: CommonArgs,
@@ -353,7 +354,7 @@ pub struct Video {
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     queue: Size,
     /// Probability that a datagram is lost.
-    #[arg(long, default_value_t = 0.02)]
+    #[arg(long, default_value_t = 0.02, value_parser = parse_probability)]
     loss: f64,
     #[command(flatten)]
     pub common: CommonArgs,
@@ -482,5 +483,27 @@ impl Exchange {
             ..Traffic::default()
         };
         self.common.star(self.hosts, &self.link, vec![exchange])
+    }
+}
+
+fn parse_probability(text: &str) -> Result<f64> {
+    let probability = text.parse().unwrap_or(f64::NAN);
+    ensure!(
+        (0.0..=1.0).contains(&probability),
+        "a probability is a number from 0 to 1, as in 0.01"
+    );
+    Ok(probability)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_are_from_0_to_1() {
+        assert_eq!(parse_probability("0.02").unwrap(), 0.02);
+        for text in ["1.5", "-1", "nan", "1 %"] {
+            assert!(parse_probability(text).is_err(), "{text}");
+        }
     }
 }

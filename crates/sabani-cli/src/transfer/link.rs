@@ -222,8 +222,9 @@ impl<'a> Link<'a> {
             return match lock(&self.presence).heard {
                 true => Ok(false),
                 false => Err(Trouble::Hopeless(format!(
-                    "can't reach a receiver at {}: {error}",
-                    self.addr
+                    "can't reach a receiver at {}: {}",
+                    self.addr,
+                    reason(&error)
                 ))),
             };
         }
@@ -340,6 +341,14 @@ impl<'a> Link<'a> {
             true => Ok(()),
             false => Err(Trouble::Lost),
         }
+    }
+}
+
+/// Why there is no connection: a user knows nothing of peers.
+fn reason(error: &Error) -> &dyn fmt::Display {
+    match error {
+        Error::PeerLost { why: Some(why), .. } => why,
+        error => error,
     }
 }
 

@@ -1,12 +1,12 @@
 //! Finds what is to be sent.
 
 use std::fs::{self, Metadata};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::path::RelativePath;
 use super::protocol::{FileInfo, Meta};
@@ -62,7 +62,13 @@ impl Root {
     /// If nothing is there or it has no name.
     pub fn new(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let source = fs::canonicalize(path).with_context(|| format!("{shown}"))?;
+        let source = fs::canonicalize(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => anyhow!("{shown}: no such file or folder: is the path right?"),
+            ErrorKind::NotADirectory => {
+                anyhow!("{shown}: a name before the last one is a file's: is the path right?")
+            }
+            _ => anyhow!("{shown}: {error}"),
+        })?;
         let named = match path.file_name() {
             Some(name) => name,
             None => source.file_name().with_context(|| {

@@ -1,0 +1,112 @@
+//! Files that the command line names, and what to do where they can't be written.
+
+use std::{
+    fs::{self, File},
+    io::{Error, ErrorKind},
+    path::Path,
+};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::fs::{Access, access};
+
+/// Creates a file, or empties it.
+///
+/// # Errors
+/// If that can't be, naming the file, the cause and the cure.
+pub fn create(path: &Path) -> Result<File> {
+    explained(path, File::create(path))
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// As [`create`].
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    explained(path, fs::write(path, content))
+}
+
+/// Finds out before long work whether a file can be written after it, and leaves all as it is.
+///
+/// # Errors
+/// As [`create`].
+pub fn expect_writable(path: &Path) -> Result<()> {
+    let writable = match File::options().append(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            access(folder(path), Access::WRITE_OK).map_err(Error::from)
+        }
+        opened => opened.map(drop),
+    };
+    explained(path, writable)
+}
+
+/// Names the file, and what helps, in an error of writing it.
+///
+/// # Errors
+/// As the outcome.
+pub fn explained<T>(path: &Path, outcome: Result<T, Error>) -> Result<T> {
+    let outcome = outcome.map_err(|error| why(path, error));
+    outcome.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn why(path: &Path, error: Error) -> anyhow::Error {
+    let folder = folder(path).display();
+    match error.kind() {
+        ErrorKind::NotFound => anyhow!("there is no folder {folder}: make it first"),
+        ErrorKind::NotADirectory => anyhow!("{folder} is a file, or below one: name a folder"),
+        ErrorKind::IsADirectory => anyhow!("it is a folder: name a file in it"),
+        ErrorKind::PermissionDenied => {
+            anyhow!("{error}: `ls -ld` shows who may write it, and in {folder}")
+        }
+        _ => error.into(),
+    }
+}
+
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_can_not_write_is_told_why_and_what_to_do() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name| place.path().join(name);
+        write(&at("file"), "content").unwrap();
+        for (name, said) in [
+            ("missing/file", "missing: make it first"),
+            ("file/file", "file is a file, or below one"),
+            (".", "it is a folder: name a file in it"),
+        ] {
+            let path = at(name);
+            let errors = [
+                create(&path).map(drop),
+                write(&path, ""),
+                expect_writable(&path),
+            ];
+            for error in errors {
+                let error = format!("{:#}", error.unwrap_err());
+                assert!(
+                    error.starts_with("cannot write ") && error.contains(said),
+                    "{error}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_expected_is_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (old, new) = (place.path().join("old"), place.path().join("new"));
+        write(&old, "content").unwrap();
+        expect_writable(&old).unwrap();
+        expect_writable(&new).unwrap();
+        assert_eq!(fs::read(&old).unwrap(), b"content");
+        assert!(!new.exists());
+    }
+}
