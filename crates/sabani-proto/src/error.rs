@@ -216,6 +216,11 @@ impl fmt::Display for ConnectError {
                 "no answer in {}: is the peer running, and is its address right?",
                 HumanTime(*time)
             ),
+            // However long that was: nothing has left.
+            ConnectError::NoAnswer {
+                obstacle: Some(obstacle),
+                ..
+            } if obstacle.is_lasting() => obstacle.fmt(f),
             ConnectError::NoAnswer { time, obstacle } => {
                 write!(f, "no answer in {}", HumanTime(*time))?;
                 write_obstacle(f, obstacle)

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::{Error, ErrorKind};
 
-/// What this machine or the network said of datagrams for a peer that did not get there. A hint and never a
-/// verdict: it may pass, and anybody can forge ICMP errors.
+/// What this machine or the network said of datagrams for a peer that did not get there. A hint, for it may
+/// pass, and anybody can forge ICMP errors; but see [`Obstacle::is_lasting`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// This machine refused to send them; holds the `errno`.
@@ -18,10 +18,27 @@ pub enum Obstacle {
     },
 }
 
+/// Linux's numbers of errors.
+const EACCES: i32 = 13;
+const EINVAL: i32 = 22;
+
 impl Obstacle {
     /// Whether it is on this machine, and kept the datagram from leaving.
     pub fn is_local(self) -> bool {
         !matches!(self, Obstacle::Network(_))
+    }
+
+    /// Whether it stays as long as the peer and this node have the addresses that they have, so that trying
+    /// again is in vain: the versions of IP differ, the address that this node is bound to does not lead
+    /// there (`EINVAL`), or the system forbids it, as it does for broadcast (`EACCES`). A connection that
+    /// is being made fails at once then. All others are waited out: a route, an interface and the address
+    /// bound to may come up, a firewall may have been full, and a peer may be about to start.
+    pub fn is_lasting(self) -> bool {
+        match self {
+            Obstacle::IpVersion { .. } => true,
+            Obstacle::System(errno) => matches!(errno, EACCES | EINVAL),
+            Obstacle::Network(_) => false,
+        }
     }
 
     /// Which one counts when this is said and `known` still stands: a firewall that refuses datagrams here
@@ -36,6 +53,11 @@ impl Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (who, errno, cure): (_, _, fn(_) -> _) = match *self {
+            Obstacle::System(EACCES) => ("this machine refuses to send there", EACCES, |_| {
+                Some(
+                    "is it a broadcast address, or one that a route prohibits? `ip route get` shows it",
+                )
+            }),
             Obstacle::System(errno) => ("this machine refuses to send there", errno, local_cure),
             Obstacle::Network(errno) => ("the network says", errno, network_cure),
             Obstacle::IpVersion { ipv6 } => {
@@ -67,8 +89,8 @@ fn local_cure(kind: ErrorKind) -> Option<&'static str> {
             Some("does a firewall here drop it? `nft list ruleset` shows that")
         }
         ErrorKind::InvalidInput | ErrorKind::AddrNotAvailable => Some(
-            "has the peer a port other than 0, and does the address that this node is bound to exist, and \
-             lead there? 127.0.0.1 does not lead out of this machine",
+            "does the address that this node is bound to exist, and lead there? 127.0.0.1 does not lead \
+             out of this machine, and a link-local address needs its interface, as in fe80::1%eth0",
         ),
         _ => None,
     }
@@ -104,6 +126,11 @@ mod tests {
                 Obstacle::Network(ECONNREFUSED),
                 "Connection refused",
                 "is its port right?",
+            ),
+            (
+                Obstacle::System(EACCES),
+                "Permission denied",
+                "is it a broadcast address",
             ),
             (
                 Obstacle::IpVersion { ipv6: true },

@@ -126,9 +126,9 @@ fn who_can_not_be_reached_is_named_with_what_is_in_the_way() {
             ),
             (
                 3,
-                "127.0.0.1:0".parse().unwrap(),
+                "127.255.255.255:7000".parse().unwrap(),
                 Fault::Environment,
-                "a port other than 0",
+                "is it a broadcast address",
             ),
         ] {
             node.add_peer(PeerId(peer), addr).unwrap();

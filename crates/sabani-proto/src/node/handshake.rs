@@ -201,6 +201,15 @@ impl Node {
         self.post_letter(path, bytes);
     }
 
+    /// Ends an attempt to make a connection: to go on is in vain.
+    pub(super) fn give_up_attempt(&mut self, index: u32, now_ns: u64) {
+        let link = self.peers[index].link.as_ref();
+        if let Some(attempt) = link.and_then(|link| link.attempt.as_ref()) {
+            let why = attempt.failure(now_ns - attempt.began_ns);
+            self.lose(index, PeerLost::Unreachable(why));
+        }
+    }
+
     /// The first message was refused for its size: sends it again, as small as they get.
     pub(super) fn shrink_attempt(&mut self, index: u32, bytes: usize, now_ns: u64) {
         let link = self.peers[index].link.as_mut();

@@ -545,6 +545,31 @@ fn an_attempt_that_fails_names_what_was_in_the_way() {
 }
 
 #[test]
+fn an_attempt_ends_at_once_where_going_on_is_in_vain() {
+    let (perm, access, invalid) = (1, 13, 22);
+    for (obstacle, in_vain) in [
+        (Obstacle::IpVersion { ipv6: true }, true),
+        (Obstacle::System(access), true),
+        (Obstacle::System(invalid), true),
+        (Obstacle::System(perm), false),
+        (Obstacle::Network(access), false),
+        (NO_ROUTE, false),
+        (NO_PORT, false),
+    ] {
+        let mut pair = Pair::new(modes()[1].clone());
+        let node = &mut pair.nodes[0];
+        node.connect(pair.now_ns, PeerId(1)).unwrap();
+        let to = ADDRS[1].parse().unwrap();
+        node.handle_unreachable_hint(pair.now_ns, to, obstacle);
+        let lost = node.next_event().map(|event| match event {
+            Event::Lost { why, .. } => why.to_string(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(lost, in_vain.then(|| obstacle.to_string()));
+    }
+}
+
+#[test]
 fn a_silent_peer_is_lost_with_what_was_in_the_way() {
     for (said, named) in named() {
         let mut pair = Pair::new(modes()[1].clone());
@@ -563,7 +588,7 @@ fn a_peer_that_answers_is_not_lost_whatever_is_said_of_it() {
     pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
     pair.carry();
     let to = ADDRS[1].parse().unwrap();
-    for obstacle in [NO_ROUTE, NO_PORT] {
+    for obstacle in [NO_ROUTE, NO_PORT, Obstacle::IpVersion { ipv6: true }] {
         pair.nodes[0].handle_unreachable_hint(pair.now_ns, to, obstacle);
         let stats = pair.nodes[0].peer_stats(PeerId(1)).unwrap();
         assert_eq!(stats.obstacle, Some(obstacle));

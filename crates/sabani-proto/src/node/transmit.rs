@@ -109,8 +109,9 @@ impl Node {
     }
 
     /// The network hints that this address can't be reached (ICMP), or the system refused a datagram
-    /// to it. Never a verdict: a peer with a connection is asked at once for a sign of life. What is in
-    /// the way is named should none come.
+    /// to it. A verdict only on a connection that is being made, if the system says what will not
+    /// change ([`Obstacle::is_lasting`]). Else a peer with a connection is asked at once for a sign of
+    /// life, and what is in the way is named should none come.
     pub fn handle_unreachable_hint(&mut self, now_ns: u64, to: SocketAddr, obstacle: Obstacle) {
         let now_ns = self.hub.clock.lived(now_ns);
         for index in self.peers.indices() {
@@ -127,6 +128,8 @@ impl Node {
             if let Some(session) = &mut link.session {
                 session.on_unreachable_hint(obstacle, now_ns);
                 self.enqueue(index);
+            } else if obstacle.is_lasting() {
+                self.give_up_attempt(index, now_ns);
             }
         }
     }
