@@ -60,6 +60,36 @@ impl Comm {
         Ok(Received { rank, count })
     }
 
+    /// Throws away the oldest message from a rank that nobody has received, and returns its length in
+    /// bytes; `None` if none is here. For messages that the program does not want, and for one that
+    /// is longer than the node allocates ([`crate::Builder::memory`]): every receive of it fails with
+    /// [`TooLarge`](crate::Error::TooLarge), and it holds up those behind it, until it is thrown away.
+    ///
+    /// As [`Node::discard`](crate::Node::discard), it takes no memory and does not wait.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), sabani::comm::Error> {
+    /// let comm = sabani::Comm::init()?;
+    /// let me = comm.rank();
+    /// comm.send(me, 7, b"not wanted")?;
+    /// assert_eq!(comm.discard(me, 7)?, Some(10));
+    /// assert_eq!(comm.discard(me, 7)?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::RankLost`] and [`Error::Revoked`] if the communicator has ended,
+    /// [`Error::Node`].
+    pub fn discard(&self, from: usize, tag: u32) -> Result<Option<u64>, Error> {
+        let source = self.peer(from)?;
+        self.usable()?;
+        let wanted = self.group.context.matching(Kind::Message, tag);
+        let discarded = self.node().discard(wanted.from(source));
+        let discarded = discarded.map_err(|error| self.explained(error))?;
+        Ok(discarded.map(|message| message.len))
+    }
+
     /// Sends to one rank and receives from one, the same or another, with the same tag, and returns
     /// how many elements came. All ranks of a ring may call it at a time.
     ///
