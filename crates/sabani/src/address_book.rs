@@ -12,7 +12,8 @@ use crate::{Error, PeerId};
 ///
 /// All processes of a job may have the same one: each finds the others in it, and the address that
 /// it binds to itself ([`Builder::bind`](crate::Builder::bind)). So every address is one that others
-/// can send to. Names are looked up once, and the first address found counts. IPv4 addresses may be
+/// can send to. Names are looked up once, and the first address found counts: where a machine's own
+/// name stands for a loopback address in its `/etc/hosts` (Debian: 127.0.1.1), write the address. IPv4 addresses may be
 /// written as IPv6 ones (`[::ffff:192.0.2.1]:7000`).
 ///
 /// ```

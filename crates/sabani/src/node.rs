@@ -170,7 +170,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::Disconnected`]; [`Error::PeerLost`] once after a connection
-    /// failed.
+    /// failed; [`Error::NoMemory`] for the copy; [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub fn send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
         match self.try_send(to, tag, body) {
