@@ -3,8 +3,11 @@
 
 mod discard;
 mod expiry;
+mod log_credit;
 
 use std::collections::BTreeMap;
+
+pub(crate) use log_credit::LogCredit;
 
 use super::mailbox::{Charge, Pending};
 use super::matching::ArrivedKey;
@@ -28,107 +31,9 @@ impl From<Malformed> for Violation {
     }
 }
 
-/// Credit for envelopes, and for bodies that come unasked (U9): a limit on the cumulative charge.
-#[derive(Debug)]
-pub(crate) struct LogCredit {
-    arrived: u64,
-    taken: u64,
-    announced: u64,
-    window: u64,
-    max: u64,
-    /// How much of the node's memory is reserved for it.
-    reserved: u64,
-}
-
-/// Credit that every connection gets, whether or not the node's memory is used up.
-const LEAST_WINDOW: u64 = 16 << 10;
-
-impl LogCredit {
-    /// Credit of `window`, or of the little that is always given if the node's memory is used up.
-    pub fn reserve(window: u64, max: u64, mailbox: &mut Mailbox) -> Self {
-        let reserved = mailbox.unmatched.charge(window);
-        let window = if reserved {
-            window
-        } else {
-            LEAST_WINDOW.min(window)
-        };
-        LogCredit {
-            arrived: 0,
-            taken: 0,
-            announced: window,
-            window,
-            max,
-            reserved: if reserved { window } else { 0 },
-        }
-    }
-
-    /// Gives the node's memory back.
-    pub fn release(&mut self, mailbox: &mut Mailbox) {
-        mailbox
-            .unmatched
-            .release(std::mem::take(&mut self.reserved));
-    }
-
-    /// The limit in force.
-    pub fn limit(&self) -> u64 {
-        self.announced
-    }
-
-    /// The limit to announce now.
-    pub fn announce(&mut self) -> u64 {
-        self.announced = self.announced.max(self.taken + self.window);
-        self.announced
-    }
-
-    /// Whether the limit has moved far enough to be worth telling with something else.
-    #[inline]
-    pub fn is_due(&self) -> bool {
-        self.taken + self.window >= self.announced + self.window / 4
-    }
-
-    /// Whether it has moved far enough to be worth a packet of its own.
-    #[inline]
-    pub fn is_pressing(&self) -> bool {
-        self.taken + self.window >= self.announced + self.window / 2
-    }
-
-    /// Whether the sender may soon have to wait for the limit.
-    #[inline]
-    fn is_short(&self) -> bool {
-        self.announced - self.arrived < self.window / 4
-    }
-
-    /// Credit that the sender has at least once everything is taken.
-    pub fn window(&self) -> u64 {
-        self.window
-    }
-
-    /// Doubles the window until it is `wanted`, as far as that is allowed; returns whether it has
-    /// grown.
-    pub fn widen(&mut self, wanted: u64, mailbox: &mut Mailbox) -> bool {
-        let before = self.window;
-        let mut reached = 0;
-        while self.window < wanted && self.window > reached {
-            reached = self.window;
-            self.grow(mailbox);
-        }
-        self.window > before
-    }
-
-    /// Doubles the window, if the node's memory allows, or if it is less than is always given: a
-    /// message that does not fit into it would never come.
-    fn grow(&mut self, mailbox: &mut Mailbox) {
-        if self.window >= self.max {
-            return;
-        }
-        if mailbox.unmatched.charge(self.window) {
-            self.reserved += self.window;
-        } else if self.window >= LEAST_WINDOW {
-            return;
-        }
-        self.window *= 2;
-    }
-}
+/// Most bytes that bodies on their way may have in all, as their envelopes say: more than any sender has,
+/// and so little that no sum of lengths overflows.
+const UNDER_WAY_MAX: u64 = 1 << 62;
 
 #[derive(Debug)]
 enum Owner {
@@ -238,6 +143,8 @@ struct Aside {
     early_bytes: u64,
     /// What eager bodies whose envelope is not here yet will take of the log's credit.
     early_bodies: u64,
+    /// Lengths of all bodies that are not complete.
+    under_way: u64,
     /// Memory of the node's that bodies take for which nobody has asked, until they are taken.
     unasked: u64,
     /// Memory of the node's that bodies take on their way to those who asked for them.
@@ -256,6 +163,7 @@ impl Empty for Aside {
             early: BTreeMap::new(),
             early_bytes: 0,
             early_bodies: 0,
+            under_way: 0,
             unasked: 0,
             asked: 0,
             squeezed: false,
@@ -439,7 +347,7 @@ impl Incoming {
             }
             self.aside.early_bodies -= charge;
         }
-        let at = self.body_for(id, entry.len);
+        let at = self.body_for(id, entry.len)?;
         let body = &mut self.bodies[at];
         body.tag = entry.tag;
         body.charge.log = charge;
@@ -548,9 +456,13 @@ impl Incoming {
     }
 
     /// The body with this id, made if need be.
-    fn body_for(&mut self, id: u64, total: u64) -> usize {
+    fn body_for(&mut self, id: u64, total: u64) -> Result<usize, Violation> {
         let at = self.bodies.partition_point(|body| body.id < id);
         if self.bodies.get(at).is_none_or(|body| body.id != id) {
+            if total > UNDER_WAY_MAX - self.aside.under_way {
+                return Err(Violation("bodies longer than any memory"));
+            }
+            self.aside.under_way += total;
             self.bodies.insert(
                 at,
                 InBody {
@@ -566,7 +478,14 @@ impl Incoming {
                 },
             );
         }
-        at
+        Ok(at)
+    }
+
+    /// Takes out a body that is complete, or does not come.
+    fn remove_body(&mut self, at: usize) -> InBody {
+        let body = self.bodies.remove(at).expect("body is there");
+        self.aside.under_way -= body.total;
+        body
     }
 
     fn body_at(&self, id: u64) -> Option<usize> {
@@ -752,7 +671,7 @@ impl Incoming {
             return Err(Violation("eager body beyond the log's limit"));
         }
         self.aside.early_bodies += charge;
-        let at = self.body_for(id, total);
+        let at = self.body_for(id, total)?;
         self.bodies[at].granted = total;
         self.missing += total;
         Ok(at)
@@ -765,7 +684,7 @@ impl Incoming {
         if !body.received.covers(body.total) || matches!(body.owner, Owner::Unknown) {
             return;
         }
-        let body = self.bodies.remove(at).expect("body is there");
+        let body = self.remove_body(at);
         let charge = body.charge;
         self.aside_settle(charge.posted);
         let mailbox = &mut *inbox.mailbox;

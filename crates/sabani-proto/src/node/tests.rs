@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::ConnectError;
 use crate::seal::{Checksum, JobKey, JobKeys, Mode};
-use crate::wire::{Frame, Frames, Hello, Prelude};
+use crate::wire::{Entries, Entry, EntryMode, Frame, Frames, Hello, Prelude};
 use crate::{LinkState, Obstacle};
 
 struct Pair {
@@ -612,5 +612,51 @@ fn what_was_refused_here_counts_for_more_than_what_the_network_says_of_it() {
         let stats = pair.nodes[0].peer_stats(PeerId(1)).unwrap();
         assert_eq!(stats.obstacle, Some(NO_ROUTE));
         pair.carry();
+    }
+}
+
+/// Peers say how long their messages are: sums must hold whatever they say.
+#[test]
+fn lengths_that_no_memory_holds_are_bounded_in_sum() {
+    let mut pair = Pair::new(modes()[1].clone());
+    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+    pair.carry();
+    let now_ns = pair.now_ns;
+    let node = &mut pair.nodes[1];
+    let index = node.peers.index(PeerId(0)).unwrap();
+    let announce = |node: &mut Node, id: u32, len| {
+        let mut log = Vec::new();
+        let mode = EntryMode::Granted;
+        let (tag, body) = (1, &[][..]);
+        Entry {
+            tag,
+            len,
+            mode,
+            body,
+        }
+        .append(&mut log);
+        let (first_id, count, log) = (id, 1, &log[..]);
+        let frame = Entries {
+            first_id,
+            count,
+            log,
+        };
+        let link = node.peers[index].reference(index);
+        let taken = node.with_incoming(link, |incoming, inbox| incoming.on_entries(&frame, inbox));
+        taken.expect("there is a connection")
+    };
+    for id in 0..4 {
+        announce(node, id, 1 << 60).unwrap();
+        node.discard(&Match::any()).unwrap();
+    }
+    let session = node.peers[index].session_mut().unwrap();
+    assert_eq!(session.incoming.remaining_bytes(), 1 << 62);
+    assert!(
+        session.take_arrival().remaining > 1 << 62,
+        "what the kernel charges is more"
+    );
+    node.give_credit(index, now_ns);
+    for (id, len) in [(4, 1), (5, u64::MAX)] {
+        assert!(announce(node, id, len).is_err(), "{len} bytes more");
     }
 }

@@ -13,7 +13,7 @@ impl Incoming {
         if matches!(self.bodies[at].owner, Owner::Unknown) {
             return None;
         }
-        let body = self.bodies.remove(at).expect("body is there");
+        let body = self.remove_body(at);
         self.missing -= body.granted - body.received.bytes();
         self.aside_settle(body.charge.posted);
         let envelope = Envelope {

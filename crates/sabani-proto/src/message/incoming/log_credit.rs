@@ -1,0 +1,105 @@
+//! Credit for what a peer may send without being asked.
+
+use crate::message::Mailbox;
+
+/// Credit that every connection gets, whether or not the node's memory is used up.
+const LEAST_WINDOW: u64 = 16 << 10;
+
+/// Credit for envelopes, and for bodies that come unasked (U9): a limit on the cumulative charge.
+#[derive(Debug)]
+pub(crate) struct LogCredit {
+    pub(super) arrived: u64,
+    pub(super) taken: u64,
+    pub(super) announced: u64,
+    pub(super) window: u64,
+    pub(super) max: u64,
+    /// How much of the node's memory is reserved for it.
+    reserved: u64,
+}
+
+impl LogCredit {
+    /// Credit of `window`, or of the little that is always given if the node's memory is used up.
+    pub fn reserve(window: u64, max: u64, mailbox: &mut Mailbox) -> Self {
+        let reserved = mailbox.unmatched.charge(window);
+        let window = if reserved {
+            window
+        } else {
+            LEAST_WINDOW.min(window)
+        };
+        LogCredit {
+            arrived: 0,
+            taken: 0,
+            announced: window,
+            window,
+            max,
+            reserved: if reserved { window } else { 0 },
+        }
+    }
+
+    /// Gives the node's memory back.
+    pub fn release(&mut self, mailbox: &mut Mailbox) {
+        mailbox
+            .unmatched
+            .release(std::mem::take(&mut self.reserved));
+    }
+
+    /// The limit in force.
+    pub fn limit(&self) -> u64 {
+        self.announced
+    }
+
+    /// The limit to announce now.
+    pub fn announce(&mut self) -> u64 {
+        self.announced = self.announced.max(self.taken + self.window);
+        self.announced
+    }
+
+    /// Whether the limit has moved far enough to be worth telling with something else.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.taken + self.window >= self.announced + self.window / 4
+    }
+
+    /// Whether it has moved far enough to be worth a packet of its own.
+    #[inline]
+    pub fn is_pressing(&self) -> bool {
+        self.taken + self.window >= self.announced + self.window / 2
+    }
+
+    /// Whether the sender may soon have to wait for the limit.
+    #[inline]
+    pub(super) fn is_short(&self) -> bool {
+        self.announced - self.arrived < self.window / 4
+    }
+
+    /// Credit that the sender has at least once everything is taken.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Doubles the window until it is `wanted`, as far as that is allowed; returns whether it has
+    /// grown.
+    pub fn widen(&mut self, wanted: u64, mailbox: &mut Mailbox) -> bool {
+        let before = self.window;
+        let mut reached = 0;
+        while self.window < wanted && self.window > reached {
+            reached = self.window;
+            self.grow(mailbox);
+        }
+        self.window > before
+    }
+
+    /// Doubles the window, if the node's memory allows, or if it is less than is always given: a
+    /// message that does not fit into it would never come.
+    pub(super) fn grow(&mut self, mailbox: &mut Mailbox) {
+        if self.window >= self.max {
+            return;
+        }
+        if mailbox.unmatched.charge(self.window) {
+            self.reserved += self.window;
+        } else if self.window >= LEAST_WINDOW {
+            return;
+        }
+        self.window *= 2;
+    }
+}
