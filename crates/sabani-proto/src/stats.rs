@@ -178,7 +178,7 @@ pub struct Dropped {
     pub rejected: u64,
     /// Handshakes answered with a cookie.
     pub cookies: u64,
-    /// First messages of handshakes that were not looked at: in 100 ms more had come than are, most of them
-    /// from outside of the job.
+    /// First messages of handshakes that were not looked at: in 100 ms more had come than are, from outside of
+    /// the job, or recorded ones that somebody repeats.
     pub crowded_out: u64,
 }

@@ -6,14 +6,29 @@ use crate::wire::{ConnectionId, Prelude};
 
 /// What is counted begins anew after this time.
 const ROUND_NS: u64 = 100_000_000;
-/// First messages of members looked at in a round. True ones take longer than a round for their public-key
-/// cryptography alone; of recorded ones, so many take a fifth of it.
-const MEMBERS: u32 = 4_000;
-/// The same of others, which have another key, or an older version of this library; 5 µs each to know.
+/// First messages of members opened in a round, of those that don't show that their senders can be reached
+/// where they say, and as many of those that do. True ones take longer than a round for their public-key
+/// cryptography alone; of recorded ones, so many take a tenth of it.
+const MEMBERS: u32 = 2_000;
+/// Members asked in a round to show that; 1 µs each.
+const COOKIES: u32 = 4_000;
+/// First messages of others opened in a round: they have another key, or an older version of this library;
+/// 5 µs each to know.
 const OTHERS: u32 = 256;
 /// Rejects sent in a round. They are hints, which the asker waits for no longer than for an answer; a flood
 /// is not worth a system call each.
 const REJECTS: u32 = 64;
+
+/// What becomes of a first message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It is opened.
+    Opened,
+    /// Its sender is to show that it can be reached, with a cookie.
+    Asked,
+    /// It is not looked at.
+    Dropped,
+}
 
 /// Where first messages come in.
 #[derive(Debug)]
@@ -21,8 +36,16 @@ pub(super) struct Gate {
     /// None in plain mode: anybody is a member there.
     mac: Option<InitMac>,
     round_ns: u64,
+    round: Round,
+}
+
+/// What has come since the round began.
+#[derive(Debug, Default)]
+struct Round {
+    reachable: u32,
     members: u32,
     others: u32,
+    cookies: u32,
     rejects: u32,
 }
 
@@ -31,9 +54,7 @@ impl Gate {
         Gate {
             mac: InitMac::new(mode),
             round_ns: 0,
-            members: 0,
-            others: 0,
-            rejects: 0,
+            round: Round::default(),
         }
     }
 
@@ -44,30 +65,53 @@ impl Gate {
         ConnectionId::new(local.slot() as u32, code).0 & Prelude::MAX_PACKET_NUMBER
     }
 
-    /// Whether a first message with this nonce is looked at.
-    pub fn admits(&mut self, now_ns: u64, nonce: u64, message1: &[u8]) -> bool {
+    /// What becomes of a first message with this nonce. `crowded`: so many handshakes are under way that
+    /// others must show that they can be reached; `is_reachable` says whether this one's sender has done so.
+    ///
+    /// Who repeats what it has recorded can't do that for addresses that are not its own. So those who can
+    /// are counted apart, and where members are too many, the others are asked to.
+    pub fn admit(
+        &mut self,
+        now_ns: u64,
+        nonce: u64,
+        message1: &[u8],
+        crowded: bool,
+        is_reachable: impl FnOnce() -> bool,
+    ) -> Admission {
         self.begin_round(now_ns);
-        let code = nonce >> 24;
-        match self
-            .mac
-            .as_ref()
-            .is_none_or(|mac| mac.verify(message1, code))
-        {
-            true => count(&mut self.members, MEMBERS),
-            false => count(&mut self.others, OTHERS),
+        let round = &mut self.round;
+        let mac = self.mac.as_ref();
+        if !mac.is_none_or(|mac| mac.verify(message1, nonce >> 24)) {
+            return match count(&mut round.others, OTHERS) {
+                true if crowded && !is_reachable() => Admission::Asked,
+                true => Admission::Opened,
+                false => Admission::Dropped,
+            };
+        }
+        let reachable = is_reachable();
+        let opened = match reachable {
+            true => count(&mut round.reachable, MEMBERS),
+            false => !crowded && count(&mut round.members, MEMBERS),
+        };
+        if opened {
+            Admission::Opened
+        } else if !reachable && count(&mut round.cookies, COOKIES) {
+            Admission::Asked
+        } else {
+            Admission::Dropped
         }
     }
 
     /// Whether another Reject may leave.
     pub fn may_reject(&mut self, now_ns: u64) -> bool {
         self.begin_round(now_ns);
-        count(&mut self.rejects, REJECTS)
+        count(&mut self.round.rejects, REJECTS)
     }
 
     fn begin_round(&mut self, now_ns: u64) {
         if now_ns >= self.round_ns + ROUND_NS {
             self.round_ns = now_ns;
-            (self.members, self.others, self.rejects) = (0, 0, 0);
+            self.round = Round::default();
         }
     }
 }

@@ -9,6 +9,7 @@
 //!    reachable where it says: only now does the new connection take the place of an old one.
 
 use super::arrivals::{Batch, Packet};
+use super::gate::Admission;
 use super::peers::Target;
 use super::session::{Established, Session};
 use super::spans::PeerSpan;
@@ -276,26 +277,20 @@ impl Node {
         if init.sealed != self.hub.config.mode.is_sealed() {
             return Err(RejectReason::Mode);
         }
-        if !self
-            .gate
-            .admits(now_ns, prelude.packet_number, init.message)
-        {
-            self.dropped.crowded_out += 1;
-            return Ok(());
-        }
         self.expire_half_open(now_ns);
-        if self.peers.half_open() >= self.hub.config.cookie_above
-            && !self
-                .cookies
-                .verify(now_ns, path.peer, init.message, &init.cookie)
-        {
-            self.dropped.cookies += 1;
-            let cookie = self.cookies.issue(now_ns, path.peer, init.message);
-            self.post_letter(
-                path,
-                short_packet(Kind::Cookie, prelude.packet_number, &cookie),
-            );
-            return Ok(());
+        match self.admission(now_ns, path, prelude, init) {
+            Admission::Opened => {}
+            Admission::Asked => {
+                self.dropped.cookies += 1;
+                let cookie = self.cookies.issue(now_ns, path.peer, init.message);
+                let answer = short_packet(Kind::Cookie, prelude.packet_number, &cookie);
+                self.post_letter(path, answer);
+                return Ok(());
+            }
+            Admission::Dropped => {
+                self.dropped.crowded_out += 1;
+                return Ok(());
+            }
         }
         let opened = Responder::open(&self.hub.config.mode, PROLOGUE, init.message);
         let decoded = match opened {
@@ -312,6 +307,24 @@ impl Node {
             return Err(RejectReason::WrongPeer);
         }
         self.answer_init(now_ns, path, prelude, &hello, responder, size)
+    }
+
+    /// Whether a first message is to be opened.
+    fn admission(
+        &mut self,
+        now_ns: u64,
+        path: Path,
+        prelude: &Prelude,
+        init: &Init<'_>,
+    ) -> Admission {
+        let (nonce, message) = (prelude.packet_number, init.message);
+        let crowded = self.peers.half_open() >= self.hub.config.cookie_above;
+        let is_reachable = || {
+            self.cookies
+                .verify(now_ns, path.peer, message, &init.cookie)
+        };
+        self.gate
+            .admit(now_ns, nonce, message, crowded, is_reachable)
     }
 
     /// A first message that proved the job key: answer it, unless it is old or not wanted.
