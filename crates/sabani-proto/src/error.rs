@@ -142,8 +142,8 @@ impl PeerLost {
     /// What was said to be in the way of a peer that did not answer.
     pub fn obstacle(&self) -> Option<Obstacle> {
         match self {
-            PeerLost::Unreachable(ConnectError::NoAnswer { obstacle, .. })
-            | PeerLost::Silent { obstacle, .. } => *obstacle,
+            PeerLost::Unreachable(why) => why.obstacle(),
+            PeerLost::Silent { obstacle, .. } => *obstacle,
             _ => None,
         }
     }
@@ -203,6 +203,16 @@ pub enum ConnectError {
         /// Whether the peer seals its packets.
         sealed: bool,
     },
+}
+
+impl ConnectError {
+    /// What was said to be in the way.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        match self {
+            ConnectError::NoAnswer { obstacle, .. } => *obstacle,
+            ConnectError::Rejected { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for ConnectError {

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use sabani_proto::{Envelope, HumanTime, Obstacle, PeerId, PeerLost, RecvError, SendError};
+use sabani_proto::{
+    ConnectError, Envelope, HumanTime, Obstacle, PeerId, PeerLost, RecvError, SendError,
+};
 use sabani_ring::ScheduleError;
 
 /// What can go wrong. [`Error::fault`] says on whose side. Its debug form is the same text as its
@@ -89,15 +91,25 @@ pub enum Error {
     },
     /// This receive has given its message, or the error that ended it, before ([`crate::Posted`]).
     Ended,
-    /// The time was over.
-    Timeout(Duration),
+    /// There was no connection to the peer when the time was over. It is still being made.
+    Unconnected {
+        /// The peer.
+        peer: PeerId,
+        /// Why, as far as is known by now.
+        why: ConnectError,
+    },
     /// The node is closed.
     Closed,
     /// This process is a forked child of the one that opened the node: keys and packet numbers must
     /// not be used twice.
     Forked,
     /// Some messages were not acknowledged within the linger time.
-    Unacknowledged(Duration),
+    Unacknowledged {
+        /// One of those that have not acknowledged all.
+        peer: PeerId,
+        /// The linger time.
+        time: Duration,
+    },
     /// The socket can't be opened there.
     Socket {
         /// The local address that was asked for.
@@ -154,10 +166,13 @@ impl Error {
             {
                 Fault::Environment
             }
+            Error::Unconnected { why, .. } if why.obstacle().is_some_and(Obstacle::is_local) => {
+                Fault::Environment
+            }
             Error::PeerLost { .. }
             | Error::Expired { .. }
-            | Error::Unacknowledged(_)
-            | Error::Timeout(_) => Fault::Peer,
+            | Error::Unacknowledged { .. }
+            | Error::Unconnected { .. } => Fault::Peer,
             Error::Socket { .. }
             | Error::Io { .. }
             | Error::AddressBook { .. }
@@ -287,16 +302,18 @@ impl fmt::Display for Error {
                 "this receive has ended, and what came of it was returned before: post another one"
             ),
             &Error::NoMemory { bytes } => SendError::NoMemory { bytes }.fmt(f),
-            Error::Timeout(time) => write!(f, "nothing came within {}", HumanTime(*time)),
+            Error::Unconnected { peer, why } => {
+                write!(f, "no connection to peer {peer} yet: {why}")
+            }
             Error::Closed => write!(f, "the node is closed"),
             Error::Forked => write!(
                 f,
                 "this process was forked from the one that opened the node: open another node in \
                  the child"
             ),
-            Error::Unacknowledged(time) => write!(
+            Error::Unacknowledged { peer, time } => write!(
                 f,
-                "some messages were not acknowledged within {} and may be lost",
+                "peer {peer} did not acknowledge all messages within {}: some may be lost",
                 HumanTime(*time)
             ),
             Error::Socket { addr, source } => write_socket(f, *addr, source),
@@ -376,8 +393,11 @@ mod tests {
 
     #[test]
     fn a_main_that_returns_an_error_shows_its_text() {
-        let error = Error::Timeout(Duration::from_millis(1_500));
-        assert_eq!(format!("{error:?}"), "nothing came within 1.5 s");
+        let time = Duration::from_millis(1_500);
+        let peer = PeerId(3);
+        let error = Error::Unacknowledged { peer, time };
+        let text = "peer 3 did not acknowledge all messages within 1.5 s: some may be lost";
+        assert_eq!(format!("{error:?}"), text);
     }
 
     #[test]

@@ -95,13 +95,13 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Disconnected`] if one of the two programs has disconnected,
-    /// [`Error::PeerLost`] with the reason, [`Error::Timeout`].
+    /// [`Error::PeerLost`] with the reason; [`Error::Unconnected`] with what is known of it if the time is
+    /// over sooner than [`Builder::connect_timeout`]: the handshake goes on.
     pub fn connect(&self, peer: PeerId, timeout: Duration) -> Result<(), Error> {
         {
             let mut state = self.0.shared.lock()?;
             let now_ns = state.engine.clock();
-            // What has ended before is not the question.
-            let _ = state.engine.node.check_source(peer);
+            state.engine.node.begin_anew(peer);
             state.engine.node.connect(now_ns, peer)?;
             if peer == self.0.id {
                 return Ok(());
@@ -125,7 +125,10 @@ impl Node {
                     Some(Err(lost.map_or(unknown, Error::from)))
                 }
             })?;
-        outcome.unwrap_or(Err(Error::Timeout(timeout)))
+        outcome.unwrap_or_else(|| {
+            let why = self.0.shared.lock()?.engine.node.unanswered(peer);
+            Err(Error::Unconnected { peer, why })
+        })
     }
 
     /// Breaks a connection off, until [`Node::reconnect`] and no sooner (U14:
@@ -683,10 +686,17 @@ impl Node {
     /// over.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::PeerLost`] if messages for a peer were dropped because a connection ended, and no other call
+    /// has said that it did. It is said once: call again to wait for the other peers. [`Error::Closed`],
+    /// [`Error::Forked`].
     pub fn wait_acknowledged(&self, timeout: Duration) -> Result<bool, Error> {
-        let settled = |state: &mut State| state.engine.node.is_settled().then_some(());
-        Ok(self.0.shared.wait_until(Some(timeout), settled)?.is_some())
+        let settled = |state: &mut State| {
+            let node = &mut state.engine.node;
+            let dropped = check_dropped(node).err();
+            dropped.map(Err).or(node.is_settled().then_some(Ok(())))
+        };
+        let settled = self.0.shared.wait_until(Some(timeout), settled)?;
+        Ok(settled.transpose()?.is_some())
     }
 
     /// What happened to connections since this was last called, oldest first; `None` when that was all.
@@ -744,10 +754,13 @@ impl Node {
     }
 
     /// Waits at most `linger` until everything sent has been acknowledged, tells the peers, and
-    /// ends the node for all its handles.
+    /// ends the node for all its handles. Without an error, the peers' libraries have all that was ever
+    /// sent, but for what errors of other calls were about.
     ///
     /// # Errors
-    /// [`Error::Unacknowledged`] if something was not acknowledged in time.
+    /// The node is closed all the same. [`Error::PeerLost`] if messages for a peer were dropped because a
+    /// connection ended, and no other call has said that it did; [`Error::Unacknowledged`] if something was
+    /// not acknowledged in time. [`Error::Closed`] if it was closed before, [`Error::Forked`].
     pub fn close(&self, linger: Duration) -> Result<(), Error> {
         self.0.close(linger)
     }
@@ -757,6 +770,22 @@ impl Node {
 fn has_left(state: &State, to: PeerId) -> bool {
     let node = &state.engine.node;
     node.waiting(to).bytes == 0 && !node.asks(to) && !state.engine.below.is_blocked()
+}
+
+/// Fails if messages were dropped with a connection.
+fn check_dropped(node: &mut sabani_proto::Node) -> Result<(), Error> {
+    let lost = |(peer, why)| Error::PeerLost {
+        peer,
+        why: Some(why),
+    };
+    node.take_dropped().map(lost).map_or(Ok(()), Err)
+}
+
+/// Fails if messages were dropped, or have not been acknowledged after `time`.
+fn check_acknowledged(node: &mut sabani_proto::Node, time: Duration) -> Result<(), Error> {
+    check_dropped(node)?;
+    let waits = |peer| Error::Unacknowledged { peer, time };
+    node.unsettled().map(waits).map_or(Ok(()), Err)
 }
 
 /// Whether a message would be accepted; `None` if that is to be waited for.
@@ -808,12 +837,18 @@ impl Handle {
     fn close(&self, linger: Duration) -> Result<(), Error> {
         self.shared.lock()?.engine.node.stop_sending();
         let settled = |state: &mut State| state.engine.node.is_settled().then_some(());
-        let acknowledged = self.shared.wait_until(Some(linger), settled)?;
-        self.shared.lock()?.engine.node.close();
+        self.shared.wait_until(Some(linger), settled)?;
+        let acknowledged = {
+            let mut state = self.shared.lock()?;
+            let node = &mut state.engine.node;
+            let acknowledged = check_acknowledged(node, linger);
+            node.close();
+            acknowledged
+        };
         let closed = |state: &mut State| state.engine.node.is_closed().then_some(());
         self.shared.wait_until(Some(GOODBYE), closed)?;
         self.stop();
-        acknowledged.ok_or(Error::Unacknowledged(linger))
+        acknowledged
     }
 
     /// Ends the helper thread.

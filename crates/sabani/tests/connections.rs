@@ -139,6 +139,86 @@ fn who_can_not_be_reached_is_named_with_what_is_in_the_way() {
     }
 }
 
+#[test]
+fn a_program_that_waits_for_a_connection_no_longer_hears_what_is_in_the_way() {
+    let closed = UdpSocket::bind(here()).unwrap().local_addr().unwrap();
+    let node = Node::builder(LEFT).bind(here()).plain(Checksum::None);
+    let node = node.open().unwrap();
+    node.add_peer(RIGHT, closed).unwrap();
+    let said = (1..100).find_map(|tries| {
+        let error = node.connect(RIGHT, Duration::from_millis(tries));
+        let error = error.unwrap_err();
+        assert!(
+            matches!(error, Error::Unconnected { peer: RIGHT, .. }),
+            "{error}"
+        );
+        assert_eq!(error.fault(), Fault::Peer);
+        Some(error.to_string()).filter(|text| text.contains("Connection refused"))
+    });
+    let said = said.expect("the obstacle is named while the handshake goes on");
+    assert!(said.contains("is the peer running"), "{said}");
+}
+
+#[test]
+fn messages_that_were_dropped_are_said_to_who_waits_for_acknowledgements() {
+    let dropped = |left: &Node, said: Result<(), Error>| {
+        let error = said.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::PeerLost {
+                    peer: RIGHT,
+                    why: Some(_)
+                }
+            ),
+            "{error}"
+        );
+        assert!(left.wait_acknowledged(SOON).unwrap(), "it is said once");
+    };
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    // More than the other one takes unless somebody asks for it.
+    left.send(RIGHT, 1, &vec![1; 6 << 20]).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    right.close(SOON).unwrap();
+    dropped(&left, left.wait_acknowledged(SOON).map(drop));
+
+    // Nor does a connection that is made anew hide it.
+    left.send(RIGHT, 2, b"nobody is there any more").unwrap();
+    until([&left, &left], || state(&left, RIGHT) == LinkState::Known);
+    left.connect(RIGHT, Duration::ZERO).unwrap_err();
+    dropped(&left, left.wait_acknowledged(SOON).map(drop));
+}
+
+#[test]
+fn closing_names_the_peer_that_has_not_acknowledged_all() {
+    let closed = UdpSocket::bind(here()).unwrap().local_addr().unwrap();
+    for (linger, is_lost) in [(SOON, true), (Duration::ZERO, false)] {
+        let node = Node::builder(LEFT).bind(here()).plain(Checksum::None);
+        let node = node.connect_timeout(Duration::from_millis(50));
+        let node = node.open().unwrap();
+        node.add_peer(RIGHT, closed).unwrap();
+        node.send(RIGHT, 1, b"nobody is there").unwrap();
+        match node.close(linger).unwrap_err() {
+            Error::PeerLost { peer: RIGHT, .. } => assert!(is_lost),
+            Error::Unacknowledged { peer: RIGHT, .. } => assert!(!is_lost),
+            error => panic!("{error}"),
+        }
+    }
+}
+
+/// What another call has said is not said again.
+#[test]
+fn closing_after_a_loss_that_is_known_is_no_error() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    let mut sent = left.send_tracked(RIGHT, 1, vec![1; 6 << 20]).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    right.close(SOON).unwrap();
+    sent.wait(Some(SOON)).unwrap_err();
+    left.close(SOON).unwrap();
+}
+
 /// Stands between two nodes, as a NAT does: passes on what comes to the door that is open now, and
 /// lets what comes from inside out by that door.
 struct Relay {

@@ -258,7 +258,7 @@ impl<'a> Link<'a> {
         loop {
             self.hope()?;
             match self.node.connect(RECEIVER, TICK) {
-                Err(Error::Timeout(_)) => {}
+                Err(Error::Unconnected { .. }) => {}
                 done => return Ok(done),
             }
         }

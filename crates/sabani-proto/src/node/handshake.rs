@@ -15,6 +15,7 @@ use super::session::{Established, Session};
 use super::spans::PeerSpan;
 use super::{HALF_OPEN_TIMER, Node, Path, PeerLost};
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM};
 use crate::error::ConnectError;
@@ -69,7 +70,7 @@ pub(crate) struct Attempt {
     cookie: [u8; Init::COOKIE_LEN],
     pub log_credit: LogCredit,
     tries: u32,
-    began_ns: u64,
+    pub began_ns: u64,
     pub next_ns: u64,
     /// Cookies are taken at most this often, so that forged ones make no flood of answers.
     next_cookie_ns: u64,
@@ -733,7 +734,8 @@ impl Attempt {
         bytes
     }
 
-    fn failure(&self, timeout_ns: u64) -> ConnectError {
+    /// Why nothing has come of it in this time, as far as is known.
+    pub fn failure(&self, time_ns: u64) -> ConnectError {
         match self.hint {
             Some(reject) => ConnectError::Rejected {
                 reason: reject.reason,
@@ -741,7 +743,7 @@ impl Attempt {
                 sealed: reject.sealed,
             },
             None => ConnectError::NoAnswer {
-                time: std::time::Duration::from_nanos(timeout_ns),
+                time: Duration::from_nanos(time_ns),
                 obstacle: self.obstacle,
             },
         }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use super::clock::Clock;
 use super::keyring::KeyJournal;
-use crate::Config;
 use crate::channel::{Fate, datagram_cost};
 use crate::credit::{CreditConfig, Granter};
 use crate::error::PeerLost;
@@ -12,6 +11,7 @@ use crate::event::Event;
 use crate::message::{Content, Mailbox, SendTicket, Tickets};
 use crate::rare;
 use crate::stats::Counters;
+use crate::{Config, PeerId};
 
 /// Events that nobody fetches are dropped, oldest first, beyond this many.
 const MAX_EVENTS: usize = 4_096;
@@ -22,7 +22,7 @@ pub(crate) enum SendState {
     Pending,
     Arrived,
     Expired,
-    Lost(PeerLost),
+    Lost(PeerId, PeerLost),
 }
 
 /// State that connections share, and scratch space for building packets.

@@ -3,6 +3,7 @@
 mod apart;
 mod arrivals;
 mod clock;
+mod ends;
 mod flow;
 mod gate;
 mod handshake;
@@ -39,7 +40,7 @@ use crate::{Config, PeerId};
 use gate::Gate;
 use hub::{Hub, SendState};
 pub use keyring::{KeyNews, Keyring, Unsealed};
-use peers::{Link, Peers};
+use peers::{Ended, Link, Peers};
 pub use receive::Opened;
 use session::Session;
 pub use transmit::Transmit;
@@ -414,32 +415,6 @@ impl Node {
         into.append(&mut self.hub.keys.news);
     }
 
-    /// Whether a receive that takes messages from this peer only may hope for one. The end of a
-    /// connection is said for as long as there is no other one, nor one being made; and once after
-    /// that, if nobody has heard of it. A peer that has never been connected may connect.
-    ///
-    /// # Errors
-    /// [`SendError::PeerLost`]; [`SendError::UnknownPeer`] if the peer is not known, and
-    /// [`Config::accept_unknown`] lets no such one in.
-    pub fn check_source(&mut self, peer: PeerId) -> Result<(), SendError> {
-        let Some(index) = self.peers.index(peer) else {
-            let may_come = self.hub.config.accept_unknown || peer == self.id();
-            return may_come.then_some(()).ok_or(SendError::UnknownPeer(peer));
-        };
-        let found = &mut self.peers[index];
-        let untold = found.take_untold();
-        match untold.or_else(|| {
-            found
-                .lost
-                .as_deref()
-                .cloned()
-                .filter(|_| found.link.is_none())
-        }) {
-            Some(why) => Err(SendError::PeerLost { peer, why }),
-            None => Ok(()),
-        }
-    }
-
     /// Receives that have ended so far: when it grows, a posted receive has something to say.
     pub fn ended_receives(&self) -> u64 {
         self.hub.mailbox.ended
@@ -456,7 +431,12 @@ impl Node {
         match self.hub.sends.get_mut(ticket) {
             Some(SendState::Pending) => None,
             _ => match self.hub.sends.remove(ticket) {
-                Some(SendState::Lost(why)) => Some(Err(Undelivered::PeerLost(why))),
+                Some(SendState::Lost(peer, why)) => {
+                    if let Some(ended) = self.last_end(peer) {
+                        ended.dropped = false;
+                    }
+                    Some(Err(Undelivered::PeerLost(why)))
+                }
                 Some(SendState::Expired) => Some(Err(Undelivered::Expired)),
                 _ => Some(Ok(())),
             },
@@ -497,9 +477,9 @@ impl Node {
     pub fn take_received(&mut self, ticket: RecvTicket) -> Option<Result<Message, RecvError>> {
         let result = self.hub.mailbox.result(ticket);
         if let Some(Err(RecvError::PeerLost { peer, .. })) = &result
-            && let Some(index) = self.peers.index(*peer)
+            && let Some(ended) = self.last_end(*peer)
         {
-            self.peers[index].lost_told = true;
+            ended.tell();
         }
         result
     }
@@ -769,14 +749,18 @@ impl Node {
         self.happen(index, Happening::End, self.hub.clock.latest());
         for ticket in link.outgoing.drain_tickets() {
             if let Some(state) = self.hub.sends.get_mut(ticket) {
-                *state = SendState::Lost(why.clone());
+                *state = SendState::Lost(id, why.clone());
             }
         }
         tracing::info!(parent: link.span_id(), peer = %id, %why, "connection lost");
         let unsent_messages = link.outgoing.pending_messages();
         let peer = &mut self.peers[index];
-        peer.lost = Some(Box::new(why.clone()));
-        peer.lost_told = unsent_messages == 0 && matches!(why, PeerLost::Closed);
+        let dropped = peer.lost.as_ref().is_some_and(|ended| ended.dropped);
+        peer.lost = Some(Box::new(Ended {
+            told: unsent_messages == 0 && matches!(why, PeerLost::Closed),
+            dropped: dropped || unsent_messages > 0,
+            why: why.clone(),
+        }));
         self.hub.push_event(Event::Lost {
             peer: id,
             why,
@@ -784,12 +768,19 @@ impl Node {
         });
     }
 
-    /// Whether everything accepted for sending has been acknowledged.
+    /// Whether everything accepted for sending has been acknowledged, or dropped with a connection
+    /// ([`Node::take_dropped`]).
     pub fn is_settled(&self) -> bool {
-        self.peers
-            .iter()
-            .filter_map(|peer| peer.link.as_ref())
-            .all(|link| link.outgoing.is_settled())
+        self.unsettled().is_none()
+    }
+
+    /// A peer that has not acknowledged everything yet.
+    pub fn unsettled(&self) -> Option<PeerId> {
+        let waits = |peer: &&peers::Peer| {
+            let link = peer.link.as_ref();
+            link.is_some_and(|link| !link.outgoing.is_settled())
+        };
+        self.peers.iter().find(waits).map(|peer| peer.id)
     }
 
     /// Takes no more messages for sending.

@@ -77,10 +77,28 @@ pub(crate) struct Peer {
     pub link: Option<Box<Link>>,
     /// What the program wants of what it sends there, if it has said so.
     pub quality: Option<Box<Quality>>,
-    /// Why the last connection ended.
-    pub lost: Option<Box<PeerLost>>,
-    /// The program has been told of that, or need not be.
-    pub lost_told: bool,
+    /// How the last connection ended.
+    pub lost: Option<Box<Ended>>,
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub why: PeerLost,
+    /// The program has been told of it, or need not be.
+    pub told: bool,
+    /// Messages were dropped with this connection or one before, and the program has been told of no end
+    /// since.
+    pub dropped: bool,
+}
+
+impl Ended {
+    /// The program is told of it.
+    pub fn tell(&mut self) -> PeerLost {
+        self.told = true;
+        self.dropped = false;
+        self.why.clone()
+    }
 }
 
 impl Peer {
@@ -95,10 +113,8 @@ impl Peer {
     /// Why the last connection ended, if the program is to be told of it still; says it once.
     #[inline]
     pub fn take_untold(&mut self) -> Option<PeerLost> {
-        if std::mem::replace(&mut self.lost_told, true) {
-            return None;
-        }
-        self.lost.as_deref().cloned()
+        let ended = self.lost.as_deref_mut().filter(|ended| !ended.told);
+        ended.map(Ended::tell)
     }
 
     pub fn reference(&self, index: u32) -> LinkRef {
@@ -198,7 +214,6 @@ impl Peers {
             link: None,
             quality: None,
             lost: None,
-            lost_told: true,
         });
         self.by_id.insert(id, index);
         index

@@ -1,8 +1,11 @@
 //! What a node tells of its flows (U7).
 
+use std::time::Duration;
+
 use super::Node;
 use super::session::Session;
 use crate::PeerId;
+use crate::error::ConnectError;
 use crate::message::Outgoing;
 use crate::state::LinkState;
 use crate::stats::{Limit, NodeStats, PeerStats};
@@ -35,6 +38,25 @@ impl Node {
     /// The state of the connection to a peer; `None` if the peer is not known.
     pub fn peer_state(&self, peer: PeerId) -> Option<LinkState> {
         Some(self.peers[self.peers.index(peer)?].state)
+    }
+
+    /// Why there is no connection to a peer yet, or why it is silent, as far as is known by now: what a
+    /// handshake would fail with, were its time over.
+    pub fn unanswered(&self, peer: PeerId) -> ConnectError {
+        let index = self.peers.index(peer);
+        let link = index.and_then(|index| self.peers[index].link.as_ref());
+        let attempt = link.and_then(|link| link.attempt.as_ref());
+        let session = link.and_then(|link| link.session.as_ref());
+        let now_ns = self.hub.clock.latest();
+        match (attempt, session) {
+            (Some(attempt), _) => attempt.failure(now_ns - attempt.began_ns),
+            (None, session) => ConnectError::NoAnswer {
+                time: session.map_or(Duration::ZERO, |session| {
+                    Duration::from_nanos(now_ns - session.channel.last_heard_ns)
+                }),
+                obstacle: session.and_then(Session::obstacle),
+            },
+        }
     }
 
     /// What is on its way to a peer, in bytes as its kernel charges them.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sabani_launch::{JobKey as KeySource, Member, World};
-use sabani_proto::{HumanTime, seal};
+use sabani_proto::seal;
 
 use super::{Error, Unreachable};
 use crate::{Builder, Error as NodeError, JobKey, Node, PeerId};
@@ -95,7 +95,7 @@ fn try_connections(node: &Node, world: &World) -> Result<Vec<Unreachable>, Error
     let peers = to_try(world.rank() as usize, world.members());
     for &peer in &peers {
         match node.connect(PeerId(peer as u32), Duration::ZERO) {
-            Ok(()) | Err(NodeError::Timeout(_) | NodeError::PeerLost { .. }) => {}
+            Ok(()) | Err(NodeError::Unconnected { .. } | NodeError::PeerLost { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -106,7 +106,7 @@ fn try_connections(node: &Node, world: &World) -> Result<Vec<Unreachable>, Error
         let why = match node.connect(PeerId(peer as u32), left) {
             Ok(()) => continue,
             Err(NodeError::PeerLost { why: Some(why), .. }) => why.to_string(),
-            Err(NodeError::Timeout(_)) => format!("no answer in {}", HumanTime(PATIENCE)),
+            Err(NodeError::Unconnected { why, .. }) => why.to_string(),
             Err(error) => return Err(error.into()),
         };
         let place = |rank: usize| {
