@@ -363,7 +363,8 @@ impl Context<'_> {
     /// Decides what a failed call means. An error may belong to another peer: an ICMP error that was
     /// pending. Then the call is worth repeating, and the error queue says so; where the queue was emptied
     /// a moment before the error was raised, the repetition itself tells. So an error is the train's own
-    /// once it has come twice in a row without one of another peer in the queue that explains it.
+    /// once it has come twice in a row without one of another peer in the queue that explains it. While the
+    /// receive buffer is full, the kernel raises errors without queueing them: then any may be of others.
     ///
     /// Fails when the socket itself is unusable.
     #[cold]
@@ -384,7 +385,7 @@ impl Context<'_> {
             libc::EIO | libc::EINVAL if segmented => return Ok(Verdict::Refused),
             _ => {}
         }
-        let mut explained = false;
+        let mut explained = !sys::has_room_for_errors(self.fd);
         self.drain_hints(|of, queued| explained |= queued == errno && of != Some(to));
         let certain = !explained && repeats.unexplained == Some(errno);
         if !certain && repeats.made < MAX_REPEATS {
@@ -425,5 +426,38 @@ impl Context<'_> {
             SendOutcome::SourceGone | SendOutcome::Failed(_) => &mut self.counters.failed,
         };
         *counter += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    /// Whether a train is found at fault for an error that comes again and again.
+    fn is_blamed(socket: &UdpSocket) -> bool {
+        let mut context = Context {
+            fd: socket.as_fd(),
+            hints: &mut Hints::new(),
+            counters: &mut Counters::default(),
+        };
+        let (to, mut repeats) = (socket.local_addr().unwrap(), Repeats::default());
+        (0..=MAX_REPEATS).any(|_| {
+            let verdict = context.judge(libc::ECONNREFUSED, to, false, &mut repeats);
+            matches!(verdict, Ok(Verdict::Settled(SendOutcome::Failed(_))))
+        })
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "opens a socket")]
+    fn no_train_is_blamed_for_errors_that_there_was_no_room_to_explain() {
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        assert!(is_blamed(&socket));
+        while sys::drops(socket.as_fd()).unwrap() == 0 {
+            let to = socket.local_addr().unwrap();
+            socket.send_to(b"to itself", to).unwrap();
+        }
+        assert!(!is_blamed(&socket));
     }
 }

@@ -46,9 +46,27 @@ pub(crate) fn network(fd: BorrowedFd<'_>) -> Option<u64> {
     check(returned as isize).ok().map(|_| cookie)
 }
 
+const RECEIVED: usize = libc::SK_MEMINFO_RMEM_ALLOC as usize;
+const RECV_BUFFER: usize = libc::SK_MEMINFO_RCVBUF as usize;
+const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
+
 /// How many messages the kernel has dropped on their way into this socket, modulo 2³².
 pub(crate) fn drops(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
-    const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
+    memory(fd).map(|info| info[DROPS])
+}
+
+/// Whether the kernel can queue an ICMP error, which it charges to the receive buffer: as a page at most,
+/// but small buffers hold small errors.
+pub(crate) fn has_room_for_errors(fd: BorrowedFd<'_>) -> bool {
+    const ERROR_BYTES: u32 = 8 << 10;
+    memory(fd).is_ok_and(|info| {
+        let room = info[RECV_BUFFER].saturating_sub(info[RECEIVED]);
+        room > ERROR_BYTES.min(info[RECV_BUFFER] / 4)
+    })
+}
+
+/// What the kernel says of a socket's memory.
+fn memory(fd: BorrowedFd<'_>) -> Result<[u32; DROPS + 1], Errno> {
     let mut info = [0_u32; DROPS + 1];
     let mut len = size_of_val(&info) as u32;
     // SAFETY: the kernel writes at most `len` bytes to `info`, which is that long.
@@ -61,5 +79,5 @@ pub(crate) fn drops(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
             &mut len,
         )
     };
-    check(returned as isize).map(|_| info[DROPS])
+    check(returned as isize).map(|_| info)
 }
