@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// Receiving calls in a row that bring something of one peer alone, which makes the peer hot. It takes
 /// some 30 µs.
 const HOT_AFTER: u32 = 256;
+/// After each time in a row that no hot socket could be opened it takes twice as many, this often at most:
+/// descriptors or memory may be short for a while, or for good. Then it is tried once in a million calls.
+const DOUBLINGS: u32 = 12;
 /// Buffers in a row that came for the main socket before the peer counts as hot no more.
 const COLD_AFTER: u32 = 1_024;
 /// Large datagrams after which trains are received coalesced. Until then nothing need be told beside a
@@ -181,7 +184,9 @@ impl Hot {
 pub(crate) struct Thermometer {
     last: Option<Ends>,
     in_a_row: u32,
-    /// It has failed, or is not wanted.
+    /// Times in a row that no hot socket could be opened, as far as they count.
+    failures: u32,
+    /// No hot peers are wanted.
     off: bool,
     /// What the kernel dropped on the way into hot sockets of the past.
     past_drops: u64,
@@ -244,7 +249,7 @@ impl Thermometer {
         };
         self.last = ends;
         if let Some(ends) = ends
-            && self.in_a_row >= HOT_AFTER
+            && self.in_a_row >= HOT_AFTER << self.failures
             && hot.is_none()
             && !self.off
         {
@@ -258,7 +263,10 @@ impl Thermometer {
     #[cold]
     fn open(&mut self, main: &UdpSocket, ends: Ends) -> Option<Hot> {
         let opened = setup::open_beside(main, ends.peer, ends.local);
-        self.off = opened.is_err() && !ends.local.is_some_and(setup::is_gone);
+        self.failures = match opened {
+            Ok(_) => 0,
+            Err(_) => (self.failures + 1).min(DOUBLINGS),
+        };
         log(ends.peer, opened.as_ref().err());
         Some(Hot::new(opened.ok()?, ends))
     }
@@ -274,6 +282,28 @@ fn log(peer: SocketAddr, error: Option<&io::Error>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "opens sockets")]
+    fn what_can_not_be_opened_is_tried_again_ever_more_seldom() {
+        let main = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        let ends = |peer: &str| {
+            let (peer, local) = (peer.parse().unwrap(), None);
+            Some(Ends { peer, local })
+        };
+        // No socket is connected to all hosts unless it says that it means that.
+        let (refused, usual) = (ends("255.255.255.255:9"), ends("127.0.0.1:9"));
+        let (mut thermometer, mut hot) = (Thermometer::new(true), None);
+        let mut failures = 0;
+        for _ in 0..100_000 {
+            assert!(!thermometer.note(refused, 1, &main, &mut hot));
+            failures = thermometer.failures;
+        }
+        assert!((5..10).contains(&failures), "{failures}");
+        let opened = (0..100_000).any(|_| thermometer.note(usual, 1, &main, &mut hot));
+        assert!(opened && hot.is_some());
+        assert_eq!(thermometer.failures, 0);
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "opens a socket")]

@@ -234,11 +234,11 @@ fn a_firewalls_refusal_is_told_of_the_train_that_it_concerns() {
     });
 }
 
-/// Receives and answers until the peer is hot, from where it was contacted.
+/// Receives and answers until the peer has become hot, from where it was contacted.
 fn talk(left: &mut Socket, right: &mut Socket, host: IpAddr) {
     let to = SocketAddr::new(host, right.local_addr().port());
-    let mut batch = RecvBatch::new(1);
-    while right.counters().hot_peers == 0 {
+    let (mut batch, hot_peers) = (RecvBatch::new(1), right.counters().hot_peers);
+    while right.counters().hot_peers == hot_peers {
         assert_eq!(
             outcomes(left, &[Train::new(to, 0, b"there")]),
             [SendOutcome::Sent]
@@ -254,7 +254,8 @@ fn talk(left: &mut Socket, right: &mut Socket, host: IpAddr) {
     }
 }
 
-/// Whether what leaves from an address that is gone is told apart, and all else goes on.
+/// Whether what leaves from an address that is gone is told apart, and all else goes on; and whether the
+/// peer is hot again once the address is back.
 fn leaves_from_elsewhere(bound: &str, near: &str, host: &str) {
     let (mut left, mut right) = (
         bind(near, &Options::default()),
@@ -262,8 +263,15 @@ fn leaves_from_elsewhere(bound: &str, near: &str, host: &str) {
     );
     let gone: IpAddr = host.parse().unwrap();
     talk(&mut left, &mut right, gone);
-    let bits = if gone.is_ipv4() { 32 } else { 128 };
-    shell(&format!("ip addr del {host}/{bits} dev lo"));
+    let at = if gone.is_ipv4() {
+        format!("{host}/32")
+    } else {
+        format!("{host}/128 nodad")
+    };
+    shell(&format!(
+        "ip addr del {} dev lo",
+        at.trim_end_matches(" nodad")
+    ));
     let bytes = vec![0; 3_000];
     let (to, short) = (
         left.local_addr(),
@@ -285,6 +293,9 @@ fn leaves_from_elsewhere(bound: &str, near: &str, host: &str) {
     assert_eq!(outcomes(&mut right, &[short]), [Sent]);
     let calls = right.counters().send_calls - before.send_calls;
     assert_eq!(calls, 1, "the hot socket is not tried any more");
+    shell(&format!("ip addr add {at} dev lo"));
+    talk(&mut left, &mut right, gone);
+    assert_eq!(outcomes(&mut right, &[from(short); 16]), [Sent; 16]);
 }
 
 #[test]
@@ -294,7 +305,6 @@ fn a_source_that_is_gone_is_told_of() {
     in_namespace(TEST, setup, || {
         for bound in ["0.0.0.0:0", "[::]:0"] {
             leaves_from_elsewhere(bound, "10.9.0.1:0", "10.9.0.2");
-            shell("ip addr add 10.9.0.2 dev lo");
         }
         shell("ip addr add fd09::2 dev lo nodad");
         leaves_from_elsewhere("[::]:0", "[::1]:0", "fd09::2");
