@@ -5,8 +5,11 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::panic;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -17,7 +20,7 @@ use sabani_sim::{Bug, Plan};
 
 use crate::exit::Interrupted;
 use crate::files;
-use crate::interrupt;
+use crate::interrupt::{self, TICK};
 
 /// Run many plans, each drawn from a seed, until one breaks a rule.
 ///
@@ -25,8 +28,9 @@ use crate::interrupt;
 /// of them off, so that what never happens together with everything else is found when it is alone.
 /// The first seed that breaks a rule ends the campaign: its plan is made as small as it can be
 /// while it still breaks the rule, and printed with the command that runs the seed again. Exit
-/// status 1 then. Ctrl-C ends it with what was found so far.
-#[derive(Args)]
+/// status 1 then. Ctrl-C ends it at once, and says how far it came and how to go on. Exit status 130
+/// then.
+#[derive(Args, Clone)]
 pub struct CampaignArgs {
     /// Seeds to run.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -84,19 +88,21 @@ pub fn run(args: &CampaignArgs) -> Result<()> {
     interrupt::install()?;
     silence_panics_of_runs();
     let began = Instant::now();
-    let end = search(args);
+    let end = search(args)?;
     let seconds = began.elapsed().as_secs_f64();
-    let count = end.seed - args.first_seed;
+    let count = end.done - args.first_seed;
     println!(
         "{count} seeds from {} on, in {seconds:.1} s ({:.0} per second): no rule was broken",
         args.first_seed,
         count as f64 / seconds
     );
-    if end.failed {
-        thread::scope(|scope| on_runs_thread(scope, || report(args, end.seed)).join())
-            .expect("plans that panic are caught")
+    if let Some(seed) = end.failed {
+        thread::scope(|scope| {
+            let reporter = runs_thread().spawn_scoped(scope, || report(args, seed))?;
+            reporter.join().expect("plans that panic are caught")
+        })
     } else if interrupt::requested() {
-        let rest = args.command(end.seed..args.all_seeds().end);
+        let rest = args.command(end.done..args.all_seeds().end);
         Err(Interrupted(format!("interrupted; the rest: `{rest}`")).into())
     } else {
         Ok(())
@@ -116,55 +122,90 @@ fn silence_panics_of_runs() {
     }));
 }
 
-/// Does something that runs plans.
-fn on_runs_thread<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    act: impl FnOnce() -> T + Send + 'scope,
-) -> ScopedJoinHandle<'scope, T> {
-    let thread = thread::Builder::new().name(RUNS.into());
-    let thread = thread.spawn_scoped(scope, act);
-    thread.expect("there is room for a thread")
+/// A thread that runs plans.
+fn runs_thread() -> thread::Builder {
+    thread::Builder::new().name(RUNS.into())
 }
 
 /// Where a search ended.
 struct End {
     /// All seeds before this one were run, and broke no rule.
-    seed: u64,
+    done: u64,
     /// This one breaks a rule.
-    failed: bool,
+    failed: Option<u64>,
 }
 
-/// Runs seeds until one breaks a rule, none is left, or the user interrupts.
-fn search(args: &CampaignArgs) -> End {
-    let all = args.all_seeds();
-    let cores = thread::available_parallelism();
-    let jobs = args.jobs.or(cores.ok()).map_or(1, NonZero::get);
-    let next = AtomicU64::new(all.start);
-    let end = AtomicU64::new(all.end);
-    let bar = progress(args.seeds, "seeds");
-    let work = || {
+/// What the threads of a search share.
+struct Search {
+    args: CampaignArgs,
+    next: AtomicU64,
+    /// No seed from this one on need be run: there are no more, or it breaks a rule.
+    end: AtomicU64,
+    /// For each thread, a seed before which it has no more to run.
+    reached: Vec<AtomicU64>,
+    bar: ProgressBar,
+}
+
+impl Search {
+    fn new(args: &CampaignArgs, threads: usize) -> Self {
+        let all = args.all_seeds();
+        Search {
+            args: args.clone(),
+            next: AtomicU64::new(all.start),
+            end: AtomicU64::new(all.end),
+            reached: (0..threads).map(|_| AtomicU64::new(all.start)).collect(),
+            bar: progress(args.seeds, "seeds"),
+        }
+    }
+
+    /// What one of the threads does.
+    fn work(&self, thread: usize) {
+        let reached = &self.reached[thread];
         while !interrupt::requested() {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end.load(Ordering::Relaxed) {
+            reached.store(self.next.load(SeqCst), SeqCst);
+            let seed = self.next.fetch_add(1, SeqCst);
+            reached.store(seed, SeqCst);
+            if seed >= self.end.load(SeqCst) {
                 break;
             }
-            if args.plan(seed).run().failure.is_some() {
-                end.fetch_min(seed, Ordering::Relaxed);
+            if self.args.plan(seed).run().failure.is_some() {
+                self.end.fetch_min(seed, SeqCst);
             }
-            bar.inc(1);
+            self.bar.inc(1);
         }
-    };
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            on_runs_thread(scope, work);
-        }
-    });
-    bar.finish_and_clear();
-    let (next, end) = (next.into_inner(), end.into_inner());
-    End {
-        seed: next.min(end),
-        failed: end < all.end && end < next,
+        reached.store(u64::MAX, SeqCst);
     }
+
+    /// Where it ends, should the threads run nothing more.
+    fn end(&self) -> End {
+        let reached = self.reached.iter().map(|seed| seed.load(SeqCst)).min();
+        let reached = reached.unwrap_or(u64::MAX);
+        let (next, end) = (self.next.load(SeqCst), self.end.load(SeqCst));
+        End {
+            done: reached.min(next).min(end),
+            failed: (end < self.args.all_seeds().end).then_some(end),
+        }
+    }
+}
+
+/// Runs seeds until one breaks a rule, none is left, or the user interrupts: then plans that are being run
+/// are not waited for.
+fn search(args: &CampaignArgs) -> Result<End> {
+    let cores = thread::available_parallelism();
+    let threads = args.jobs.or(cores.ok()).map_or(1, NonZero::get);
+    let search = Arc::new(Search::new(args, threads));
+    let (working, ended) = mpsc::channel::<()>();
+    for thread in 0..threads {
+        let (search, working) = (Arc::clone(&search), working.clone());
+        runs_thread().spawn(move || {
+            search.work(thread);
+            drop(working);
+        })?;
+    }
+    drop(working);
+    while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) && !interrupt::requested() {}
+    search.bar.finish_and_clear();
+    Ok(search.end())
 }
 
 fn progress(len: u64, what: &str) -> ProgressBar {

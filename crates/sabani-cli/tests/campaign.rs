@@ -1,0 +1,51 @@
+//! `sabani sim campaign`, interrupted.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Whether a process has a handler for Ctrl-C.
+fn handles_interrupts(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+    caught >> (Signal::SIGINT as u32 - 1) & 1 == 1
+}
+
+/// The number behind a word.
+fn number_after(text: &str, word: &str) -> u64 {
+    let mut rest = text.split_whitespace().skip_while(|&part| part != word);
+    let number = rest.nth(1).unwrap_or_else(|| panic!("{word}? {text}"));
+    number.trim_end_matches('`').parse().unwrap()
+}
+
+#[test]
+fn an_interrupted_campaign_says_how_far_it_came_and_how_to_go_on() {
+    let campaign = Command::new(env!("CARGO_BIN_EXE_sabani"))
+        .args(["sim", "campaign", "--seeds", "1000000", "--first-seed", "7"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !handles_interrupts(campaign.id()) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill(Pid::from_raw(campaign.id() as i32), Signal::SIGINT).unwrap();
+    let output = campaign.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let (said, rest) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
+    let next = number_after(&rest, "--first-seed");
+    assert_eq!(number_after(&rest, "--seeds"), 1_000_007 - next);
+    assert!(
+        said.starts_with(&format!("{} seeds from 7 on", next - 7)),
+        "{said}"
+    );
+}
