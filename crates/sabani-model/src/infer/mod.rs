@@ -107,10 +107,16 @@ impl Inferred {
     }
 }
 
-/// Differences of logarithms; what moved nothing differs by as much as is counted at all.
+/// Differences of logarithms, without their signs; what moved nothing differs by as much as is counted at all.
 fn differences(seen: &[f64], expected: &[f64]) -> Vec<f64> {
+    let mut ratios = log_ratios(seen, expected);
+    ratios.iter_mut().for_each(|ratio| *ratio = ratio.abs());
+    ratios
+}
+
+fn log_ratios(seen: &[f64], expected: &[f64]) -> Vec<f64> {
     let both = seen.iter().zip(expected);
-    both.map(|(&seen, &expected)| log_ratio(seen, expected).abs())
+    both.map(|(&seen, &expected)| log_ratio(seen, expected))
         .collect()
 }
 

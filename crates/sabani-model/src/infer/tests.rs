@@ -17,6 +17,10 @@ struct Truth {
     trunks: Vec<(f64, f64)>,
     /// How many equal trunks each of those is.
     paths: usize,
+    /// Two groups each, in their order, have a trunk together that carries so much either way.
+    outer: Option<f64>,
+    /// Whether a host that waits for its group's trunk holds up what it sends within the group.
+    holds_up: bool,
 }
 
 /// Numbers that look random.
@@ -53,6 +57,8 @@ impl Truth {
             group,
             trunks: vec![(trunk, trunk); groups],
             paths: 1,
+            outer: None,
+            holds_up: false,
         }
     }
 
@@ -72,6 +78,11 @@ impl Truth {
             let (out, into) = (self.trunks[ours].0, self.trunks[theirs].1);
             way.push((place(ours), out / self.paths as f64));
             way.push((place(theirs) + 1, into / self.paths as f64));
+        }
+        if let Some(outer) = self.outer.filter(|_| ours / 2 != theirs / 2) {
+            let place = |group: usize| 3 * hosts + 2 * (self.trunks.len() * self.paths + group / 2);
+            way.push((place(ours), outer));
+            way.push((place(theirs) + 1, outer));
         }
         way
     }
@@ -103,12 +114,33 @@ impl Truth {
                 }
             }
         }
+        if self.holds_up {
+            self.hold_up(flows, &mut rates, draw);
+        }
         for rate in &mut rates {
             *rate *= 1.0 + 0.03 * (2.0 * draw.unit() - 1.0);
         }
         Observation {
             flows: flows.to_vec(),
             rates,
+        }
+    }
+}
+
+impl Truth {
+    /// Hosts that send out of their group get little more for what stays there, each as much more as is drawn.
+    fn hold_up(&self, flows: &[(usize, usize)], rates: &mut [f64], draw: &mut Draw) {
+        let leaves = |(from, to): (usize, usize)| self.group[from] != self.group[to];
+        let more: Vec<_> = self.out.iter().map(|_| 1.5 + 2.0 * draw.unit()).collect();
+        let mut slowest = HashMap::new();
+        for (&flow, &rate) in flows.iter().zip(&*rates).filter(|(flow, _)| leaves(**flow)) {
+            let least = slowest.entry(flow.0).or_insert(rate);
+            *least = rate.min(*least);
+        }
+        for (&flow, rate) in flows.iter().zip(rates).filter(|(flow, _)| !leaves(**flow)) {
+            if let Some(slowest) = slowest.get(&flow.0) {
+                *rate = rate.min(slowest * more[flow.0]);
+            }
         }
     }
 }
@@ -218,6 +250,35 @@ fn even_shares_do_not_hide_small_groups() {
             assert!(fit.is_good() && fit.error_p90 < 0.1, "{case}: {fit:?}");
         }
     }
+}
+
+/// With pause frames, a host that waits for its group's trunk sends less within the group, too. Whatever hosts of the
+/// group are taken together, a trunk of theirs would make that slow.
+#[test]
+fn hosts_that_are_held_up_are_no_groups() {
+    for seed in 1..3 {
+        let mut draw = Draw(seed);
+        let mut truth = Truth::grouped(8, 8, 0.25, &mut draw);
+        truth.group.sort_unstable();
+        truth.holds_up = true;
+        let (found, _) = measured(&truth, 0.3, &mut draw);
+        let alike = adjusted_rand(&partition(&found, 64), &truth.group);
+        let groups: Vec<_> = found.groups().collect();
+        assert!(alike >= 0.98, "seed {seed}: {alike}, {groups:?}");
+    }
+}
+
+#[test]
+fn groups_within_groups_are_found() {
+    let mut draw = Draw(9);
+    let mut truth = Truth::grouped(8, 8, 0.5, &mut draw);
+    truth.group.sort_unstable();
+    truth.outer = Some(4.0);
+    let (found, seen) = measured(&truth, 0.3, &mut draw);
+    assert_eq!(adjusted_rand(&partition(&found, 64), &truth.group), 1.0);
+    let groups = graph(&found, &seen, 64).groups;
+    let outer = groups.iter().filter(|group| group.parent.is_none());
+    assert_eq!(outer.count(), 4, "{groups:?}");
 }
 
 /// What one group exchanges with others passes their trunks, too: it takes patterns in which those are not full.

@@ -58,6 +58,23 @@ impl Trunk {
         self.holds[from] != self.holds[to]
     }
 
+    /// Whether another one's hosts are all on one side of it, together with others; that is the smaller side, or either of
+    /// two that are equal, for the rest of the network is around nobody.
+    fn is_around(&self, other: &Trunk) -> bool {
+        [true, false].into_iter().any(|side| {
+            let size = self.holds.iter().filter(|holds| **holds == side).count();
+            let holds = |host: &usize| self.holds[*host] == side;
+            let is_smaller = 2 * size <= self.holds.len();
+            is_smaller && other.hosts.len() < size && other.hosts.iter().all(holds)
+        })
+    }
+
+    /// Its hosts that are behind none of the others.
+    pub fn without(&self, others: &[Trunk]) -> Vec<usize> {
+        let alone = |host: &usize| !others.iter().any(|other| other.holds[*host]);
+        self.hosts.iter().copied().filter(alone).collect()
+    }
+
     /// Whether both hold the same hosts.
     pub fn equals(&self, other: &Trunk) -> bool {
         self.hosts == other.hosts
@@ -167,17 +184,19 @@ impl Tree {
         Trunk { out, into, ..trunk }
     }
 
-    /// The hosts of a trunk that are in none of those inside, if there are such trunks and hosts.
-    pub fn rest_of(&self, index: usize) -> Option<Vec<usize>> {
-        let trunk = &self.trunks[index];
+    /// The trunks that it lies within.
+    pub fn around(&self, trunk: &Trunk) -> Vec<Trunk> {
+        let outer = self.trunks.iter().filter(|other| other.is_around(trunk));
+        outer.cloned().collect()
+    }
+
+    /// The trunks of some of its hosts.
+    pub fn inside(&self, trunk: &Trunk) -> Vec<Trunk> {
         let inside = |other: &&Trunk| {
             other.hosts.len() < trunk.hosts.len()
                 && other.hosts.iter().all(|&host| trunk.holds[host])
         };
-        let inner: Vec<&Trunk> = self.trunks.iter().filter(inside).collect();
-        let alone = |host: &usize| !inner.iter().any(|other| other.holds[*host]);
-        let rest: Vec<_> = trunk.hosts.iter().copied().filter(alone).collect();
-        (!inner.is_empty() && !rest.is_empty()).then_some(rest)
+        self.trunks.iter().filter(inside).cloned().collect()
     }
 
     /// What flows get that are there at the same time: max-min shares. More than any link carries where
