@@ -65,7 +65,8 @@ impl Ends {
         let open = |id: PeerId| -> Result<Node> {
             let before = threads()?;
             let builder = builder(id, any, key).layers(schedule.clone());
-            // Nobody waits for those whose other end is gone.
+            // Threads of both nodes share a core there, and nobody waits for those whose other end is gone.
+            let builder = builder.spin_yielding(matches!(places, Places::Together(_)));
             let node = builder.linger(Duration::ZERO).open()?;
             let own: Vec<_> = threads()?.difference(&before).copied().collect();
             divide(own, places.of(id.0 as usize).1)?;
