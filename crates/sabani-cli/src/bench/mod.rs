@@ -31,7 +31,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{address::resolve, interrupt, report::Reports};
+use crate::{address::resolve, exit::Usage, interrupt, report::Reports};
 use args::{
     Against, BenchArgs, BenchCommand, CommonArgs, DEFAULT_PORT, Pin, SizedArgs, TransactionArgs,
 };
@@ -190,6 +190,15 @@ fn baselines(against: &[Against]) -> Result<Vec<Transport>> {
         }
     }
     Ok(wanted)
+}
+
+/// What the user wants to compare with where only TCP can be; `why` says of others why they can't.
+fn tcp_baselines(against: &[Against], why: &str) -> Result<Vec<Transport>> {
+    let wanted = baselines(against)?;
+    match wanted.iter().find(|transport| !transport.is_tcp()) {
+        Some(other) => Err(Usage(format!("{} {why}", other.name())).into()),
+        None => Ok(wanted),
+    }
 }
 
 /// The first two cores that this process may use, if there are as many.

@@ -7,7 +7,11 @@ use clap::Args;
 use sabani_collective::{Collective, Overrides};
 
 use crate::{
-    bench::args::{VariantArgs, parse_message_size, parse_seconds},
+    bench::{
+        args::{Against, VariantArgs, parse_message_size, parse_seconds},
+        tcp_baselines,
+        transport::Transport,
+    },
     layers::LayersOption,
     report::OutputArgs,
 };
@@ -51,6 +55,14 @@ pub struct CollArgs {
     /// Turns.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
+    /// What to compare with, as in `tcp-cubic`; `tcp` is `tcp-cubic,tcp-bbr`. Default none.
+    ///
+    /// The same algorithms run by the same code over TCP: a connection between each pair of ranks, with TCP_NODELAY, in
+    /// the same job and in turns. Ranks wait there as those of Sabani do that share cores: they look for 300 µs,
+    /// letting others go first, and then sleep. Where both variants of Sabani are measured, TCP is in the jobs of the
+    /// first.
+    #[arg(long, value_delimiter = ',')]
+    pub against: Vec<Against>,
     #[command(flatten)]
     pub variants: VariantArgs,
     #[command(flatten)]
@@ -69,6 +81,20 @@ impl CollArgs {
             }
         }
         collectives
+    }
+
+    /// What Sabani is compared with.
+    ///
+    /// # Errors
+    /// If that is not TCP, or this system does not offer it.
+    pub fn baselines(&self) -> Result<Vec<Transport>> {
+        match self.against.is_empty() {
+            true => Ok(Vec::new()),
+            false => tcp_baselines(
+                &self.against,
+                "does not carry a collective: nothing sends again what is lost",
+            ),
+        }
     }
 
     /// What the user wants of a collective in place of the rule, as `SABANI_ALGORITHMS` has it; empty is

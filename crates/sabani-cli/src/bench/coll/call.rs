@@ -16,12 +16,13 @@ pub struct Call {
 
 /// A rank's own elements, and room for those of all.
 pub struct Buffers {
-    input: Vec<f32>,
-    output: Vec<f32>,
+    pub input: Vec<f32>,
+    pub output: Vec<f32>,
 }
 
 impl Call {
-    fn count(self) -> usize {
+    /// Elements of the vector, or of a rank's block.
+    pub fn count(self) -> usize {
         self.size_bytes / size_of::<f32>()
     }
 
@@ -54,9 +55,8 @@ impl Call {
         }
     }
 
-    /// The algorithm that ranks on these hosts use with such a wish; `None` if what is wished for does not
-    /// fit.
-    pub fn algorithm(self, hosts: &Hosts, wish: &str) -> Option<&'static str> {
+    /// What an algorithm is chosen by, with rank 0 as root.
+    pub fn context(self, hosts: &Hosts) -> Context<'_> {
         let counts = match self.collective {
             Collective::Gather
             | Collective::Scatter
@@ -65,11 +65,17 @@ impl Call {
             | Collective::Alltoall => Counts::Each(self.count()),
             _ => Counts::Vector(self.count()),
         };
-        let cx = Context {
+        Context {
             element_bytes: size_of::<f32>(),
             hosts: Some(hosts),
             ..Context::new(hosts.ranks(), counts)
-        };
+        }
+    }
+
+    /// The algorithm that ranks on these hosts use with such a wish; `None` if what is wished for does not
+    /// fit.
+    pub fn algorithm(self, hosts: &Hosts, wish: &str) -> Option<&'static str> {
+        let cx = self.context(hosts);
         let overrides: Overrides = wish.parse().ok()?;
         let chosen = overrides.choose(self.collective, &cx).algorithm.name;
         let (_, wanted) = wish.split_once('=').unwrap_or_default();

@@ -16,9 +16,9 @@ pub struct Setup {
     pub size_bytes: usize,
     pub transport: String,
     pub sealed: bool,
-    /// The schedule of a node's layers, which a line tells at its end.
+    /// The schedule of a node's layers, which a line tells at its end; none of what has no node.
     #[serde(skip)]
-    pub threads: String,
+    pub threads: Option<String>,
 }
 
 /// What came of one turn.
@@ -50,7 +50,8 @@ pub struct Line {
     /// The median of all turns.
     pub loop_us: f64,
     rounds: usize,
-    threads: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    threads: Option<String>,
 }
 
 impl Line {
@@ -72,6 +73,13 @@ impl Cell {
     /// Median and range of the mean time of calls back to back.
     pub fn loop_us(&self) -> Summary {
         self.summary(|turn| turn.loop_us)
+    }
+
+    /// How long a call takes beside one of another cell: the median of the ratios turn by turn.
+    pub fn over(&self, other: &Self) -> Option<f64> {
+        let turns = self.turns.iter().zip(&other.turns);
+        let ratios = turns.map(|(own, other)| own.call_us / other.call_us);
+        Summary::of(ratios).map(|summary| summary.median)
     }
 
     /// The cell as a line.

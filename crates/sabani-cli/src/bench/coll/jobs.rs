@@ -34,6 +34,7 @@ pub fn run(args: &CollArgs) -> Result<()> {
         given => given,
     };
     let transports = args.variants.transports();
+    let baselines = args.baselines()?;
     let progress = progress_bar(args.rounds as usize * ranks.len() * transports.len())?;
     let mut cells = Vec::new();
     for round in 0..args.rounds {
@@ -44,7 +45,11 @@ pub fn run(args: &CollArgs) -> Result<()> {
             }
             for transport in order {
                 progress.set_message(format!("{ranks} ranks {}", transport.label()));
-                turn(args, ranks, transport, &mut cells)?;
+                let against = match transport == transports[0] {
+                    true => &baselines[..],
+                    false => &[],
+                };
+                turn(args, ranks, [&[transport], against].concat(), &mut cells)?;
                 progress.inc(1);
             }
         }
@@ -54,8 +59,13 @@ pub fn run(args: &CollArgs) -> Result<()> {
 }
 
 /// Runs one job.
-fn turn(args: &CollArgs, ranks: u32, transport: Transport, cells: &mut Vec<Cell>) -> Result<()> {
-    let output = job(args, ranks, transport)?
+fn turn(
+    args: &CollArgs,
+    ranks: u32,
+    transports: Vec<Transport>,
+    cells: &mut Vec<Cell>,
+) -> Result<()> {
+    let output = job(args, ranks, &transports)?
         .stdin(Stdio::null())
         .output()
         .context("cannot start ranks")?;
@@ -80,7 +90,7 @@ fn turn(args: &CollArgs, ranks: u32, transport: Transport, cells: &mut Vec<Cell>
 }
 
 /// The command line of one job, with all that the user has said.
-fn job(args: &CollArgs, ranks: u32, transport: Transport) -> Result<Command> {
+fn job(args: &CollArgs, ranks: u32, transports: &[Transport]) -> Result<Command> {
     let own = env::current_exe().context("cannot find this program's own file")?;
     let list = |words: Vec<String>| words.join(",");
     let collectives = args.collectives();
@@ -101,10 +111,11 @@ fn job(args: &CollArgs, ranks: u32, transport: Transport) -> Result<Command> {
                 .iter()
                 .map(|wanted| format!("--algorithm={wanted}")),
         );
-    command.arg(match transport {
-        Transport::SabaniPlain => "--plain",
-        _ => "--sealed",
-    });
+    command.args(transports.iter().map(|transport| match transport {
+        Transport::SabaniPlain => "--plain".into(),
+        Transport::Sabani => "--sealed".into(),
+        other => format!("--against={}", other.name()),
+    }));
     args.layers.pass(&mut command);
     Ok(command)
 }

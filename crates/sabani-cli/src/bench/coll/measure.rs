@@ -11,6 +11,7 @@ use sabani::{Comm, comm::Max};
 
 use super::{
     call::{Buffers, Call},
+    carrier::Carrier,
     cell::Turn,
     clock::Clock,
 };
@@ -29,19 +30,22 @@ const PAUSE_NS: f64 = 200_000.0;
 type Span = [i64; 3];
 
 /// One call, again and again.
-pub struct Measurement<'a> {
+pub struct Measurement<'a, 'c> {
+    /// By which ranks agree.
     pub comm: &'a Comm,
+    /// What is measured.
+    pub carrier: &'a mut Carrier<'c>,
     pub call: Call,
     /// Half of it for each figure.
     pub time: Duration,
 }
 
-impl Measurement<'_> {
+impl Measurement<'_, '_> {
     /// Measures for about that long; only rank 0's result means something.
     ///
     /// # Errors
     /// Those of the collective.
-    pub fn run(&self) -> Result<Turn> {
+    pub fn run(&mut self) -> Result<Turn> {
         let mut buffers = self.call.buffers(self.comm.size());
         let half_ns = self.time.as_secs_f64() * 1e9 / 2.0;
         let warm_up = PROBES.max(self.comm.size() as u32);
@@ -61,12 +65,12 @@ impl Measurement<'_> {
     }
 
     /// The mean time of calls back to back with the next root each time, at the slowest rank.
-    fn loop_ns(&self, buffers: &mut Buffers, calls: u32) -> Result<f64> {
+    fn loop_ns(&mut self, buffers: &mut Buffers, calls: u32) -> Result<f64> {
         self.comm.barrier()?;
         let begun = Instant::now();
         for index in 0..calls as usize {
             let root = index % self.comm.size();
-            self.call.make(self.comm, buffers, root)?;
+            self.carrier.call(self.call, buffers, root)?;
         }
         let mut slowest = [begun.elapsed().as_nanos() as f64 / f64::from(calls)];
         self.comm.allreduce_in_place(&mut slowest, Max)?;
@@ -74,7 +78,7 @@ impl Measurement<'_> {
     }
 
     /// All ranks' times of calls that begin at the same moments, rank by rank; at rank 0.
-    fn spans(&self, buffers: &mut Buffers, starts: u32, apart_ns: i64) -> Result<Vec<Span>> {
+    fn spans(&mut self, buffers: &mut Buffers, starts: u32, apart_ns: i64) -> Result<Vec<Span>> {
         let clock = Clock::agree(self.comm)?;
         let mut first = [clock.now_ns() + START_NS];
         self.comm.allreduce_in_place(&mut first, Max)?;
@@ -84,7 +88,7 @@ impl Measurement<'_> {
             let late = clock.now_ns() > at_ns;
             clock.sleep_until(at_ns);
             let entry_ns = clock.now_ns();
-            self.call.make(self.comm, buffers, 0)?;
+            self.carrier.call(self.call, buffers, 0)?;
             own.push([entry_ns, clock.now_ns(), late.into()]);
         }
         let mut all = match self.comm.rank() {

@@ -6,12 +6,14 @@
 
 pub mod args;
 mod call;
+mod carrier;
 mod cell;
 mod clock;
 mod jobs;
 mod measure;
 mod rank;
 mod report;
+mod tcp;
 
 use anyhow::Result;
 use sabani::{Checksum, Comm, Launcher};

@@ -9,6 +9,7 @@ use sabani_collective::{Collective, Hosts};
 use super::{
     args::CollArgs,
     call::Call,
+    carrier::Carrier,
     cell::{self, Setup},
     measure::Measurement,
     report,
@@ -19,9 +20,10 @@ use crate::{
     report::Reports,
 };
 
-/// One cell: the call, and what is told of it.
+/// One cell: the call, over which of the carriers, and what is told of it.
 struct Task {
     call: Call,
+    carrier: usize,
     setup: Setup,
 }
 
@@ -38,27 +40,37 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
     let is_first = comm.rank() == 0;
     let mut reports = is_first.then(|| Reports::open(&args.output)).transpose()?;
     let machine = Machine::here();
-    let tasks = tasks(comm, args, transport)?;
+    let hosts = hosts(comm)?;
+    let transports = [vec![transport], args.baselines()?].concat();
+    let open = |&transport| Carrier::open(transport, comm, &hosts);
+    let mut carriers: Vec<_> = transports.iter().map(open).collect::<Result<_>>()?;
+    let tasks = tasks(&hosts, args, &transports)?;
     let mut cells = Vec::new();
     for _ in 0..args.rounds {
         for task in &tasks {
-            comm.set_algorithms(&task.setup.wish)?;
-            let call = task.call;
-            let time = args.seconds;
-            let turn = Measurement { comm, call, time }.run()?;
+            let carrier = &mut carriers[task.carrier];
+            carrier.set_algorithms(&task.setup.wish)?;
+            let mut measurement = Measurement {
+                comm,
+                carrier,
+                call: task.call,
+                time: args.seconds,
+            };
+            let turn = measurement.run()?;
             cell::add(&mut cells, task.setup.clone(), turn);
         }
     }
+    // Nobody closes a stream that another one still needs.
+    comm.barrier()?;
     match &mut reports {
         Some(reports) => reports.write(&machine.head(report::render(&cells)?)?),
         None => Ok(()),
     }
 }
 
-/// All cells, as far as algorithms fit.
-fn tasks(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<Vec<Task>> {
-    let hosts = hosts(comm)?;
-    let threads = args.layers.schedule()?.to_string();
+/// All cells, as far as algorithms fit; what is compared follows each other.
+fn tasks(hosts: &Hosts, args: &CollArgs, transports: &[Transport]) -> Result<Vec<Task>> {
+    let schedule = args.layers.schedule()?;
     let mut tasks = Vec::new();
     for collective in args.collectives() {
         let sizes = match collective {
@@ -71,20 +83,25 @@ fn tasks(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<Vec<Task>
                     collective,
                     size_bytes,
                 };
-                let Some(algorithm) = call.algorithm(&hosts, &wish) else {
+                let Some(algorithm) = call.algorithm(hosts, &wish) else {
                     continue;
                 };
-                let setup = Setup {
+                let setup = |transport: &Transport| Setup {
                     collective: collective.name().into(),
                     algorithm: algorithm.into(),
                     wish: wish.clone(),
-                    ranks: comm.size(),
+                    ranks: hosts.ranks(),
                     size_bytes,
                     transport: transport.name().into(),
                     sealed: transport.is_sealed(),
-                    threads: threads.clone(),
+                    threads: transport.threads(&schedule),
                 };
-                tasks.push(Task { call, setup });
+                let setups = transports.iter().map(setup).enumerate();
+                tasks.extend(setups.map(|(carrier, setup)| Task {
+                    call,
+                    carrier,
+                    setup,
+                }));
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 const WHAT: &str = "µs, less is better: one call, from the first rank's entry to the last one's exit; and in a loop, the \
-                    mean of calls back to back.";
+                    mean of calls back to back. ÷ compares single calls: the median of the ratios turn by turn.";
 
 /// Renders all.
 ///
@@ -91,27 +91,44 @@ impl Setup {
     }
 }
 
-/// A row for each call and algorithm, two columns for each transport.
+/// A row for each call and algorithm; for each transport two columns, and for Sabani's how it compares with each other one.
 fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
     let carriers = distinct(cells.iter().copied(), Setup::carrier);
+    let (own, others): (Vec<_>, Vec<_>) = carriers.iter().partition(|name| is_own(name));
     let mut header: Vec<String> = ["collective", "algorithm", "size"].map(String::from).into();
-    for carrier in &carriers {
-        header.extend([carrier.clone(), "loop".into()]);
+    for carrier in own.iter().chain(&others) {
+        header.extend([carrier.to_string(), "loop".into()]);
+        let compared = others.iter().filter(|_| is_own(carrier));
+        header.extend(compared.map(|other| format!("÷ {other}")));
     }
     let mut rows = vec![header];
     for row in distinct(cells.iter().copied(), Setup::row) {
-        let of_row = || cells.iter().filter(|cell| cell.setup.row() == row);
+        let of_row = |carrier: &str| {
+            let mut of_row = cells.iter().filter(|cell| cell.setup.row() == row);
+            of_row.find(|cell| cell.setup.carrier() == carrier)
+        };
         let mut fields = Vec::from(row.clone());
-        for carrier in &carriers {
-            let cell = of_row().find(|cell| cell.setup.carrier() == *carrier);
+        for carrier in own.iter().chain(&others) {
+            let cell = of_row(carrier);
             let figure = |summary: fn(&Cell) -> Summary| {
                 cell.map_or_else(String::new, |cell| format_figure(summary(cell).median))
             };
             fields.extend([figure(Cell::call_us), figure(Cell::loop_us)]);
+            for other in others.iter().filter(|_| is_own(carrier)) {
+                let ratio = cell
+                    .zip(of_row(other))
+                    .and_then(|(cell, other)| cell.over(other));
+                fields.push(ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
+            }
         }
         rows.push(fields);
     }
     rows
+}
+
+/// Whether a carrier is Sabani.
+fn is_own(carrier: &str) -> bool {
+    carrier.starts_with("sabani")
 }
 
 /// A plot for each collective, over the size.
@@ -183,7 +200,7 @@ mod tests {
                         size_bytes,
                         transport: "sabani".into(),
                         sealed,
-                        threads: "inline".into(),
+                        threads: Some("inline".into()),
                     };
                     let (call_us, loop_us) = (us * factor, 5.0);
                     add(&mut cells, setup, Turn { call_us, loop_us });
@@ -223,7 +240,37 @@ mod tests {
             "{}",
             rendered.table
         );
+        assert!(!rendered.table.contains("÷ sabani"), "{}", rendered.table);
         assert_eq!(rendered.html.matches("<svg").count(), 1);
         assert_eq!(rendered.html.matches("<polyline").count(), 2);
+    }
+    #[test]
+    fn sabani_is_compared_with_tcp_turn_by_turn() {
+        let mut cells = cells();
+        // Ratios of 3, 1 and 0.5 to the turns of the plain one.
+        for call_us in [10.0, 10.0, 40.0] {
+            let setup = Setup {
+                transport: "tcp-cubic".into(),
+                threads: None,
+                ..cells[2].setup.clone()
+            };
+            let loop_us = 5.0;
+            add(&mut cells, setup, Turn { call_us, loop_us });
+        }
+        let rendered = render(&cells).unwrap();
+        let header = "sabani-plain  loop  ÷ tcp-cubic  tcp-cubic  loop";
+        assert!(rendered.table.contains(header), "{}", rendered.table);
+        let row = rendered
+            .table
+            .lines()
+            .find(|line| line.contains("64 B"))
+            .unwrap();
+        let words: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(
+            words[4..],
+            [
+                "40.0", "5.00", "2.00", "20.0", "5.00", "1.00", "10.0", "5.00"
+            ]
+        );
     }
 }

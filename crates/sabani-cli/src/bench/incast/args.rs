@@ -6,10 +6,9 @@ use clap::Args;
 use crate::{
     bench::{
         args::{Against, VariantArgs, parse_message_size},
-        baselines,
+        tcp_baselines,
         transport::Transport,
     },
-    exit::Usage,
     lab::LinkArgs,
     layers::LayersOption,
     report::OutputArgs,
@@ -89,12 +88,8 @@ impl FanInArgs {
                 .into_iter()
                 .filter(|transport| transport.is_tcp() && transport.is_available())
                 .collect(),
-            false => baselines(&self.against)?,
+            false => tcp_baselines(&self.against, "does not resend what the switch drops")?,
         };
-        if let Some(other) = against.iter().find(|transport| !transport.is_tcp()) {
-            let what = format!("{} does not resend what the switch drops", other.name());
-            return Err(Usage(what).into());
-        }
         Ok([self.variants.transports(), against].concat())
     }
 }
