@@ -108,6 +108,24 @@ fn collectives_are_measured_by_ranks_that_take_turns() {
 }
 
 #[test]
+fn collectives_run_over_tcp_beside_sabani() {
+    let lines = measured(
+        "bench coll --collectives allreduce,alltoall --sizes 64,20k --ranks 3 --seconds 0.01 --plain --against \
+         tcp-cubic",
+    );
+    let transports: Vec<_> = lines
+        .iter()
+        .map(|line| line["transport"].as_str())
+        .collect();
+    assert_eq!(transports, [Some("sabani"), Some("tcp-cubic")].repeat(4));
+    for line in &lines {
+        assert_positive(line, &["us_p50", "loop_us"]);
+    }
+    let refused = output("bench coll --ranks 2 --against raw-udp");
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn all_algorithms_that_fit_are_measured() {
     let lines = measured(
         "bench coll --collectives allgather --algorithm all --sizes 64 --ranks 3 --seconds 0.01 --plain \

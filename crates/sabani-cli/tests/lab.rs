@@ -215,6 +215,32 @@ fn incast_tells_times_of_each_transport() {
 }
 
 #[test]
+fn collectives_are_compared_with_what_the_wires_allow() {
+    if Lab::may_exist("coll").is_none() {
+        return;
+    }
+    let child = sabani(
+        "bench coll --lab --ranks 3 --collectives gather --sizes 16k --rounds 1 --seconds 0.02 --rate 50mbit \
+         --sealed --against tcp-cubic --json -",
+    );
+    let (pid, lines) = run(child);
+    let transports: Vec<_> = lines
+        .iter()
+        .map(|line| line["transport"].as_str())
+        .collect();
+    assert_eq!(transports, [Some("sabani"), Some("tcp-cubic")]);
+    for line in &lines {
+        assert_eq!((&line["where"], &line["ranks"]), (&"lab".into(), &3.into()));
+        assert_positive(line, &["us_p50", "loop_us", "cpu_busy_ratio"]);
+        // Two blocks through rank 0's port; they can't have come sooner, but for two packets that its bucket holds.
+        let ideal = line["ideal_us"].as_f64().expect("a number");
+        assert!((ideal - 5392.5).abs() < 0.1, "{line}");
+        assert!(line["us_p50"].as_f64() > Some(0.9 * ideal), "{line}");
+    }
+    assert_eq!(left(&format!("coll-{pid}")), [""; 0]);
+}
+
+#[test]
 fn mix_compares_with_silence() {
     if Lab::may_exist("mix").is_none() {
         return;

@@ -5,6 +5,7 @@ mod breakdown;
 mod burst;
 mod coll;
 mod control;
+mod cpu;
 pub mod incast;
 mod layers;
 mod machine;

@@ -6,6 +6,7 @@ use anyhow::{Context, Error, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
 use super::names::{Host, Lab, MAX_HOSTS};
+use super::{ETHERNET_BYTES, MTU_BYTES, UDP_HEADER_BYTES};
 use crate::units;
 
 /// A small cluster on one machine: hosts behind a switch whose ports have a rate and a queue.
@@ -105,6 +106,12 @@ impl Rate {
     ];
     const LEAST: Self = Self(100_000);
     const GREATEST: Self = Self(10_000_000_000);
+
+    /// What raw UDP could carry over a port of this rate.
+    pub fn payload_bytes_per_s(self) -> f64 {
+        let payload = (MTU_BYTES - UDP_HEADER_BYTES) as f64;
+        self.0 as f64 / 8.0 * payload / (MTU_BYTES + ETHERNET_BYTES) as f64
+    }
 }
 
 impl FromStr for Rate {

@@ -20,15 +20,17 @@ use anyhow::Result;
 use args::LabCommand;
 pub use args::{LabArgs, LinkArgs, Rate};
 pub use exec::command as exec_command;
-pub use names::Host;
+pub use names::{Host, MAX_HOSTS};
 pub use owned::OwnedLab;
 pub use ports::Port;
 pub use up::Plan;
 
 /// MTU of all links.
-pub const MTU_BYTES: u64 = 1500;
+const MTU_BYTES: u64 = 1500;
 /// What the queue counts beside a packet's MTU: the Ethernet header.
-pub const ETHERNET_BYTES: u64 = 14;
+const ETHERNET_BYTES: u64 = 14;
+/// Headers of IPv4 and UDP.
+const UDP_HEADER_BYTES: u64 = 28;
 
 /// Does what the command line says.
 ///

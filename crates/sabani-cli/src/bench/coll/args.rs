@@ -12,6 +12,7 @@ use crate::{
         tcp_baselines,
         transport::Transport,
     },
+    lab::LinkArgs,
     layers::LayersOption,
     report::OutputArgs,
 };
@@ -31,6 +32,7 @@ use crate::{
 /// Elements are numbers of 4 bytes, and reductions add them. The size is that of the vector, or of the
 /// block that each rank gives or gets: an alltoall with 8 ranks sends 7 of them from each.
 #[derive(Args, Debug)]
+#[command(mut_arg("rate", |rate| rate.requires("lab")), mut_arg("queue", |queue| queue.requires("lab")))]
 pub struct CollArgs {
     /// Collectives, as in `bcast,alltoall`; `all` are all there are.
     #[arg(long, value_delimiter = ',', default_value = "all")]
@@ -63,6 +65,18 @@ pub struct CollArgs {
     /// first.
     #[arg(long, value_delimiter = ',')]
     pub against: Vec<Against>,
+    /// Measure in a lab made for it: each rank on a host of its own, network namespaces around a switch (needs root).
+    ///
+    /// What the switch's ports allow is told beside. All ranks share this machine's cores there, so that nobody spins
+    /// while it waits; a result that was measured while they were busy for more than 60 % of the time is marked as
+    /// invalid.
+    #[arg(long)]
+    pub lab: bool,
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Ranks that wait sleep at once. For ranks of several hosts that share cores, as in a lab.
+    #[arg(long)]
+    pub no_spin: bool,
     #[command(flatten)]
     pub variants: VariantArgs,
     #[command(flatten)]
@@ -81,6 +95,16 @@ impl CollArgs {
             }
         }
         collectives
+    }
+
+    /// The links of the lab, if it is measured in one.
+    pub fn link(&self) -> Option<LinkArgs> {
+        self.lab.then_some(self.link)
+    }
+
+    /// How long a rank that waits looks for messages before it sleeps, if that is not for Sabani to say.
+    pub fn spin(&self) -> Option<Duration> {
+        self.no_spin.then_some(Duration::ZERO)
     }
 
     /// What Sabani is compared with.
@@ -230,6 +254,7 @@ mod tests {
             "--algorithm bcast=rope",
             "--algorithm bcast=chain:window=0",
             "--rounds 0",
+            "--rate 1gbit",
         ] {
             assert!(args(line).is_none(), "{line}");
         }

@@ -1,5 +1,7 @@
 //! What collectives run over.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use sabani::Comm;
 use sabani_collective::Hosts;
@@ -19,13 +21,18 @@ pub enum Carrier<'a> {
 }
 
 impl<'a> Carrier<'a> {
-    /// Connects all ranks, if `comm` is not what carries.
+    /// Connects all ranks, if `comm` is not what carries. `spin`: how long those that wait look before they sleep.
     ///
     /// # Errors
     /// As [`Tcp::connect`].
-    pub fn open(transport: Transport, comm: &'a Comm, hosts: &'a Hosts) -> Result<Self> {
+    pub fn open(
+        transport: Transport,
+        comm: &'a Comm,
+        hosts: &'a Hosts,
+        spin: Option<Duration>,
+    ) -> Result<Self> {
         Ok(match transport.congestion() {
-            Some(congestion) => Self::Tcp(Tcp::connect(comm, hosts, congestion)?),
+            Some(congestion) => Self::Tcp(Tcp::connect(comm, hosts, congestion, spin)?),
             None => Self::Comm(comm),
         })
     }

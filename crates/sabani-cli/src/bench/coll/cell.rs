@@ -2,7 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::results::Summary;
+use sabani_collective::Collective;
+
+use crate::{
+    bench::{cpu::MAX_BUSY_RATIO, results::Summary},
+    lab::Rate,
+};
 
 /// One call of one algorithm over one transport.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +26,37 @@ pub struct Setup {
     pub threads: Option<String>,
 }
 
+impl Setup {
+    /// How long the bytes take that must come in through the busiest port, whatever the algorithm, at its payload
+    /// rate; each rank on a host of its own.
+    pub fn ideal_us(&self, rate: Rate) -> f64 {
+        let (size, others) = (self.size_bytes as f64, self.ranks as f64 - 1.0);
+        let collective = Collective::ALL
+            .into_iter()
+            .find(|one| one.name() == self.collective);
+        let bytes = match collective {
+            _ if self.ranks == 1 => 0.0,
+            Some(Collective::Barrier) | None => 0.0,
+            Some(
+                Collective::Gather
+                | Collective::Allgather
+                | Collective::ReduceScatter
+                | Collective::Alltoall,
+            ) => others * size,
+            // Each rank's part comes to it from all others, and its sum goes to them.
+            Some(Collective::Allreduce) => 2.0 * others / self.ranks as f64 * size,
+            Some(
+                Collective::Bcast
+                | Collective::Reduce
+                | Collective::Scatter
+                | Collective::Scan
+                | Collective::Exscan,
+            ) => size,
+        };
+        bytes / rate.payload_bytes_per_s() * 1e6
+    }
+}
+
 /// What came of one turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Turn {
@@ -28,6 +64,8 @@ pub struct Turn {
     pub call_us: f64,
     /// The mean time of calls back to back.
     pub loop_us: f64,
+    /// How busy the processors of rank 0's machine were, 0 to 1.
+    pub cpu_busy_ratio: f64,
 }
 
 /// All turns of one setup.
@@ -50,11 +88,34 @@ pub struct Line {
     /// The median of all turns.
     pub loop_us: f64,
     rounds: usize,
+    /// The mean of all turns.
+    cpu_busy_ratio: f64,
+    #[serde(flatten)]
+    wire: Option<Wire>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     threads: Option<String>,
 }
 
+/// What the ports of a lab's switch have to do with it.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    r#where: String,
+    /// The bytes that must pass the busiest port, at its payload rate.
+    ideal_us: f64,
+    /// Whether the processors had time enough.
+    valid: bool,
+}
+
 impl Line {
+    /// What a rank has measured in one turn.
+    pub fn turn(&self) -> Turn {
+        Turn {
+            call_us: self.us_p50,
+            loop_us: self.loop_us,
+            cpu_busy_ratio: self.cpu_busy_ratio,
+        }
+    }
+
     /// What it tells of.
     pub fn setup(&self) -> Setup {
         Setup {
@@ -82,9 +143,25 @@ impl Cell {
         Summary::of(ratios).map(|summary| summary.median)
     }
 
-    /// The cell as a line.
-    pub fn line(&self) -> Line {
+    /// How busy the processors were in all turns, 0 to 1.
+    pub fn cpu_busy_ratio(&self) -> f64 {
+        let sum: f64 = self.turns.iter().map(|turn| turn.cpu_busy_ratio).sum();
+        sum / self.turns.len() as f64
+    }
+
+    /// Whether they had time enough for a lab.
+    pub fn is_valid(&self) -> bool {
+        self.cpu_busy_ratio() <= MAX_BUSY_RATIO
+    }
+
+    /// The cell as a line; with the rate of the lab's ports, if there is one.
+    pub fn line(&self, rate: Option<Rate>) -> Line {
         let call = self.call_us();
+        let wire = rate.map(|rate| Wire {
+            r#where: "lab".into(),
+            ideal_us: self.setup.ideal_us(rate),
+            valid: self.is_valid(),
+        });
         Line {
             bench: "coll".into(),
             setup: self.setup.clone(),
@@ -93,6 +170,8 @@ impl Cell {
             us_max: call.max,
             loop_us: self.loop_us().median,
             rounds: self.turns.len(),
+            cpu_busy_ratio: self.cpu_busy_ratio(),
+            wire,
             threads: self.setup.threads.clone(),
         }
     }

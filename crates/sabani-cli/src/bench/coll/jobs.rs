@@ -1,20 +1,15 @@
-//! Jobs on this machine, one for each turn: this program, as the ranks of `sabani run`.
+//! Jobs, one for each turn: this program, as ranks.
 
-use std::{
-    env,
-    process::{Command, Stdio},
-};
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::{
     args::CollArgs,
-    cell::{self, Cell, Line, Turn},
+    cell::{self, Cell, Line},
+    place::Place,
     report,
 };
 use crate::{
     bench::{machine::Machine, progress_bar, transport::Transport},
-    exit::Interrupted,
     interrupt,
     report::Reports,
 };
@@ -35,6 +30,7 @@ pub fn run(args: &CollArgs) -> Result<()> {
     };
     let transports = args.variants.transports();
     let baselines = args.baselines()?;
+    let place = Place::open(ranks.iter().copied().max().unwrap_or(1), args.link())?;
     let progress = progress_bar(args.rounds as usize * ranks.len() * transports.len())?;
     let mut cells = Vec::new();
     for round in 0..args.rounds {
@@ -49,73 +45,59 @@ pub fn run(args: &CollArgs) -> Result<()> {
                     true => &baselines[..],
                     false => &[],
                 };
-                turn(args, ranks, [&[transport], against].concat(), &mut cells)?;
+                let transports = [&[transport], against].concat();
+                turn(&place, args, ranks, &transports, &mut cells)?;
                 progress.inc(1);
             }
         }
     }
     progress.finish_and_clear();
-    reports.write(&machine.head(report::render(&cells)?)?)
+    let rate = args.link().map(|link| link.rate);
+    reports.write(&machine.head(report::render(&cells, rate)?)?)
 }
 
 /// Runs one job.
 fn turn(
+    place: &Place,
     args: &CollArgs,
     ranks: u32,
-    transports: Vec<Transport>,
+    transports: &[Transport],
     cells: &mut Vec<Cell>,
 ) -> Result<()> {
-    let output = job(args, ranks, &transports)?
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot start ranks")?;
-    if interrupt::requested() {
-        bail!(Interrupted("stopped".into()));
-    }
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{ranks} ranks failed: {}", said.trim());
-    }
+    let said = place.run(ranks, &arguments(args, transports), &args.layers)?;
     // The first is about the machine.
-    for line in String::from_utf8_lossy(&output.stdout).lines().skip(1) {
+    for line in said.lines().skip(1) {
         let line: Line =
             serde_json::from_str(line).with_context(|| format!("a rank says {line}"))?;
-        let turn = Turn {
-            call_us: line.us_p50,
-            loop_us: line.loop_us,
-        };
-        cell::add(cells, line.setup(), turn);
+        cell::add(cells, line.setup(), line.turn());
     }
     Ok(())
 }
 
-/// The command line of one job, with all that the user has said.
-fn job(args: &CollArgs, ranks: u32, transports: &[Transport]) -> Result<Command> {
-    let own = env::current_exe().context("cannot find this program's own file")?;
+/// The command line of a rank, with all that the user has said.
+fn arguments(args: &CollArgs, transports: &[Transport]) -> Vec<String> {
     let list = |words: Vec<String>| words.join(",");
     let collectives = args.collectives();
     let collectives = collectives.iter().map(|one| one.name().into()).collect();
-    let mut command = Command::new(&own);
-    command
-        .args(["run", "--no-prefix", "-n", &ranks.to_string(), "--"])
-        .arg(&own)
-        .args(["bench", "coll", "--rounds", "1", "--json", "-"])
-        .args(["--seconds", &args.seconds.as_secs_f64().to_string()])
-        .args(["--collectives", &list(collectives)])
-        .args([
-            "--sizes",
-            &list(args.sizes.iter().map(usize::to_string).collect()),
-        ])
-        .args(
-            args.algorithms
-                .iter()
-                .map(|wanted| format!("--algorithm={wanted}")),
-        );
-    command.args(transports.iter().map(|transport| match transport {
+    let sizes = args.sizes.iter().map(usize::to_string).collect();
+    let mut words: Vec<String> = ["bench", "coll", "--rounds=1", "--json=-"]
+        .map(Into::into)
+        .into();
+    words.extend([
+        format!("--seconds={}", args.seconds.as_secs_f64()),
+        format!("--collectives={}", list(collectives)),
+        format!("--sizes={}", list(sizes)),
+    ]);
+    words.extend(
+        args.algorithms
+            .iter()
+            .map(|wanted| format!("--algorithm={wanted}")),
+    );
+    words.extend(transports.iter().map(|transport| match transport {
         Transport::SabaniPlain => "--plain".into(),
         Transport::Sabani => "--sealed".into(),
         other => format!("--against={}", other.name()),
     }));
-    args.layers.pass(&mut command);
-    Ok(command)
+    words.extend(args.lab.then(|| "--no-spin".into()));
+    words
 }

@@ -15,7 +15,7 @@ use super::{
     cell::Turn,
     clock::Clock,
 };
-use crate::bench::results::Summary;
+use crate::bench::{cpu::CpuTime, results::Summary};
 
 /// Calls that make connections, and then tell about how long one takes.
 const PROBES: u32 = 5;
@@ -47,6 +47,7 @@ impl Measurement<'_, '_> {
     /// Those of the collective.
     pub fn run(&mut self) -> Result<Turn> {
         let mut buffers = self.call.buffers(self.comm.size());
+        let start = CpuTime::now()?;
         let half_ns = self.time.as_secs_f64() * 1e9 / 2.0;
         let warm_up = PROBES.max(self.comm.size() as u32);
         self.loop_ns(&mut buffers, warm_up)?;
@@ -61,6 +62,7 @@ impl Measurement<'_, '_> {
         Ok(Turn {
             call_us: call_ns / 1e3,
             loop_us: loop_ns / 1e3,
+            cpu_busy_ratio: CpuTime::now()?.since(start).busy_ratio(),
         })
     }
 

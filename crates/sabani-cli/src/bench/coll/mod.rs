@@ -11,6 +11,7 @@ mod cell;
 mod clock;
 mod jobs;
 mod measure;
+mod place;
 mod rank;
 mod report;
 mod tcp;
@@ -28,6 +29,10 @@ use args::CollArgs;
 pub fn run(args: &CollArgs) -> Result<()> {
     let transport = args.variants.transports()[0];
     let comm = Comm::init_with(|builder| {
+        let builder = match args.spin() {
+            Some(time) => builder.spin(time),
+            None => builder,
+        };
         let builder = args.layers.apply(builder);
         match transport {
             Transport::SabaniPlain => builder.plain(Checksum::None),

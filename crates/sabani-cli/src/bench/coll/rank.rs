@@ -34,6 +34,10 @@ struct Task {
 /// written.
 pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
     ensure!(
+        !args.lab,
+        Usage("the launcher says where ranks run: leave --lab out".into())
+    );
+    ensure!(
         args.ranks.is_empty(),
         Usage("the launcher says how many ranks there are: leave --ranks out".into())
     );
@@ -42,7 +46,7 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
     let machine = Machine::here();
     let hosts = hosts(comm)?;
     let transports = [vec![transport], args.baselines()?].concat();
-    let open = |&transport| Carrier::open(transport, comm, &hosts);
+    let open = |&transport| Carrier::open(transport, comm, &hosts, args.spin());
     let mut carriers: Vec<_> = transports.iter().map(open).collect::<Result<_>>()?;
     let tasks = tasks(&hosts, args, &transports)?;
     let mut cells = Vec::new();
@@ -63,7 +67,7 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
     // Nobody closes a stream that another one still needs.
     comm.barrier()?;
     match &mut reports {
-        Some(reports) => reports.write(&machine.head(report::render(&cells)?)?),
+        Some(reports) => reports.write(&machine.head(report::render(&cells, None)?)?),
         None => Ok(()),
     }
 }

@@ -6,7 +6,8 @@ use anyhow::Result;
 
 use super::cell::{Cell, Setup};
 use crate::{
-    bench::results::Summary,
+    bench::{cpu::MAX_BUSY_RATIO, results::Summary},
+    lab::Rate,
     report::{
         Rendered, page,
         svg::{Line, Plot, Point, Scale, Style},
@@ -18,11 +19,11 @@ use crate::{
 const WHAT: &str = "µs, less is better: one call, from the first rank's entry to the last one's exit; and in a loop, the \
                     mean of calls back to back. ÷ compares single calls: the median of the ratios turn by turn.";
 
-/// Renders all.
+/// Renders all; in a lab, with what ports of such a rate allow.
 ///
 /// # Errors
 /// If a figure cannot be written as JSON.
-pub fn render(cells: &[Cell]) -> Result<Rendered> {
+pub fn render(cells: &[Cell], rate: Option<Rate>) -> Result<Rendered> {
     let mut table = String::new();
     let mut body = String::new();
     for ranks in distinct(cells, |setup| setup.ranks) {
@@ -31,21 +32,25 @@ pub fn render(cells: &[Cell]) -> Result<Rendered> {
             .filter(|cell| cell.setup.ranks == ranks)
             .collect();
         let title = format!("{ranks} ranks");
-        let rows = rows(&cells);
+        let rows = rows(&cells, rate);
         let _ = write!(table, "\n{title}\n\n{}", text::align(&rows));
         let _ = writeln!(body, "<h2>{title}</h2>");
         body.push_str(&plots(&cells));
         body.push_str(&page::table(&rows));
     }
-    let _ = writeln!(table, "\n{WHAT}");
+    let what = match rate {
+        Some(rate) => format!("{WHAT} {}", what_of_wires(rate)),
+        None => WHAT.into(),
+    };
+    let _ = writeln!(table, "\n{what}");
     let mut json = String::new();
     for cell in cells {
-        json += &(serde_json::to_string(&cell.line())? + "\n");
+        json += &(serde_json::to_string(&cell.line(rate))? + "\n");
     }
     Ok(Rendered {
         table,
         json,
-        html: page::render("sabani bench coll", WHAT, &body),
+        html: page::render("sabani bench coll", &what, &body),
     })
 }
 
@@ -92,12 +97,13 @@ impl Setup {
 }
 
 /// A row for each call and algorithm; for each transport two columns, and for Sabani's how it compares with each other one.
-fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
+fn rows(cells: &[&Cell], rate: Option<Rate>) -> Vec<Vec<String>> {
     let carriers = distinct(cells.iter().copied(), Setup::carrier);
     let (own, others): (Vec<_>, Vec<_>) = carriers.iter().partition(|name| is_own(name));
     let mut header: Vec<String> = ["collective", "algorithm", "size"].map(String::from).into();
     for carrier in own.iter().chain(&others) {
         header.extend([carrier.to_string(), "loop".into()]);
+        header.extend(rate.map(|_| "of the wire".into()));
         let compared = others.iter().filter(|_| is_own(carrier));
         header.extend(compared.map(|other| format!("÷ {other}")));
     }
@@ -114,6 +120,9 @@ fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
                 cell.map_or_else(String::new, |cell| format_figure(summary(cell).median))
             };
             fields.extend([figure(Cell::call_us), figure(Cell::loop_us)]);
+            fields.extend(
+                rate.map(|rate| cell.map_or_else(String::new, |cell| of_the_wire(cell, rate))),
+            );
             for other in others.iter().filter(|_| is_own(carrier)) {
                 let ratio = cell
                     .zip(of_row(other))
@@ -124,6 +133,23 @@ fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
         rows.push(fields);
     }
     rows
+}
+
+fn what_of_wires(rate: Rate) -> String {
+    format!(
+        "lab, {rate} to each host; of the wire: what the bytes that must come in through the busiest port take at its \
+         payload rate, of one call; invalid: the processors were busy for more than {:.0} % of the time.",
+        MAX_BUSY_RATIO * 100.0
+    )
+}
+
+/// Which part of its ideal speed a call has, and whether that means something.
+fn of_the_wire(cell: &Cell, rate: Rate) -> String {
+    let ratio = cell.setup.ideal_us(rate) / cell.call_us().median;
+    match cell.is_valid() {
+        true => format!("{ratio:.2}"),
+        false => format!("{ratio:.2} invalid"),
+    }
 }
 
 /// Whether a carrier is Sabani.
@@ -187,6 +213,14 @@ mod tests {
     use super::*;
     use crate::bench::coll::cell::{Turn, add};
 
+    fn turn(call_us: f64) -> Turn {
+        Turn {
+            call_us,
+            loop_us: 5.0,
+            cpu_busy_ratio: 0.7,
+        }
+    }
+
     fn cells() -> Vec<Cell> {
         let mut cells = Vec::new();
         for (sealed, factor) in [(true, 2.0), (false, 1.0)] {
@@ -202,8 +236,7 @@ mod tests {
                         sealed,
                         threads: Some("inline".into()),
                     };
-                    let (call_us, loop_us) = (us * factor, 5.0);
-                    add(&mut cells, setup, Turn { call_us, loop_us });
+                    add(&mut cells, setup, turn(us * factor));
                 }
             }
         }
@@ -212,7 +245,7 @@ mod tests {
 
     #[test]
     fn lines_tell_medians_of_turns_in_the_order_that_is_documented() {
-        let json = render(&cells()).unwrap().json;
+        let json = render(&cells(), None).unwrap().json;
         let start = r#"{"bench":"coll","collective":"bcast","algorithm":"binomial","ranks":4,"size_bytes":64,"transport":"sabani","sealed":true,"us_p50":40.0,"#;
         assert!(json.starts_with(start), "{json}");
         let last: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
@@ -230,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_table_has_a_row_for_each_size_and_a_plot_a_line_for_each_transport() {
-        let rendered = render(&cells()).unwrap();
+        let rendered = render(&cells(), None).unwrap();
         let words: Vec<_> = rendered.table.split_whitespace().collect();
         let row = [
             "bcast", "chain", "64", "KiB", "40.0", "5.00", "20.0", "5.00",
@@ -254,10 +287,9 @@ mod tests {
                 threads: None,
                 ..cells[2].setup.clone()
             };
-            let loop_us = 5.0;
-            add(&mut cells, setup, Turn { call_us, loop_us });
+            add(&mut cells, setup, turn(call_us));
         }
-        let rendered = render(&cells).unwrap();
+        let rendered = render(&cells, None).unwrap();
         let header = "sabani-plain  loop  ÷ tcp-cubic  tcp-cubic  loop";
         assert!(rendered.table.contains(header), "{}", rendered.table);
         let row = rendered
@@ -272,5 +304,25 @@ mod tests {
                 "40.0", "5.00", "2.00", "20.0", "5.00", "1.00", "10.0", "5.00"
             ]
         );
+    }
+    #[test]
+    fn in_a_lab_the_wire_and_the_processors_are_told() {
+        let mut cells = cells();
+        cells.retain(|cell| cell.setup.size_bytes == 65536 && cell.setup.sealed);
+        for cell in &mut cells {
+            cell.setup.collective = "alltoall".into();
+        }
+        let rendered = render(&cells, Some("1gbit".parse().unwrap())).unwrap();
+        // Three blocks of 64 KiB at 121.5 MB/s.
+        let line: Value = serde_json::from_str(rendered.json.trim()).unwrap();
+        assert!(
+            (line["ideal_us"].as_f64().unwrap() - 1617.8).abs() < 0.1,
+            "{line}"
+        );
+        assert_eq!(
+            (&line["where"], &line["valid"]),
+            (&"lab".into(), &false.into())
+        );
+        assert!(rendered.table.contains("invalid"), "{}", rendered.table);
     }
 }

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-use super::{
-    cpu::CpuTime,
-    protocol::{Pattern, Times},
-};
+use super::protocol::{Pattern, Times};
 use crate::{
-    bench::transport::Transport,
-    lab::{ETHERNET_BYTES, MTU_BYTES, Rate},
+    bench::{
+        cpu::{CpuTime, MAX_BUSY_RATIO},
+        transport::Transport,
+    },
+    lab::Rate,
 };
-
-/// Above this the processors, and not the network, may have decided.
-const MAX_BUSY_RATIO: f64 = 0.6;
-/// Headers of IPv4 and UDP.
-const UDP_HEADER_BYTES: u64 = 28;
 
 /// What was measured of one transport.
 #[derive(Clone, Debug)]
@@ -73,7 +68,7 @@ impl Cell {
     /// What arrived, relative to what the link could carry meanwhile.
     pub fn goodput_ratio(&self, link: &Link) -> f64 {
         let seconds = self.times.elapsed_ns as f64 / 1e9;
-        self.times.bytes as f64 / seconds / link.payload_bytes_per_s()
+        self.times.bytes as f64 / seconds / link.rate.payload_bytes_per_s()
     }
 
     /// Packets sent again, relative to those sent for the first time.
@@ -97,19 +92,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// What raw UDP could carry.
-    pub fn payload_bytes_per_s(&self) -> f64 {
-        let payload = (MTU_BYTES - UDP_HEADER_BYTES) as f64;
-        self.rate.0 as f64 / 8.0 * payload / (MTU_BYTES + ETHERNET_BYTES) as f64
-    }
-
     /// What a round would take at best.
     pub fn ideal_ms(&self, senders: u16, pattern: Pattern) -> f64 {
         let bytes = match pattern {
             Pattern::Incast { bytes } => bytes * usize::from(senders),
             Pattern::Mix { short, .. } => short,
         };
-        (bytes as f64 / self.payload_bytes_per_s() + self.round_trip.as_secs_f64()) * 1e3
+        (bytes as f64 / self.rate.payload_bytes_per_s() + self.round_trip.as_secs_f64()) * 1e3
     }
 }
 
@@ -134,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_ideal_round_fills_the_link() {
-        let payload = link().payload_bytes_per_s();
+        let payload = link().rate.payload_bytes_per_s();
         assert!((payload - 121.53e6).abs() < 1e4, "{payload}");
         let ideal = link().ideal_ms(8, Pattern::Incast { bytes: 64 << 10 });
         assert!((ideal - 4.414).abs() < 1e-3, "{ideal}");

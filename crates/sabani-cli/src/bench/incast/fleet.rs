@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 
 use super::{
     cell::Cell,
-    cpu::CpuTime,
     protocol::{Command, Counts, Reply, Setup, Turn},
 };
 use crate::{
     bench::{
+        cpu::CpuTime,
         transport::{Key, Transport},
         workers::{Id, Workers},
     },

@@ -6,7 +6,6 @@
 
 pub mod args;
 mod cell;
-mod cpu;
 mod fleet;
 mod protocol;
 mod receiver;

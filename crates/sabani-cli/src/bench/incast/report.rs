@@ -316,7 +316,7 @@ mod tests {
     fn busy_processors_make_a_result_invalid() {
         let mut results = results(Pattern::Incast { bytes: 1024 });
         assert!(!render(&results).unwrap().table.contains("invalid"));
-        results.cells[0].cpu = crate::bench::incast::cpu::CpuTime::of(61, 100);
+        results.cells[0].cpu = crate::bench::cpu::CpuTime::of(61, 100);
         let rendered = render(&results).unwrap();
         assert!(rendered.table.contains("invalid"), "{}", rendered.table);
         assert!(

@@ -35,6 +35,7 @@ pub struct Mesh {
     links: Vec<Option<Link>>,
     /// What has come before its turn.
     early: VecDeque<(usize, Vec<u8>)>,
+    spin: Duration,
 }
 
 impl Mesh {
@@ -42,7 +43,7 @@ impl Mesh {
     ///
     /// # Errors
     /// If the system does not offer the congestion control, or ranks can't reach each other.
-    pub fn connect(comm: &Comm, congestion: &str) -> Result<Self> {
+    pub fn connect(comm: &Comm, congestion: &str, spin: Option<Duration>) -> Result<Self> {
         let here = SocketAddr::new(comm.node().local_addr().ip(), 0);
         let listener = listen(here, congestion)?;
         let mut own = [0; ADDRESS_BYTES];
@@ -62,7 +63,11 @@ impl Mesh {
             getrandom::fill(&mut token).map_err(|error| anyhow!("no random numbers: {error}"))?;
         }
         comm.bcast(0, &mut token)?;
-        Self::join(comm.rank(), &listener, &addresses, token, congestion)
+        let mesh = Self::join(comm.rank(), &listener, &addresses, token, congestion)?;
+        Ok(Self {
+            spin: spin.unwrap_or(SPIN),
+            ..mesh
+        })
     }
 
     /// Calls the ranks below, and is called by those above. Whoever does not know the token is none of them.
@@ -97,6 +102,7 @@ impl Mesh {
             rank,
             links,
             early: VecDeque::new(),
+            spin: SPIN,
         })
     }
 
@@ -168,7 +174,7 @@ impl Mesh {
             "nothing has come for {} s",
             PATIENCE.as_secs()
         );
-        let sleeps = waited > SPIN;
+        let sleeps = waited >= self.spin;
         let timeout = match sleeps {
             true => PollTimeout::try_from(PATIENCE)?,
             false => PollTimeout::ZERO,

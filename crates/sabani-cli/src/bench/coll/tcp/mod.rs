@@ -4,6 +4,8 @@
 mod link;
 mod mesh;
 
+use std::time::Duration;
+
 use anyhow::Result;
 use bytemuck::{cast_slice, cast_slice_mut};
 use sabani::Comm;
@@ -29,9 +31,14 @@ impl<'a> Tcp<'a> {
     ///
     /// # Errors
     /// If the system does not offer the congestion control, or ranks can't reach each other.
-    pub fn connect(comm: &Comm, hosts: &'a Hosts, congestion: &str) -> Result<Self> {
+    pub fn connect(
+        comm: &Comm,
+        hosts: &'a Hosts,
+        congestion: &str,
+        spin: Option<Duration>,
+    ) -> Result<Self> {
         Ok(Self {
-            mesh: Mesh::connect(comm, congestion)?,
+            mesh: Mesh::connect(comm, congestion, spin)?,
             hosts,
             overrides: Overrides::default(),
             sequence: 0,

@@ -1,0 +1,117 @@
+//! Where the ranks of a job run.
+
+use std::{
+    env,
+    path::PathBuf,
+    process::{self, Command, Output, Stdio},
+    thread,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use sabani::JobKey;
+use tempfile::TempDir;
+
+use crate::{
+    exit::{Interrupted, Usage},
+    interrupt,
+    lab::{self, Host, LinkArgs, MAX_HOSTS, OwnedLab, Plan},
+    layers::LayersOption,
+};
+
+/// All on this machine, or each on a host of its own.
+pub enum Place {
+    /// As `sabani run` starts them.
+    Here,
+    /// Through a rendezvous, under a key that a file holds.
+    Lab { lab: OwnedLab, folder: TempDir },
+}
+
+impl Place {
+    /// Makes a lab with so many hosts and these links, if there are any.
+    ///
+    /// # Errors
+    /// Without root or the tools, or if a lab has not that many hosts.
+    pub fn open(hosts: u32, link: Option<LinkArgs>) -> Result<Self> {
+        let Some(link) = link else {
+            return Ok(Self::Here);
+        };
+        let hosts = u16::try_from(hosts)
+            .ok()
+            .filter(|&hosts| hosts <= MAX_HOSTS);
+        let hosts = hosts.ok_or_else(|| Usage(format!("a lab has up to {MAX_HOSTS} hosts")))?;
+        let folder = tempfile::tempdir().context("cannot make a folder for the job key")?;
+        JobKey::generate()?.save(key_file(&folder))?;
+        let plan = Plan {
+            lab: format!("coll-{}", process::id()).parse()?,
+            hosts,
+            link,
+        };
+        Ok(Self::Lab {
+            lab: OwnedLab::make(&plan)?,
+            folder,
+        })
+    }
+
+    /// Has so many ranks run this program with these arguments; what rank 0 writes.
+    ///
+    /// # Errors
+    /// If they can't be started, one fails, or the user interrupts.
+    pub fn run(&self, ranks: u32, arguments: &[String], layers: &LayersOption) -> Result<String> {
+        let own = env::current_exe().context("cannot find this program's own file")?;
+        let mut commands = match self {
+            Self::Here => {
+                let mut command = Command::new(&own);
+                command.args(["run", "--no-prefix", "-n", &ranks.to_string(), "--"]);
+                command.arg(&own);
+                vec![command]
+            }
+            Self::Lab { lab, folder } => {
+                let on_host = |rank: u32| {
+                    let host = Host(rank as u16 + 1);
+                    let mut command = lab::exec_command(&own, &lab.lab, host, &own);
+                    command
+                        .env("SABANI_RENDEZVOUS", Host(1).address().to_string())
+                        .env("SABANI_RANK", rank.to_string())
+                        .env("SABANI_SIZE", ranks.to_string())
+                        .env("SABANI_IF", host.address().to_string())
+                        .env("SABANI_JOB_KEY_FILE", key_file(folder));
+                    command
+                };
+                (0..ranks).map(on_host).collect()
+            }
+        };
+        for command in &mut commands {
+            command.args(arguments).stdin(Stdio::null());
+            layers.pass(command);
+        }
+        let outputs = all(&mut commands)?;
+        if interrupt::requested() {
+            bail!(Interrupted("stopped".into()));
+        }
+        for output in &outputs {
+            let said = String::from_utf8_lossy(&output.stderr);
+            ensure!(
+                output.status.success(),
+                "{ranks} ranks failed: {}",
+                said.trim()
+            );
+        }
+        Ok(String::from_utf8_lossy(&outputs[0].stdout).into_owned())
+    }
+}
+
+/// Runs all at the same time.
+fn all(commands: &mut [Command]) -> Result<Vec<Output>> {
+    thread::scope(|scope| {
+        let run = |command| scope.spawn(|| Command::output(command));
+        let running: Vec<_> = commands.iter_mut().map(run).collect();
+        let ended = running
+            .into_iter()
+            .map(|one| one.join().expect("it only waits"));
+        ended.map(|one| one.context("cannot start ranks")).collect()
+    })
+}
+
+fn key_file(folder: &TempDir) -> PathBuf {
+    folder.path().join("job.key")
+}
