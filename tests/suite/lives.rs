@@ -165,6 +165,9 @@ fn closing_says_what_was_not_acknowledged() {
     right.signal(SIGSTOP);
     left.send(1, 1, &[1_000]);
     let error = left.fails(&Command::Close { linger_ms: 300 });
-    assert!(error.contains("not acknowledged within 300 ms"), "{error}");
+    assert!(
+        error.contains("did not acknowledge all messages within 300 ms"),
+        "{error}"
+    );
     right.signal(SIGCONT);
 }
