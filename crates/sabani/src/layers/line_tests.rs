@@ -39,8 +39,8 @@ impl Lower for System {
         self.refuses
     }
 
-    fn has_work(&self, _blocked: bool, _full: bool) -> bool {
-        false
+    fn has_work(&self, _blocked: bool, full: bool) -> bool {
+        !full && self.unheard > 0
     }
 
     fn sleep(&mut self, bell: &Waker, _: bool, _: bool, _: &Clock) -> io::Result<()> {

@@ -245,8 +245,9 @@ impl Lower for Lowest {
         self.datagrams.reports.is_empty()
     }
 
-    fn has_work(&self, _blocked: bool, _full: bool) -> bool {
-        false
+    fn has_work(&self, _blocked: bool, full: bool) -> bool {
+        // There may have been no room for them when they were last looked at.
+        !full && !self.datagrams.reports.is_empty()
     }
 
     fn sleep(&mut self, bell: &Waker, blocked: bool, full: bool, clock: &Clock) -> io::Result<()> {
@@ -271,4 +272,27 @@ impl Lower for Lowest {
     }
 
     fn stop(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use sabani_udp::{Options, Socket};
+
+    use super::*;
+    use crate::layers::Report;
+
+    /// No descriptor tells of it, and the next load waits until it is heard.
+    #[test]
+    fn a_thread_does_not_sleep_over_a_report_for_which_there_is_room() {
+        let any = ([127, 0, 0, 1], 0).into();
+        let socket = Socket::bind(any, &Options::default()).unwrap();
+        let mut lowest = Lowest::new(Datagrams::new(socket));
+        assert!(!lowest.has_work(false, false));
+        let report = Report::TooBig { to: any, bytes: 1 };
+        lowest.datagrams.reports.push(report);
+        assert!(lowest.has_work(true, false));
+        assert!(!lowest.has_work(true, true));
+        assert!(matches!(lowest.next_report(), Some(Up::Report(_))));
+        assert!(!lowest.has_work(false, false));
+    }
 }
