@@ -6,7 +6,8 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sabani::{JobKey, Match, Node, PeerId, Shortage};
 
-const SOON: Duration = Duration::from_secs(20);
+/// So much is slow where others have the processors.
+const SOON: Duration = Duration::from_secs(60);
 const LEFT: PeerId = PeerId(0);
 const RIGHT: PeerId = PeerId(1);
 /// More than what memory is kept for: that of a message so long is taken before it is let come.
