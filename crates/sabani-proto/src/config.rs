@@ -147,6 +147,7 @@ impl Config {
     pub(crate) fn within_limits(mut self) -> Self {
         self.max_datagram = self.max_datagram.clamp(BASE_DATAGRAM, MAX_DATAGRAM);
         self.dead_after_ns = self.dead_after_ns.max(1_000_000);
+        self.connect_timeout_ns = self.connect_timeout_ns.max(1_000_000);
         self.keep_alive_ns = self.keep_alive_ns.clamp(1, self.dead_after_ns / 2);
         self.late_ack_ns = self.late_ack_ns.min(LATE_ACK_MOST_NS);
         self.log_window_max = self.log_window_max.max(LOG_WINDOW_LEAST);

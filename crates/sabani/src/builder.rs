@@ -229,8 +229,8 @@ impl Builder {
     /// Largest credit for small and eager messages that one peer may send before the program takes
     /// any; at least 4 KiB, what one of them takes and a few. Default 8 MiB.
     pub fn log_window_max(mut self, bytes: u64) -> Self {
-        self.config.log_window_max = bytes;
-        self.config.log_window = self.config.log_window.min(bytes);
+        self.config.log_window_max = bytes.max(4 << 10);
+        self.config.log_window = self.config.log_window.min(self.config.log_window_max);
         self
     }
 

@@ -435,3 +435,40 @@ fn what_is_worth_nothing_any_more_is_told_to_both() {
     left.send(RIGHT, 2, b"the next").unwrap();
     assert_eq!(right.recv(Match::any()).unwrap().body(), b"the next");
 }
+
+#[test]
+fn what_is_said_of_one_loss_does_not_hide_the_next() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    let mut sent = left.send_tracked(RIGHT, 1, vec![1; 6 << 20]).unwrap();
+    left.connect(RIGHT, SOON).unwrap();
+    right.close(SOON).unwrap();
+    let ended = || state(&left, RIGHT) == LinkState::Known;
+    until([&left, &left], ended);
+    left.send(RIGHT, 2, b"the first loss is said").unwrap_err();
+    left.send(RIGHT, 2, b"nobody is there any more").unwrap();
+    until([&left, &left], ended);
+    // What it tells of came first.
+    sent.wait(Some(SOON)).unwrap_err();
+    assert!(matches!(
+        left.close(SOON).unwrap_err(),
+        Error::PeerLost { peer: RIGHT, .. }
+    ));
+}
+
+#[test]
+fn settings_beyond_their_ranges_do_not_stop_a_node() {
+    let open = |id| {
+        let node = Node::builder(id).bind(here()).plain(Checksum::None);
+        node.log_window_max(0).open().unwrap()
+    };
+    let (left, right) = (open(LEFT), open(RIGHT));
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    left.send(RIGHT, 1, b"there is room for this").unwrap();
+    assert!(right.recv_timeout(Match::any(), SOON).unwrap().is_some());
+
+    let node = Node::builder(LEFT).bind(here()).plain(Checksum::None);
+    let node = node.connect_timeout(Duration::ZERO).open().unwrap();
+    node.add_peer(RIGHT, right.local_addr()).unwrap();
+    node.send(RIGHT, 1, b"perhaps").unwrap();
+}

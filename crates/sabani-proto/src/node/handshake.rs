@@ -406,6 +406,8 @@ impl Node {
             log_credit.release(&mut self.hub.mailbox);
             return;
         };
+        // What an Init is padded with is not its sender's word: no Reply is kept that is longer than usual.
+        let size = size.min(DEFAULT_DATAGRAM);
         let reply = reply_packet(hello.connection, prelude.packet_number, &message, size);
         self.post_letter(path, reply.clone());
         let half = HalfOpen {

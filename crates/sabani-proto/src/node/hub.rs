@@ -22,7 +22,12 @@ pub(crate) enum SendState {
     Pending,
     Arrived,
     Expired,
-    Lost(PeerId, PeerLost),
+    /// With a connection, the one that ended as this one.
+    Lost {
+        peer: PeerId,
+        end: u64,
+        why: PeerLost,
+    },
 }
 
 /// State that connections share, and scratch space for building packets.
@@ -32,6 +37,8 @@ pub(crate) struct Hub {
     pub clock: Clock,
     pub mailbox: Mailbox,
     pub sends: Tickets<SendState>,
+    /// Connections that have ended so far.
+    pub ends: u64,
     /// What each peer may have on its way here.
     pub granter: Granter,
     /// Packets in one train, at most.
@@ -50,6 +57,7 @@ impl Hub {
         Hub {
             mailbox: Mailbox::new(seed, config.memory_bytes, config.peer_memory_bytes),
             sends: Tickets::default(),
+            ends: 0,
             granter: Granter::new(CreditConfig {
                 socket_bytes: config.socket_buffer_bytes,
                 full_cost: datagram_cost(config.max_datagram),

@@ -431,8 +431,10 @@ impl Node {
         match self.hub.sends.get_mut(ticket) {
             Some(SendState::Pending) => None,
             _ => match self.hub.sends.remove(ticket) {
-                Some(SendState::Lost(peer, why)) => {
-                    if let Some(ended) = self.last_end(peer) {
+                Some(SendState::Lost { peer, end, why }) => {
+                    // There may be news of another end since.
+                    let last = self.last_end(peer);
+                    if let Some(ended) = last.filter(|ended| ended.number == end) {
                         ended.dropped = false;
                     }
                     Some(Err(Undelivered::PeerLost(why)))
@@ -476,10 +478,11 @@ impl Node {
     #[inline]
     pub fn take_received(&mut self, ticket: RecvTicket) -> Option<Result<Message, RecvError>> {
         let result = self.hub.mailbox.result(ticket);
-        if let Some(Err(RecvError::PeerLost { peer, .. })) = &result
-            && let Some(ended) = self.last_end(*peer)
+        if let Some(Err(RecvError::PeerLost { peer, why, .. })) = &result
+            && let Some(ended) = self.last_end(*peer).filter(|ended| ended.why == *why)
         {
-            ended.tell();
+            // That of messages to be sent is no news of this one.
+            ended.told = true;
         }
         result
     }
@@ -747,9 +750,12 @@ impl Node {
         }
         self.hub.mailbox.on_link_lost(id, reference, &why);
         self.happen(index, Happening::End, self.hub.clock.latest());
+        self.hub.ends += 1;
+        let end = self.hub.ends;
         for ticket in link.outgoing.drain_tickets() {
             if let Some(state) = self.hub.sends.get_mut(ticket) {
-                *state = SendState::Lost(id, why.clone());
+                let (peer, why) = (id, why.clone());
+                *state = SendState::Lost { peer, end, why };
             }
         }
         tracing::info!(parent: link.span_id(), peer = %id, %why, "connection lost");
@@ -757,6 +763,7 @@ impl Node {
         let peer = &mut self.peers[index];
         let dropped = peer.lost.as_ref().is_some_and(|ended| ended.dropped);
         peer.lost = Some(Box::new(Ended {
+            number: end,
             told: unsent_messages == 0 && matches!(why, PeerLost::Closed),
             dropped: dropped || unsent_messages > 0,
             why: why.clone(),

@@ -84,6 +84,8 @@ pub(crate) struct Peer {
 /// How a connection ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
+    /// Counts the ends of all connections of the node.
+    pub number: u64,
     pub why: PeerLost,
     /// The program has been told of it, or need not be.
     pub told: bool,

@@ -57,13 +57,19 @@ impl LogCredit {
     /// Whether the limit has moved far enough to be worth telling with something else.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.taken + self.window >= self.announced + self.window / 4
+        self.has_moved(self.window / 4)
     }
 
     /// Whether it has moved far enough to be worth a packet of its own.
     #[inline]
     pub fn is_pressing(&self) -> bool {
-        self.taken + self.window >= self.announced + self.window / 2
+        self.has_moved(self.window / 2)
+    }
+
+    /// Whether it has moved, and as far as this: to tell the same limit again would never end.
+    #[inline]
+    fn has_moved(&self, far: u64) -> bool {
+        self.taken + self.window >= self.announced + far.max(1)
     }
 
     /// Whether the sender may soon have to wait for the limit.
@@ -101,5 +107,29 @@ impl LogCredit {
             return;
         }
         self.window *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_has_not_moved_is_not_told_again() {
+        for window in [0, 1, 3, 4 << 10] {
+            let mut credit = LogCredit {
+                arrived: 0,
+                taken: 0,
+                announced: window,
+                window,
+                max: window,
+                reserved: 0,
+            };
+            assert!(!credit.is_due() && !credit.is_pressing(), "{window}");
+            credit.taken += window.max(1);
+            assert!(credit.is_due() && credit.is_pressing(), "{window}");
+            credit.announce();
+            assert!(!credit.is_due() && !credit.is_pressing(), "{window}");
+        }
     }
 }
