@@ -11,6 +11,11 @@ pub struct Usage(pub String);
 #[derive(Debug)]
 pub struct Interrupted(pub String);
 
+/// Nobody reads standard output any more, and nobody wants to hear of that. Exit status 141, as a
+/// shell has it.
+#[derive(Debug)]
+pub struct Unread;
+
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -23,8 +28,15 @@ impl fmt::Display for Interrupted {
     }
 }
 
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody reads standard output any more")
+    }
+}
+
 impl std::error::Error for Usage {}
 impl std::error::Error for Interrupted {}
+impl std::error::Error for Unread {}
 
 /// The exit status for an error.
 pub fn code(error: &anyhow::Error) -> ExitCode {
@@ -32,6 +44,8 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
         ExitCode::from(2)
     } else if error.is::<Interrupted>() {
         ExitCode::from(130)
+    } else if error.is::<Unread>() {
+        ExitCode::from(141)
     } else {
         ExitCode::FAILURE
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use sabani::{Builder, Checksum, JobKey};
 
 use crate::exit::Usage;
+use crate::stdout::say;
 
 /// Names the key file when the command line does not.
 const VARIABLE: &str = "SABANI_JOB_KEY_FILE";
@@ -28,8 +29,7 @@ pub struct KeyArgs {
 /// If the file exists already or can't be written.
 pub fn run(args: &KeyArgs) -> Result<()> {
     JobKey::generate()?.save(&args.file)?;
-    println!("wrote {}", args.file.display());
-    Ok(())
+    say(format_args!("wrote {}", args.file.display()))
 }
 
 /// How packets are protected.

@@ -16,6 +16,7 @@ mod model;
 mod report;
 mod run;
 mod sim;
+mod stdout;
 mod tools;
 mod transfer;
 mod units;
@@ -29,7 +30,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 /// Sabani carries messages between processes over one UDP socket each: whole, in order, encrypted.
 ///
 /// Exit status: 0 when all went well, 1 when something failed, 2 for a mistake on the command line,
-/// 130 after Ctrl-C.
+/// 130 after Ctrl-C or a TERM signal.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -94,7 +95,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("sabani: {error:#}");
+            if !error.is::<exit::Unread>() {
+                eprintln!("sabani: {error:#}");
+            }
             exit::code(&error)
         }
     }

@@ -13,7 +13,7 @@ use super::{
     names::{Lab, OVERLAYS, is_namespace},
     turn::Turn,
 };
-use crate::tools;
+use crate::{stdout::say, tools};
 
 /// How often programs are looked for until they are gone, and the pause between.
 const LOOKS: u32 = 200;
@@ -25,10 +25,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Without root, or if something can't be removed.
 pub fn run(args: &NameArgs) -> Result<()> {
     match end(&args.lab)? {
-        true => println!("lab `{}` is down", args.lab),
-        false => println!("there was no lab `{}`", args.lab),
+        true => say(format_args!("lab `{}` is down", args.lab)),
+        false => say(format_args!("there was no lab `{}`", args.lab)),
     }
-    Ok(())
 }
 
 /// Ends a lab, finished or not; whether there was one.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{args::NameArgs, down::programs, loss::losses, ports::Port};
-use crate::{tools, units::format_size};
+use crate::{stdout::say, tools, units::format_size};
 
 /// Runs `sabani lab status`.
 ///
@@ -14,14 +14,14 @@ pub fn run(args: &NameArgs) -> Result<()> {
     let lab = &args.lab;
     let hosts = lab.running()?;
     let losses = losses(lab)?;
-    println!(
+    say(format_args!(
         "{:<6}{:<14}{:>9}{:>10}{:>9}{:>12}{:>10}{:>10}",
         "host", "address", "rate", "queue", "loss", "sent", "dropped", "programs"
-    );
+    ))?;
     for host in hosts {
         let port = Port::of(lab, host)?;
         let loss = losses.get(&host).copied().unwrap_or(0);
-        println!(
+        say(format_args!(
             "{:<6}{:<14}{:>9}{:>10}{:>9}{:>12}{:>10}{:>10}",
             host.to_string(),
             host.address().to_string(),
@@ -31,7 +31,7 @@ pub fn run(args: &NameArgs) -> Result<()> {
             port.packets,
             port.dropped,
             programs(&lab.namespace(host)).len(),
-        );
+        ))?;
     }
     Ok(())
 }

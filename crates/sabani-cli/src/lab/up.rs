@@ -13,7 +13,9 @@ use super::{
 };
 use crate::{
     exit::{Interrupted, Usage},
-    interrupt, tools,
+    interrupt,
+    stdout::say,
+    tools,
 };
 
 /// A host's interface.
@@ -47,14 +49,13 @@ pub fn run(args: &UpArgs) -> Result<()> {
     };
     plan.make()?;
     let last = Host(args.hosts);
-    println!(
+    say(format_args!(
         "lab `{}` is up: hosts h1 to {last} at {} to {}; `sabani lab exec --name {} h1 -- COMMAND` runs one on h1",
         plan.lab,
         Host(1).address(),
         last.address(),
         plan.lab,
-    );
-    Ok(())
+    ))
 }
 
 impl Plan {

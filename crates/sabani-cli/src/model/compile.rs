@@ -8,6 +8,7 @@ use sabani_model::{Network, choose};
 
 use super::{load, transport};
 use crate::files;
+use crate::stdout::say;
 
 /// Find the best algorithms for a network by simulation, and write them into its file
 ///
@@ -34,8 +35,9 @@ pub fn run(args: &CompileArgs) -> Result<()> {
     let mut network = load(&args.network)?;
     files::expect_writable(&args.network)?;
     let ranks: Vec<_> = args.ranks.iter().map(|&ranks| ranks as usize).collect();
-    println!("{}", fill_in(&mut network, &args.transport, &ranks)?);
-    files::write(&args.network, network.to_json())
+    let gain = fill_in(&mut network, &args.transport, &ranks)?;
+    files::write(&args.network, network.to_json())?;
+    say(gain)
 }
 
 /// Fills in the table of a network, for these numbers of ranks or, if there are none, for the usual ones; what came of

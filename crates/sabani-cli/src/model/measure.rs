@@ -14,6 +14,7 @@ use super::page;
 use super::ranks::Ranks;
 use crate::exit::Usage;
 use crate::files;
+use crate::stdout::{print, say};
 use crate::units::{format_figure, format_time};
 
 /// Measure the network between the hosts of a job.
@@ -81,17 +82,19 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     if let Some(path) = &args.html {
         files::write(path, page::render(&measured))?;
     }
-    print!("{}", summary(&measured));
+    print(summary(&measured))?;
     let file = args.output.display();
     if args.no_table {
-        println!(
+        return say(format_args!(
             "written to {file}; `sabani model compile --network {file}` adds the table of the best algorithms"
-        );
-        return Ok(());
+        ));
     }
-    println!("written to {file}; now the table of the best algorithms");
-    println!("{}", fill_in(&mut measured.network, TRANSPORT, &[])?);
-    write(&measured)
+    say(format_args!(
+        "written to {file}; now the table of the best algorithms"
+    ))?;
+    let gain = fill_in(&mut measured.network, TRANSPORT, &[])?;
+    write(&measured)?;
+    say(gain)
 }
 
 fn lead(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {

@@ -11,6 +11,7 @@ use sabani_model::network::Graph;
 use super::drawn::{Drawn, LINK};
 use super::measure::summary;
 use crate::files;
+use crate::stdout::{print, say};
 use crate::units::format_time;
 
 /// Try the measurement on simulated networks that are drawn from seeds, and compare what it finds.
@@ -55,7 +56,7 @@ pub fn run(args: &TrialArgs) -> Result<()> {
         let largest = errors
             .iter()
             .fold(0.0_f64, |most, error| most.max(error.abs()));
-        println!(
+        say(format_args!(
             "seed {seed}: {known}: adjusted Rand {:.3}, {} of {} trunk capacities known, off by {:.1} % at \
              most; held back: {:.1} % ({:.1} % twice); {} patterns, {} on the network, {} here",
             adjusted_rand(&partition(graph), &known.group_of_host),
@@ -67,9 +68,9 @@ pub fn run(args: &TrialArgs) -> Result<()> {
             fit.patterns,
             format_time(measured.network_ns as f64 / 1e9),
             format_time(began.elapsed().as_secs_f64()),
-        );
+        ))?;
         if args.verbose {
-            print!("{}", summary(&measured));
+            print(summary(&measured))?;
         }
         if let Some(path) = &args.output {
             files::write(path, measured.network.to_json())?;

@@ -14,7 +14,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 
-use crate::files;
+use crate::{files, stdout::explained};
 
 /// Where the results go, beside a table on standard output.
 #[derive(Args, Debug)]
@@ -63,13 +63,15 @@ impl Reports {
     /// # Errors
     /// If one of the outputs fails.
     pub fn write(&mut self, rendered: &Rendered) -> Result<()> {
-        self.table.write_all(rendered.table.as_bytes())?;
+        explained(self.table.write_all(rendered.table.as_bytes()))?;
         if let Some(json) = &mut self.json {
-            json.write_all(rendered.json.as_bytes())?;
-            json.flush()?;
+            explained(
+                json.write_all(rendered.json.as_bytes())
+                    .and_then(|()| json.flush()),
+            )?;
         }
         if let Some(html) = &mut self.html {
-            html.write_all(rendered.html.as_bytes())?;
+            explained(html.write_all(rendered.html.as_bytes()))?;
         }
         Ok(())
     }

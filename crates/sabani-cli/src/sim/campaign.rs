@@ -21,6 +21,7 @@ use sabani_sim::{Bug, Plan};
 use crate::exit::Interrupted;
 use crate::files;
 use crate::interrupt::{self, TICK};
+use crate::stdout::say;
 
 /// Run many plans, each drawn from a seed, until one breaks a rule.
 ///
@@ -91,11 +92,11 @@ pub fn run(args: &CampaignArgs) -> Result<()> {
     let end = search(args)?;
     let seconds = began.elapsed().as_secs_f64();
     let count = end.done - args.first_seed;
-    println!(
+    say(format_args!(
         "{count} seeds from {} on, in {seconds:.1} s ({:.0} per second): no rule was broken",
         args.first_seed,
         count as f64 / seconds
-    );
+    ))?;
     if let Some(seed) = end.failed {
         thread::scope(|scope| {
             let reporter = runs_thread().spawn_scoped(scope, || report(args, seed))?;
@@ -221,17 +222,17 @@ fn report(args: &CampaignArgs, seed: u64) -> Result<()> {
         bail!("seed {seed} failed, and now it does not: the simulation is not deterministic");
     };
     let rule = failure.violations[0].rule;
-    println!("{failure}\n");
+    say(format_args!("{failure}\n"))?;
     eprintln!("making the plan smaller …");
     let shrunk = shrink(&plan, rule, args.shrink, interrupt::requested);
     let toml = shrunk.plan.to_toml();
-    println!(
+    say(format_args!(
         "the smallest plan found that breaks the same rule ({} runs):\n",
         shrunk.runs
-    );
-    println!("{toml}");
+    ))?;
+    say(&toml)?;
     if let Some(failure) = shrunk.plan.run().failure {
-        println!("it ends so: {failure}\n");
+        say(format_args!("it ends so: {failure}\n"))?;
     }
     let mut advice = format!("seed {seed} breaks the rule `{}`; ", rule.name());
     let _ = write!(advice, "again: `{}`", args.command(seed..seed + 1));

@@ -14,6 +14,7 @@ use sabani_sim::Plan;
 
 use crate::exit::Usage;
 use crate::report::{OutputArgs, Reports};
+use crate::stdout::print;
 use report::Run;
 
 /// Run the transport on a simulated network, in virtual time: no root, no sockets, no noise.
@@ -103,8 +104,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         plan.set(assignment).context("--set")?;
     }
     if common.plan {
-        print!("{}", plan.to_toml());
-        return Ok(());
+        return print(plan.to_toml());
     }
     run_plan(name, plan, &common.output)
 }

@@ -1,0 +1,36 @@
+//! Standard output. Who reads it may leave early, as `head -1` does.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+use anyhow::{Result, anyhow};
+
+use crate::exit::Unread;
+
+/// Prints a line.
+///
+/// # Errors
+/// As [`print`].
+pub fn say(line: impl Display) -> Result<()> {
+    print(format_args!("{line}\n"))
+}
+
+/// Prints text, which may be many lines.
+///
+/// # Errors
+/// [`Unread`], or the system's.
+pub fn print(text: impl Display) -> Result<()> {
+    let mut output = io::stdout().lock();
+    explained(write!(output, "{text}").and_then(|()| output.flush()))
+}
+
+/// What an error of writing results means.
+///
+/// # Errors
+/// As the outcome.
+pub fn explained(written: io::Result<()>) -> Result<()> {
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Unread.into(),
+        _ => anyhow!("the results can't be written: {error}"),
+    })
+}
