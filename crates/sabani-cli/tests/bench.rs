@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    net::TcpListener,
     process::{Child, Command, Output, Stdio},
     sync::{Mutex, MutexGuard},
 };
@@ -283,7 +284,19 @@ fn exit_status_tells_failure_from_misuse() {
     let failed = output("bench ping --to 127.0.0.1:1");
     assert_eq!(failed.status.code(), Some(1));
     let said = String::from_utf8_lossy(&failed.stderr);
-    assert!(said.contains("is `sabani bench serve` running"), "{said}");
+    assert!(
+        said.contains("Connection refused (os error 111): is `sabani bench serve` running"),
+        "{said}"
+    );
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = taken.local_addr().expect("an address");
+    let unheard = output(&format!("bench serve --listen {addr}"));
+    assert_eq!(unheard.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&unheard.stderr);
+    assert!(
+        said.contains(&format!("`ss -tlpn 'sport = :{}'`", addr.port())),
+        "{said}"
+    );
     assert_eq!(output("bench ping --sizes many").status.code(), Some(2));
     let two = output("bench ping burst");
     assert_eq!(two.status.code(), Some(2));
@@ -301,6 +314,27 @@ fn exit_status_tells_failure_from_misuse() {
     );
     assert_eq!(output("bench ping --pin 0,100000").status.code(), Some(1));
     assert_eq!(output("--help").status.code(), Some(0));
+}
+
+#[test]
+fn a_reader_may_leave() {
+    let _turn = alone();
+    for arguments in [
+        "sim loss --plan",
+        "sim loss --bytes 64KiB --json -",
+        "bench ping --sizes 4 --iterations 5 --rounds 1 --plain --against none",
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = sabani(arguments).stdout(writer).output();
+        let output = output.expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(141), "{arguments}: {said}");
+        assert!(
+            !said.contains("panicked") && !said.contains("sabani: "),
+            "{said}"
+        );
+    }
 }
 
 #[test]

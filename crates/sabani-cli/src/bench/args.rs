@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, builder::TypedValueParser};
 
 use super::{
     breakdown::args::BreakdownArgs,
@@ -26,6 +26,8 @@ use crate::{
 
 /// The port of `sabani bench serve` if none is said.
 pub const DEFAULT_PORT: u16 = 7711;
+/// Turns of each thing, if it is not said how many.
+const ROUNDS: u32 = 5;
 
 /// Measure Sabani on this machine or between two, against raw UDP and TCP.
 ///
@@ -60,6 +62,8 @@ pub struct BenchArgs {
     #[command(subcommand)]
     pub bench: Option<BenchCommand>,
     #[command(flatten)]
+    pub turns: TurnArgs,
+    #[command(flatten)]
     pub common: CommonArgs,
 }
 
@@ -70,7 +74,7 @@ pub enum BenchCommand {
     Ping(SizedArgs),
     /// One way, as fast as it goes: megabytes and messages per second.
     Burst(SizedArgs),
-    /// A request of 128 B and an answer of 100 KiB, one after the other; TCP connects for each.
+    /// A request of 128 B and an answer of 100 KiB, some number of times; TCP connects for each.
     Transactions(TransactionArgs),
     /// Many to one: all senders answer a request of one receiver at the same time (needs root).
     Incast(IncastArgs),
@@ -95,8 +99,10 @@ pub struct SizedArgs {
           default_value = "4,64,1k,4k,16k,64k,512k,4M")]
     pub sizes: Vec<usize>,
     /// Messages per turn, in place of a time.
-    #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = parse_iterations)]
     pub iterations: Option<u64>,
+    #[command(flatten)]
+    pub turns: TurnArgs,
     #[command(flatten)]
     pub common: CommonArgs,
 }
@@ -106,7 +112,7 @@ impl SizedArgs {
     pub fn limit(&self) -> Limit {
         match self.iterations {
             Some(count) => Limit::Count(count),
-            None => self.common.limit(),
+            None => Limit::Time(self.turns.seconds),
         }
     }
 }
@@ -114,10 +120,13 @@ impl SizedArgs {
 /// The transaction bench.
 #[derive(Args, Debug)]
 pub struct TransactionArgs {
-    /// Transactions per turn.
+    /// Transactions per turn, however long they take.
     #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub counts: Vec<u64>,
+    /// Turns for each transport, at each count.
+    #[arg(long, default_value_t = ROUNDS, value_parser = parse_rounds())]
+    pub rounds: u32,
     #[command(flatten)]
     pub common: CommonArgs,
 }
@@ -147,8 +156,6 @@ pub struct CommonArgs {
     pub against: Vec<Against>,
     #[command(flatten)]
     pub variants: VariantArgs,
-    #[command(flatten)]
-    pub turns: TurnArgs,
     /// Where the two processes live.
     #[arg(long = "where", value_name = "WHERE", value_enum, default_value_t = Where::Loopback)]
     pub place: Where,
@@ -167,18 +174,11 @@ pub struct CommonArgs {
     pub output: OutputArgs,
 }
 
-impl CommonArgs {
-    /// How long a turn lasts by the clock.
-    pub fn limit(&self) -> Limit {
-        Limit::Time(self.turns.seconds)
-    }
-}
-
 /// How often and how long each thing is measured that is compared with others.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct TurnArgs {
     /// Turns for each thing that is compared, at each size.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = ROUNDS, value_parser = parse_rounds())]
     pub rounds: u32,
     /// Length of a turn; a tenth as long is warm-up.
     #[arg(long, default_value = "0.2", value_parser = parse_seconds)]
@@ -344,6 +344,16 @@ pub fn parse_message_size(text: &str) -> Result<usize> {
     Ok(size)
 }
 
+fn parse_rounds() -> impl TypedValueParser<Value = u32> {
+    clap::value_parser!(u32).range(1..=10_000)
+}
+
+/// Reads how many messages a turn has.
+fn parse_iterations(text: &str) -> Result<u64> {
+    let count = text.parse().ok().filter(|&count| count > 0);
+    count.context("a turn has one message or more")
+}
+
 /// Reads the length of a turn.
 pub fn parse_seconds(text: &str) -> Result<Duration> {
     let seconds = text.parse().ok();
@@ -411,6 +421,8 @@ mod tests {
             "sabani bench ping --rounds 0",
             "sabani bench --to 10.0.0.1:7711 --where veth",
             "sabani bench transactions --counts 0",
+            "sabani bench transactions --seconds 1",
+            "sabani bench ping --iterations 0",
             "sabani bench --against carrier-pigeon",
         ] {
             assert!(

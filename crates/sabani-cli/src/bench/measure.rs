@@ -158,7 +158,8 @@ impl Tally {
     /// # Errors
     /// If the turn was too short to tell.
     pub fn rate(&self) -> Result<(u64, Duration)> {
-        let too_short = "too little arrived to tell a rate: make the turns longer (--seconds)";
+        let too_short =
+            "too little arrived to tell a rate: make the turns longer (--seconds or --iterations)";
         let ((begin, before), (end, after)) = self.begin.zip(self.end).context(too_short)?;
         Ok((after - before, end - begin))
     }

@@ -35,8 +35,10 @@ use nix::{
 use crate::{address::resolve, exit::Usage, interrupt, report::Reports};
 use args::{
     Against, BenchArgs, BenchCommand, CommonArgs, DEFAULT_PORT, Pin, SizedArgs, TransactionArgs,
+    TurnArgs,
 };
 use machine::Machine;
+use measure::Limit;
 use pair::Pair;
 use place::Place;
 use results::{Cell, Results};
@@ -54,10 +56,12 @@ const OVERVIEW_COUNTS: [u64; 2] = [1, 100];
 /// If something fails in this process or in one of those that are measured.
 pub fn run(args: BenchArgs) -> Result<()> {
     match args.bench {
-        None => measure(&args.common, &overview(&args.common)),
-        Some(BenchCommand::Ping(args)) => measure(&args.common, &pings(&args)),
-        Some(BenchCommand::Burst(args)) => measure(&args.common, &bursts(&args)),
-        Some(BenchCommand::Transactions(args)) => measure(&args.common, &transactions(&args)),
+        None => measure(&args.common, args.turns.rounds, &overview(args.turns)),
+        Some(BenchCommand::Ping(args)) => measure(&args.common, args.turns.rounds, &pings(&args)),
+        Some(BenchCommand::Burst(args)) => measure(&args.common, args.turns.rounds, &bursts(&args)),
+        Some(BenchCommand::Transactions(args)) => {
+            measure(&args.common, args.rounds, &transactions(&args))
+        }
         Some(BenchCommand::Incast(args)) => incast::run(&args),
         Some(BenchCommand::Mix(args)) => incast::run_mix(&args),
         Some(BenchCommand::Layers(args)) => layers::run(&args),
@@ -68,8 +72,8 @@ pub fn run(args: BenchArgs) -> Result<()> {
     }
 }
 
-fn overview(common: &CommonArgs) -> Vec<Task> {
-    let limit = common.limit();
+fn overview(turns: TurnArgs) -> Vec<Task> {
+    let limit = Limit::Time(turns.seconds);
     let pings = OVERVIEW_PING_BYTES.map(|size| Task::Ping { size, limit });
     let bursts = OVERVIEW_BURST_BYTES.map(|size| Task::Burst { size, limit });
     let transactions = OVERVIEW_COUNTS.map(|count| Task::Transactions { count });
@@ -100,7 +104,7 @@ fn transactions(args: &TransactionArgs) -> Vec<Task> {
 }
 
 /// Measures, and reports as the user wishes.
-fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
+fn measure(common: &CommonArgs, rounds: u32, tasks: &[Task]) -> Result<()> {
     let transports = [common.variants.transports(), baselines(&common.against)?].concat();
     let mut reports = Reports::open(&common.output)?;
     // The processes open it themselves; here only what is wrong with it is found.
@@ -125,15 +129,11 @@ fn measure(common: &CommonArgs, tasks: &[Task]) -> Result<()> {
         Some(to) => Pair::start_with(to, pin, &common.node)?,
         None => Pair::start(&place, pin, &common.node)?,
     };
-    let progress = progress_bar(tasks.len() * transports.len() * common.turns.rounds as usize)?;
+    let progress = progress_bar(tasks.len() * transports.len() * rounds as usize)?;
     for &task in tasks {
-        results.cells.extend(take_turns(
-            &mut pair,
-            task,
-            &transports,
-            common.turns.rounds,
-            &progress,
-        )?);
+        results
+            .cells
+            .extend(take_turns(&mut pair, task, &transports, rounds, &progress)?);
     }
     progress.finish_and_clear();
     drop(pair);

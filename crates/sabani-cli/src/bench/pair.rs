@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::{
     args::{NodeArgs, Pin},
@@ -64,8 +64,12 @@ impl Pair {
         let (here, core) = (Place::Loopback, cores(pin).0);
         let mut client = spawn(&mut workers, &here, Role::Client, core, node)?;
         client.bind = unspecified(to.ip());
-        let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))
-            .with_context(|| format!("is `sabani bench serve` running at {to}?"))?;
+        let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5)).map_err(|error| {
+            anyhow!(
+                "no TCP connection to {to}: {error}: is `sabani bench serve` running there, and does no firewall \
+                 turn it away?"
+            )
+        })?;
         let server = End {
             id: workers.connect("server", stream)?,
             // The address it is reached at may not be its own.

@@ -1,12 +1,13 @@
 //! The other half of a measurement between two machines.
 
 use std::{
-    net::{TcpListener, TcpStream},
+    io::{self, ErrorKind},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::fd::OwnedFd,
     process::{Command, Stdio},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, anyhow};
 
 use super::args::ServeArgs;
 
@@ -16,21 +17,32 @@ use super::args::ServeArgs;
 /// # Errors
 /// If the address cannot be had.
 pub fn run(args: &ServeArgs) -> Result<()> {
-    let listener = TcpListener::bind(args.listen)
-        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let listener = TcpListener::bind(args.listen).map_err(|error| unheard(args.listen, &error))?;
     eprintln!(
         "waiting on {} for `sabani bench --to`",
         listener.local_addr()?
     );
     for stream in listener.incoming() {
-        if let Err(error) = stream
-            .map_err(anyhow::Error::from)
-            .and_then(|s| attend(s, args))
-        {
+        if let Err(error) = stream.map_err(Error::from).and_then(|s| attend(s, args)) {
             eprintln!("sabani: {error:#}");
         }
     }
     Ok(())
+}
+
+/// Why nobody can be listened to, and what helps.
+fn unheard(addr: SocketAddr, error: &io::Error) -> Error {
+    let port = addr.port();
+    let cure = match error.kind() {
+        ErrorKind::AddrInUse => format!(
+            ": another process has the port: `ss -tlpn 'sport = :{port}'` names it, `--listen` takes another one"
+        ),
+        ErrorKind::AddrNotAvailable => {
+            ": this machine has no such address: `ip address` lists those it has, [::] is all of them".into()
+        }
+        _ => String::new(),
+    };
+    anyhow!("cannot listen on {addr}: {error}{cure}")
 }
 
 /// Lets a worker talk to the connection as its standard input and output. It ends with the

@@ -194,8 +194,8 @@ fn listen<R: DeserializeOwned>(id: Id, output: impl Read, heard: &Sender<(Id, Re
 }
 
 fn parse<R: DeserializeOwned>(line: &str) -> Result<R> {
-    let line: Line<R> =
-        serde_json::from_str(line).context("not an answer: is it the same build?")?;
+    let line: Line<R> = serde_json::from_str(line)
+        .map_err(|error| anyhow!("not an answer ({error}): is it the same build of Sabani?"))?;
     line.map_err(Error::msg)
 }
 
