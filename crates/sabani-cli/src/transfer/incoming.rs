@@ -27,11 +27,12 @@ impl Incoming {
     /// Finds out how much of the file is there: this reads all of it.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's, and if something stands in the file's way.
     pub fn open(store: &Store, path: RelativePath, info: FileInfo) -> io::Result<Self> {
         let (place, hasher) = match store.find(&path, &info) {
             Some(file) => (Place::Final, store::hash_prefix(file, info.size)?),
             None => {
+                store.expect_free(&path)?;
                 let partial = store.partial(&info)?;
                 let hasher = store::hash_prefix(partial.reader(), partial.len()?)?;
                 (Place::Partial(partial), hasher)
@@ -131,7 +132,7 @@ impl Incoming {
 /// Takes a whole small file, unless it is there.
 ///
 /// # Errors
-/// The system's.
+/// The system's, and if something stands in the file's way.
 pub fn put(
     store: &Store,
     path: &RelativePath,
@@ -149,11 +150,17 @@ pub fn put(
             return Ok(Reply::Done { already: true });
         }
     }
+    store.expect_free(path)?;
     let mut partial = store.partial(info)?;
-    partial.restart()?;
-    partial.append(bytes)?;
-    store.commit(&partial, path, &info.meta)?;
-    Ok(Reply::Done { already: false })
+    let written = partial
+        .restart()
+        .and_then(|()| partial.append(bytes))
+        .and_then(|()| store.commit(&partial, path, &info.meta));
+    if written.is_err() {
+        // It comes as a whole next time, too.
+        store.discard(&partial);
+    }
+    written.map(|()| Reply::Done { already: false })
 }
 
 fn set_mode(store: &Store, path: &RelativePath, info: &FileInfo) -> io::Result<()> {

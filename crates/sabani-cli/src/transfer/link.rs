@@ -1,6 +1,7 @@
 //! The sender's way to the receiver: greets it, comes back to it after a break, and sorts its answers.
 
 use std::fmt;
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use sabani::{Error, Event, Match, Node, PeerLost};
 
+use super::CONNECT_TIMEOUT;
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Request, TAG_ANSWER, VERSION};
 use crate::interrupt::{self, TICK};
@@ -18,6 +20,8 @@ use crate::key_log::KeyLog;
 /// The first pause before another try to reach the receiver; it doubles.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Who waits longer than this is told what for.
+const UNTOLD: Duration = Duration::from_secs(1);
 
 /// Why a job can't go on.
 #[derive(Debug)]
@@ -67,6 +71,8 @@ struct Presence {
     heard: bool,
     /// When it was last heard, if it is gone.
     gone: Option<Instant>,
+    /// The user knows that it is gone.
+    told: bool,
 }
 
 impl Presence {
@@ -74,6 +80,7 @@ impl Presence {
         *self = Presence {
             heard: true,
             gone: None,
+            told: false,
         };
     }
 
@@ -85,6 +92,32 @@ impl Presence {
         let now = Instant::now();
         self.gone
             .get_or_insert(now.checked_sub(silent).unwrap_or(now));
+    }
+
+    /// Whether it is gone, and this is the first to ask.
+    fn is_newly_gone(&mut self) -> bool {
+        self.heard && self.gone.is_some() && !mem::replace(&mut self.told, true)
+    }
+}
+
+/// Something that is waited for; the user hears of it once if it takes long.
+struct Wait {
+    since: Instant,
+    told: bool,
+}
+
+impl Wait {
+    fn begin() -> Self {
+        Wait {
+            since: Instant::now(),
+            told: false,
+        }
+    }
+
+    fn tell(&mut self, progress: &Progress, what: impl fmt::Display) {
+        if self.since.elapsed() >= UNTOLD && !mem::replace(&mut self.told, true) {
+            progress.note(what);
+        }
     }
 }
 
@@ -198,14 +231,13 @@ impl<'a> Link<'a> {
     pub fn ready(&self) -> Result<u64, Trouble> {
         let mut greeting = lock(&self.greeting);
         let mut pause = PAUSE;
-        let mut noted = false;
         loop {
             check_interrupt()?;
             let breaks = self.breaks.load(Ordering::Acquire);
             if greeting.greeted == Some(breaks) {
                 return Ok(breaks);
             }
-            self.note_gone(&mut noted);
+            self.note_gone();
             match self.greet(&greeting.inbox, breaks)? {
                 true => greeting.greeted = Some(breaks),
                 false => {
@@ -219,7 +251,7 @@ impl<'a> Link<'a> {
     /// Connects, and asks whether the receiver speaks our version. `false`: not now.
     fn greet(&self, inbox: &Receiver<Answer>, breaks: u64) -> Result<bool, Trouble> {
         if let Err(error) = self.connect()? {
-            return match lock(&self.presence).heard {
+            return match self.is_heard() {
                 true => Ok(false),
                 false => Err(Trouble::Hopeless(format!(
                     "can't reach a receiver at {}: {}",
@@ -238,6 +270,7 @@ impl<'a> Link<'a> {
         if self.post(&hello, hello.encode(0), breaks).is_err() {
             return Ok(false);
         }
+        let mut wait = Wait::begin();
         while self.breaks.load(Ordering::Acquire) == breaks {
             self.hope()?;
             match inbox.recv_timeout(TICK) {
@@ -247,21 +280,46 @@ impl<'a> Link<'a> {
                     ..
                 }) => return Err(Trouble::Hopeless(why)),
                 Ok(_) => return Ok(true),
-                Err(_) => {}
+                Err(_) if wait.since.elapsed() > self.patience.max(CONNECT_TIMEOUT) => {
+                    return Err(Trouble::Hopeless(self.no_welcome()));
+                }
+                Err(_) => wait.tell(self.progress, self.no_welcome()),
             }
         }
         Ok(false)
     }
 
+    fn no_welcome(&self) -> String {
+        format!(
+            "the program at {} does not answer: is it `sabani receive`?",
+            self.addr
+        )
+    }
+
     /// Waits for the connection, a little at a time.
     fn connect(&self) -> Result<Result<(), Error>, Trouble> {
+        let mut wait = Wait::begin();
         loop {
             self.hope()?;
             match self.node.connect(RECEIVER, TICK) {
+                // Nobody may give up because of what is known so far: it may be forged, or pass.
+                Err(Error::Unconnected { why, .. }) if !self.is_heard() => wait.tell(
+                    self.progress,
+                    format_args!(
+                        "no receiver at {} yet, trying for {} s: {why}",
+                        self.addr,
+                        CONNECT_TIMEOUT.as_secs()
+                    ),
+                ),
                 Err(Error::Unconnected { .. }) => {}
                 done => return Ok(done),
             }
         }
+    }
+
+    /// Whether the receiver has answered, sometime.
+    pub fn is_heard(&self) -> bool {
+        lock(&self.presence).heard
     }
 
     /// How long a receiver that has answered has been gone.
@@ -305,8 +363,8 @@ impl<'a> Link<'a> {
     }
 
     /// Tells the user once that the receiver is gone.
-    fn note_gone(&self, noted: &mut bool) {
-        if self.gone().is_some() && !std::mem::replace(noted, true) {
+    fn note_gone(&self) {
+        if lock(&self.presence).is_newly_gone() {
             self.progress.note(format_args!(
                 "the receiver is gone; waiting for it, at most {} s",
                 self.patience.as_secs()

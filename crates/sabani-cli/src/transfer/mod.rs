@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// The port if none is said: SABN on a telephone's keys.
 const DEFAULT_PORT: u16 = 7226;
+/// How long a receiver is waited for that has never answered.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A silent peer is given up sooner than Sabani's default, because going on later costs little.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 /// But not sooner than this, for short breaks are common.

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use indicatif::{BinaryBytes, HumanCount, ProgressBar, ProgressStyle};
 
+use super::protocol::Bytes;
+
 /// A progress bar on the terminal, if there is one, and the figures for a summary.
 pub struct Progress {
     bar: ProgressBar,
     started: Instant,
     files: AtomicU64,
     files_known: AtomicU64,
-    /// Bytes that were moved, in contrast to those that were there already.
     moved: AtomicU64,
+    spared: AtomicU64,
 }
 
 impl Progress {
@@ -40,6 +42,7 @@ impl Progress {
             files: AtomicU64::new(0),
             files_known: AtomicU64::new(0),
             moved: AtomicU64::new(0),
+            spared: AtomicU64::new(0),
         }
     }
 
@@ -55,20 +58,18 @@ impl Progress {
         self.bar.dec_length(expected.saturating_sub(found));
     }
 
-    /// Bytes were moved.
-    pub fn moved(&self, bytes: u64) {
-        self.moved.fetch_add(bytes, Ordering::Relaxed);
-        self.bar.inc(bytes);
+    /// Bytes are there.
+    pub fn done(&self, bytes: Bytes) {
+        self.moved.fetch_add(bytes.moved, Ordering::Relaxed);
+        self.spared.fetch_add(bytes.spared, Ordering::Relaxed);
+        self.bar.inc(bytes.sum());
     }
 
-    /// Bytes need not be moved, because they are there.
-    pub fn spared(&self, bytes: u64) {
-        self.bar.inc(bytes);
-    }
-
-    /// Bytes must be moved again.
-    pub fn undone(&self, bytes: u64) {
-        self.bar.dec(bytes);
+    /// They are no longer sure to be there.
+    pub fn undone(&self, bytes: Bytes) {
+        self.moved.fetch_sub(bytes.moved, Ordering::Relaxed);
+        self.spared.fetch_sub(bytes.spared, Ordering::Relaxed);
+        self.bar.dec(bytes.sum());
     }
 
     /// A file is where it should be.
@@ -86,9 +87,12 @@ impl Progress {
         self.files.load(Ordering::Relaxed)
     }
 
-    /// Bytes moved.
-    pub fn bytes(&self) -> u64 {
-        self.moved.load(Ordering::Relaxed)
+    /// Bytes that are there.
+    pub fn bytes(&self) -> Bytes {
+        Bytes {
+            moved: self.moved.load(Ordering::Relaxed),
+            spared: self.spared.load(Ordering::Relaxed),
+        }
     }
 
     /// Tells the user something, above the bar.
@@ -96,25 +100,69 @@ impl Progress {
         self.bar.suspend(|| eprintln!("sabani: {text}"));
     }
 
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
     /// Takes the bar away, and sums up what was `done` ("sent", say).
     pub fn finish(&self, done: &str) {
-        self.bar.finish_and_clear();
-        let bytes = self.bytes();
+        self.clear();
         let files = count_files(self.files());
-        eprint!("sabani: {done} {files}; {} moved", BinaryBytes(bytes));
         // A receiver, who does not know how much there is, waits for most of its time.
         let is_sender = self.bar.length().is_some();
-        if is_sender && bytes > 0 {
-            let seconds = self.started.elapsed().as_secs_f64();
-            let rate = BinaryBytes((bytes as f64 / seconds.max(1e-3)) as u64);
-            eprint!(" in {seconds:.1} s, {rate}/s");
-        }
-        eprintln!();
+        let time = is_sender.then(|| self.started.elapsed());
+        eprintln!("sabani: {done} {files}: {}", sum_up(self.bytes(), time));
     }
+}
+
+/// What was moved, in what time if that tells anything, and what was there already.
+pub fn sum_up(bytes: Bytes, time: Option<Duration>) -> String {
+    let mut text = format!("{} moved", BinaryBytes(bytes.moved));
+    if let Some(time) = time.filter(|_| bytes.moved > 0) {
+        let seconds = time.as_secs_f64();
+        let rate = BinaryBytes((bytes.moved as f64 / seconds.max(1e-3)) as u64);
+        text.push_str(&format!(" in {seconds:.1} s ({rate}/s)"));
+    }
+    if bytes.spared > 0 {
+        let (spared, sum) = (BinaryBytes(bytes.spared), BinaryBytes(bytes.sum()));
+        text.push_str(&format!(", {spared} there already, {sum} in all"));
+    }
+    text
 }
 
 /// `1 file`, `2 files`.
 pub fn count_files(files: u64) -> String {
     let plural = if files == 1 { "" } else { "s" };
     format!("{} file{plural}", HumanCount(files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_tell_what_moved_from_what_was_there() {
+        let mib = |moved: u64, spared: u64| Bytes {
+            moved: moved << 20,
+            spared: spared << 20,
+        };
+        let time = Some(Duration::from_secs(2));
+        for (bytes, time, text) in [
+            (mib(48, 0), None, "48.00 MiB moved"),
+            (mib(48, 0), time, "48.00 MiB moved in 2.0 s (24.00 MiB/s)"),
+            (
+                mib(0, 16),
+                time,
+                "0 B moved, 16.00 MiB there already, 16.00 MiB in all",
+            ),
+            (
+                mib(48, 16),
+                time,
+                "48.00 MiB moved in 2.0 s (24.00 MiB/s), 16.00 MiB there already, 64.00 MiB in all",
+            ),
+        ] {
+            assert_eq!(sum_up(bytes, time), text);
+        }
+    }
 }

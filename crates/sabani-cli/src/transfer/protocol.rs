@@ -1,4 +1,4 @@
-//! What the two programs say to each other, on top of Sabani's messages. Version 1.
+//! What the two programs say to each other, on top of Sabani's messages. Version 2.
 //!
 //! The receiver is peer 0; a sender takes a random id. A sender works on several files at a time,
 //! each as a *job*, a small number. Every try at a file is a new *attempt* of its job; what belongs to
@@ -33,7 +33,7 @@ use sabani::PeerId;
 use serde::{Deserialize, Serialize};
 
 /// Version of this protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The receiver's id.
 pub const RECEIVER: PeerId = PeerId(0);
 /// Tag of a sender's messages that carry no bytes of a file.
@@ -102,6 +102,8 @@ pub enum Ask {
         path: Vec<u8>,
         /// What it says.
         target: Vec<u8>,
+        /// Its time; a link's permissions are nobody's concern.
+        meta: Meta,
     },
     /// A folder, after what is in it.
     Folder {
@@ -136,13 +138,39 @@ pub struct Meta {
     pub nanoseconds: u32,
 }
 
+/// Bytes of files at the receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bytes {
+    /// That came now. What came twice because of a break counts once.
+    pub moved: u64,
+    /// That were there before.
+    pub spared: u64,
+}
+
+impl Bytes {
+    /// Only moved ones.
+    pub fn moved(moved: u64) -> Self {
+        Bytes { moved, spared: 0 }
+    }
+
+    /// Only spared ones.
+    pub fn spared(spared: u64) -> Self {
+        Bytes { moved: 0, spared }
+    }
+
+    /// All of them.
+    pub fn sum(self) -> u64 {
+        self.moved.saturating_add(self.spared)
+    }
+}
+
 /// What a sender did, for the receiver's summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Files that are there now.
     pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
+    /// Bytes that are there now.
+    pub bytes: Bytes,
     /// Files, folders and links that failed.
     pub failed: u64,
 }

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use indicatif::BinaryBytes;
 use sabani::Node;
 
 use super::desk::Desk;
 use super::lease::Leases;
-use super::progress::{Progress, count_files};
+use super::progress::{Progress, count_files, sum_up};
 use super::protocol::{RECEIVER, Totals};
 use super::store::Store;
 use super::worker::Shared;
@@ -24,11 +23,16 @@ use crate::interrupt;
 use crate::key::SealArgs;
 use crate::key_log::KeyLogArgs;
 use crate::layers::LayersOption;
+use crate::stdout::say;
 
 /// How long the last answers may take to arrive.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Take files and folders from `sabani send` into a folder.
+///
+/// Names, permissions and modification times are kept. Owners are not: what arrives belongs to whoever
+/// runs this command. Nor are set-user-ID, set-group-ID and sticky bits, further attributes, hard
+/// links, which arrive as files of their own, and holes, which are filled with zeros.
 ///
 /// Whoever has the job key may write below DIR, and nowhere else: paths that lead out are refused and no
 /// symbolic link is followed. A file gets its name when it is whole, its content hash has been checked and
@@ -39,7 +43,7 @@ const LINGER: Duration = Duration::from_secs(2);
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 for success, 1 for a failure, 2 for a mistake on the command \
-line, 130 after Ctrl-C."
+line, 130 after Ctrl-C or a TERM signal."
 )]
 pub struct ReceiveArgs {
     /// The folder; made if it is not there.
@@ -77,7 +81,8 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
     // After the socket: who can't be reached makes no folder.
     let store = Store::open(&args.dir)?;
     interrupt::install()?;
-    println!("receiving on {}", node.local_addr());
+    // Files can be taken even if nobody reads this.
+    let _ = say(format_args!("receiving on {}", node.local_addr()));
     let (finished, ends) = mpsc::channel();
     let shared = Arc::new(Shared {
         node,
@@ -124,8 +129,8 @@ fn report(shared: &Shared, totals: &Totals) {
         bytes,
         failed,
     } = totals;
-    let bytes = BinaryBytes(*bytes);
-    let mut text = format!("a sender is done: {}, {bytes}", count_files(*files));
+    let (files, bytes) = (count_files(*files), sum_up(*bytes, None));
+    let mut text = format!("a sender has sent {files}: {bytes}");
     if *failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }

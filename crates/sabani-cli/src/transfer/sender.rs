@@ -18,9 +18,9 @@ use super::link::{Line, Link, Trouble};
 use super::path::Shown;
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
-use super::upload::{Failure, Uploader};
+use super::upload::{Failure, Uploader, refused};
 use super::walk::{Entry, Folder, Root, Visitor};
-use super::{DEAD_AFTER, DEAD_AFTER_MIN, DEFAULT_PORT, SPIN};
+use super::{CONNECT_TIMEOUT, DEAD_AFTER, DEAD_AFTER_MIN, DEFAULT_PORT, SPIN};
 use crate::address::resolve;
 use crate::exit::{Interrupted, Usage};
 use crate::interrupt;
@@ -39,13 +39,14 @@ const LINGER_STOPPED: Duration = Duration::from_millis(200);
 
 /// Send files and folders to `sabani receive`.
 ///
-/// Names, permissions and modification times are kept. Files that are there already are checked and not
+/// Names, permissions and modification times are kept. Owners, set-user-ID, set-group-ID and sticky bits,
+/// further attributes, hard links and holes are not. Files that are there already are checked and not
 /// sent again, files that are there in part go on where they stopped: after a break of any kind,
 /// give the same command again. Symbolic links are sent if they stay inside what is sent.
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 when everything has arrived that is not named as skipped, 1 when something has not, 2 for \
-a mistake on the command line, 130 after Ctrl-C."
+a mistake on the command line, 130 after Ctrl-C or a TERM signal."
 )]
 pub struct SendArgs {
     /// Files and folders. Each arrives under its own name.
@@ -76,8 +77,6 @@ struct Sender<'a> {
     entries: Mutex<Receiver<Entry>>,
     failed: AtomicU64,
     likely_there: AtomicBool,
-    /// Bytes of the files that have arrived.
-    bytes: AtomicU64,
     /// Why nothing more can be sent.
     trouble: Mutex<Option<Trouble>>,
 }
@@ -107,7 +106,11 @@ pub fn run(args: &SendArgs) -> Result<()> {
         Err(_) => LINGER_STOPPED,
     };
     let _ = node.close(linger);
-    progress.finish("sent");
+    // Who has never reached anybody has nothing to sum up.
+    match link.is_heard() {
+        true => progress.finish("sent"),
+        false => progress.clear(),
+    }
     conclude(outcome)
 }
 
@@ -135,6 +138,7 @@ fn open(args: &SendArgs, key_log: &KeyLog, addr: SocketAddr) -> Result<Node> {
     let builder = args.layers.apply(builder);
     let node = key_log
         .apply(builder)
+        .connect_timeout(CONNECT_TIMEOUT)
         .dead_after(dead_after(Duration::from_secs(args.patience)))
         .linger(LINGER)
         .spin(SPIN)
@@ -159,7 +163,10 @@ fn roots(paths: &[PathBuf]) -> Result<Vec<Root>> {
             .any(|other| other.path() == root.path())
         {
             let name = root.path();
-            return Err(Usage(format!("two of the paths have the name {name}")).into());
+            return Err(Usage(format!(
+                "two of the paths have the name {name}, and would be one at the receiver: rename one, or send \
+                 a folder that holds both"
+            )).into());
         }
     }
     Ok(roots)
@@ -179,7 +186,6 @@ fn send<'a>(
         entries: Mutex::new(entries),
         failed: AtomicU64::new(0),
         likely_there: AtomicBool::new(false),
-        bytes: AtomicU64::new(0),
         trouble: Mutex::new(None),
     };
     let control = inboxes.pop().map(|inbox| link.line(inboxes.len(), inbox));
@@ -227,8 +233,8 @@ impl Sender<'_> {
                     let outcome = uploader.file(&source, &path);
                     (path, outcome.map(|now| self.file_done(now, size)))
                 }
-                Entry::Link { path, target } => {
-                    let outcome = uploader.link(&path, &target);
+                Entry::Link { path, target, meta } => {
+                    let outcome = uploader.link(&path, &target, meta);
                     (path, outcome)
                 }
             };
@@ -247,7 +253,6 @@ impl Sender<'_> {
     }
 
     fn file_done(&self, size: u64, expected: u64) {
-        self.bytes.fetch_add(size, Ordering::Relaxed);
         self.progress.correct(expected, size);
         self.progress.file_done();
     }
@@ -264,14 +269,14 @@ impl Sender<'_> {
             let replies = persist(&mut line, |line| folder_batch(line, batch))?;
             for (folder, reply) in batch.iter().zip(replies) {
                 if let Reply::Refused(why) = reply {
-                    self.fail(format_args!("{}: {why}", folder.path));
+                    self.fail(format_args!("{}: {}", folder.path, refused(&why)));
                 }
             }
         }
         let failed = self.failed.load(Ordering::Relaxed);
         let totals = Totals {
             files: self.progress.files(),
-            bytes: self.bytes.load(Ordering::Relaxed),
+            bytes: self.progress.bytes(),
             failed,
         };
         match persist(&mut line, |line| {

@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps,
-    UTIME_OMIT,
+    Access, AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec,
+    Timestamps, UTIME_OMIT,
 };
 use rustix::io::Errno;
 
@@ -30,6 +30,8 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
+/// Why a file or a link can't have its name; renaming would say just that it is a directory.
+const FOLDER_IN_THE_WAY: &str = "a folder stands where the file should be: move it away";
 
 /// The folder, held open.
 #[derive(Debug)]
@@ -106,6 +108,29 @@ impl Store {
         same.then_some(file)
     }
 
+    /// Finds out, before the content is moved, whether a file can have its final name.
+    ///
+    /// # Errors
+    /// If something stands in the way, or the folder takes no new names.
+    pub fn expect_free(&self, path: &RelativePath) -> io::Result<()> {
+        let (folders, name) = path.split();
+        let folder = match walk(self.root.as_fd(), folders, open_folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        let may = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(&folder, ".", may, AtFlags::EACCESS)?;
+        if rustix::fs::fstat(&folder)?.st_dev != rustix::fs::fstat(&self.partial)?.st_dev {
+            return Err(Errno::XDEV.into());
+        }
+        match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if FileType::from_raw_mode(found.st_mode).is_dir() => {
+                Err(io::Error::other(FOLDER_IN_THE_WAY))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What has been received of a file so far, perhaps nothing, with disk space for all of it.
     ///
     /// # Errors
@@ -140,8 +165,15 @@ impl Store {
         let folder = walk(self.root.as_fd(), folders, open_or_make)?;
         set_meta(partial.file.as_fd(), meta)?;
         partial.file.sync_all()?;
-        rustix::fs::renameat(&self.partial, &partial.name, folder, name)?;
-        Ok(())
+        self.give_name(&partial.name, folder.as_fd(), name)
+    }
+
+    /// Moves something out of `.sabani-partial`, in place of what has its name.
+    fn give_name(&self, partial: &str, folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        rustix::fs::renameat(&self.partial, partial, folder, name).map_err(|error| match error {
+            Errno::ISDIR => io::Error::other(FOLDER_IN_THE_WAY),
+            error => error.into(),
+        })
     }
 
     /// Throws away what was received of a file.
@@ -154,21 +186,24 @@ impl Store {
         let _ = rustix::fs::unlinkat(&self.partial, name, AtFlags::empty());
     }
 
-    /// Makes a symbolic link, in place of what has its name.
+    /// Makes a symbolic link with this time, in place of what has its name.
     ///
     /// # Errors
     /// The system's.
-    pub fn link(&self, path: &RelativePath, target: &[u8]) -> io::Result<()> {
+    pub fn link(&self, path: &RelativePath, target: &[u8], meta: &Meta) -> io::Result<()> {
         let (folders, name) = path.split();
         let folder = walk(self.root.as_fd(), folders, open_or_make)?;
         let temporary = format!("link-{}", blake3::hash(path.as_bytes()).to_hex());
         self.forget(&temporary);
         rustix::fs::symlinkat(target, &self.partial, &temporary)?;
-        let renamed = rustix::fs::renameat(&self.partial, &temporary, folder, name);
-        if renamed.is_err() {
+        let itself = AtFlags::SYMLINK_NOFOLLOW;
+        let made = rustix::fs::utimensat(&self.partial, &temporary, &modified(meta), itself)
+            .map_err(io::Error::from)
+            .and_then(|()| self.give_name(&temporary, folder.as_fd(), name));
+        if made.is_err() {
             self.forget(&temporary);
         }
-        Ok(renamed?)
+        made
     }
 
     /// Makes a folder, if it is not there, and sets its mode and time.
@@ -229,19 +264,21 @@ impl Partial {
 /// The system's.
 pub fn set_meta(file: BorrowedFd<'_>, meta: &Meta) -> io::Result<()> {
     rustix::fs::fchmod(file, Mode::from_raw_mode(meta.mode & 0o777))?;
-    let omit = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_OMIT,
-    };
-    let modified = Timespec {
-        tv_sec: meta.seconds,
-        tv_nsec: meta.nanoseconds.min(999_999_999).into(),
-    };
-    let times = Timestamps {
-        last_access: omit,
-        last_modification: modified,
-    };
-    Ok(rustix::fs::futimens(file, &times)?)
+    Ok(rustix::fs::futimens(file, &modified(meta))?)
+}
+
+/// The modification time, and none of access.
+fn modified(meta: &Meta) -> Timestamps {
+    Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: meta.seconds,
+            tv_nsec: meta.nanoseconds.min(999_999_999).into(),
+        },
+    }
 }
 
 /// Opens `.sabani-partial`, and makes it if need be, for this process alone.
@@ -290,7 +327,7 @@ fn walk<'a>(
 }
 
 fn open_folder(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
-    Ok(rustix::fs::openat(parent, name, FOLDER, Mode::empty())?)
+    rustix::fs::openat(parent, name, FOLDER, Mode::empty()).map_err(no_folder)
 }
 
 fn open_or_make(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
@@ -301,12 +338,17 @@ fn open_or_make(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
         },
         opened => opened,
     };
-    opened.map_err(|error| match error {
+    opened.map_err(no_folder)
+}
+
+/// Why a folder can't be opened.
+fn no_folder(error: Errno) -> io::Error {
+    match error {
         Errno::NOTDIR | Errno::LOOP => io::Error::other(
             "a file or a symbolic link stands where a folder should be: move it away",
         ),
         error => error.into(),
-    })
+    }
 }
 
 /// Hashes the first `bytes` of what is read.
@@ -380,7 +422,7 @@ mod tests {
         let error = store.commit(&partial, &path, &info.meta).unwrap_err();
         assert!(error.to_string().contains("symbolic link"), "{error}");
         assert!(store.folder(&path, &info.meta).is_err());
-        assert!(store.link(&path, b"x").is_err());
+        assert!(store.link(&path, b"x", &info.meta).is_err());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 

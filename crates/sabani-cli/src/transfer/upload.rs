@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::mem;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use rustix::fs::OFlags;
 use super::link::{Line, Trouble};
 use super::path::RelativePath;
 use super::progress::Progress;
-use super::protocol::{Ask, CHUNK, FileInfo, Reply, SMALL, WINDOW};
+use super::protocol::{Ask, Bytes, CHUNK, FileInfo, Meta, Reply, SMALL, WINDOW};
 use super::store::{digest, hash_prefix};
 use super::walk;
 use crate::interrupt::TICK;
@@ -62,7 +63,9 @@ pub struct Uploader<'a> {
     /// Whether the last file had been there already: then ask before the next is sent.
     likely_there: &'a AtomicBool,
     /// Bytes of this file that the progress bar shows.
-    shown: u64,
+    shown: Bytes,
+    /// Bytes of it that the receiver had when it was first asked.
+    had: Option<u64>,
 }
 
 impl<'a> Uploader<'a> {
@@ -72,7 +75,8 @@ impl<'a> Uploader<'a> {
             line,
             progress,
             likely_there,
-            shown: 0,
+            shown: Bytes::default(),
+            had: None,
         }
     }
 
@@ -81,12 +85,11 @@ impl<'a> Uploader<'a> {
     /// # Errors
     /// [`Failure`].
     pub fn file(&mut self, source: &Path, path: &RelativePath) -> Result<u64, Failure> {
-        self.shown = 0;
+        (self.shown, self.had) = (Bytes::default(), None);
         let started = Instant::now();
         let mut tries = 0;
         loop {
-            self.progress.undone(self.shown);
-            self.shown = 0;
+            self.progress.undone(mem::take(&mut self.shown));
             match self.attempt(source, path) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Setback::Link(Trouble::Lost)) => {}
@@ -132,7 +135,10 @@ impl<'a> Uploader<'a> {
         message.extend_from_slice(&content);
         self.line.send(&request, message)?;
         let already = done(self.line.reply()?)?;
-        self.advance(info.size, already);
+        self.advance(match already {
+            true => Bytes::spared(info.size),
+            false => Bytes::moved(info.size),
+        });
         Ok(already)
     }
 
@@ -149,7 +155,10 @@ impl<'a> Uploader<'a> {
             file.rewind()?;
         }
         let offset = hasher.count();
-        self.advance(offset, true);
+        // What is there of an attempt before this one was moved now.
+        let spared = offset.min(*self.had.get_or_insert(offset));
+        let moved = offset - spared;
+        self.advance(Bytes { moved, spared });
         self.stream(file, info, &mut hasher)?;
         unchanged(file, info)?;
         self.line.ask(Ask::Finish {
@@ -183,7 +192,7 @@ impl<'a> Uploader<'a> {
             }
             hasher.update(&message[head..]);
             self.line.send(&request, message)?;
-            self.advance(len as u64, false);
+            self.advance(Bytes::moved(len as u64));
         }
         Ok(())
     }
@@ -203,28 +212,27 @@ impl<'a> Uploader<'a> {
         }
     }
 
-    fn advance(&mut self, bytes: u64, spared: bool) {
-        self.shown += bytes;
-        match spared {
-            true => self.progress.spared(bytes),
-            false => self.progress.moved(bytes),
-        }
+    fn advance(&mut self, bytes: Bytes) {
+        self.shown.moved += bytes.moved;
+        self.shown.spared += bytes.spared;
+        self.progress.done(bytes);
     }
 
     /// Makes a symbolic link.
     ///
     /// # Errors
     /// [`Failure`].
-    pub fn link(&mut self, path: &RelativePath, target: &[u8]) -> Result<(), Failure> {
+    pub fn link(&mut self, path: &RelativePath, target: &[u8], meta: Meta) -> Result<(), Failure> {
         loop {
             let ask = Ask::Link {
                 path: path.as_bytes().to_vec(),
                 target: target.to_vec(),
+                meta,
             };
             let line = &mut self.line;
             let asked = line.begin().and_then(|()| line.ask(ask));
             match asked.and_then(|()| line.reply()) {
-                Ok(Reply::Refused(why)) => return Err(Failure::File(why)),
+                Ok(Reply::Refused(why)) => return Err(Failure::File(refused(&why))),
                 Ok(_) => return Ok(()),
                 Err(Trouble::Lost) => {}
                 Err(trouble) => return Err(Failure::Link(trouble)),
@@ -261,12 +269,17 @@ fn done(reply: Reply) -> Result<bool, Setback> {
     }
 }
 
+/// What the receiver says to something that it does not take.
+pub fn refused(why: &str) -> String {
+    format!("the receiver: {why}")
+}
+
 fn unexpected(reply: Reply) -> Setback {
     match reply {
         Reply::Busy => Setback::Busy,
         Reply::Forgotten => Setback::Link(Trouble::Lost),
         Reply::Mismatch => Setback::Changed,
-        Reply::Refused(why) => Setback::File(format!("the receiver: {why}")),
+        Reply::Refused(why) => Setback::File(refused(&why)),
         _ => Setback::File("the receiver gave an answer that makes no sense".into()),
     }
 }

@@ -28,6 +28,8 @@ pub enum Entry {
         path: RelativePath,
         /// What it says.
         target: Vec<u8>,
+        /// Its time.
+        meta: Meta,
     },
 }
 
@@ -128,7 +130,8 @@ fn visit(
     if kind.is_symlink() {
         let target = fs::read_link(source)?.into_os_string().into_vec();
         if path.keeps_inside(&target) {
-            return Ok(visitor.found(Entry::Link { path, target }));
+            let meta = meta(&found);
+            return Ok(visitor.found(Entry::Link { path, target, meta }));
         }
         visitor.skipped(source, "the link leads out of the folder sent");
     } else if kind.is_file() {

@@ -1,7 +1,7 @@
 //! A thread of the receiver: does what some of the senders' jobs ask, in their order.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::mpsc;
 
 use sabani::{Message, Node, PeerId};
@@ -10,7 +10,9 @@ use super::incoming::{self, Incoming};
 use super::lease::{Leases, Owner};
 use super::path::{BadPath, RelativePath};
 use super::progress::Progress;
-use super::protocol::{Answer, Ask, FileInfo, Hash, Reply, Request, TAG_ANSWER, Totals, VERSION};
+use super::protocol::{
+    Answer, Ask, Bytes, FileInfo, Hash, Meta, Reply, Request, TAG_ANSWER, Totals, VERSION,
+};
 use super::store::Store;
 use crate::key_log::KeyLog;
 
@@ -113,7 +115,7 @@ impl<'a> Worker<'a> {
             Ask::Data { offset } => self.data(owner, attempt, offset, content),
             Ask::Finish { hash } => self.finish(owner, attempt, &hash).map(Some),
             Ask::Put { file, hash } => self.put(owner, &file, &hash, content).map(Some),
-            Ask::Link { path, target } => self.link(&path, &target).map(Some),
+            Ask::Link { path, target, meta } => self.link(&path, &target, &meta).map(Some),
             Ask::Folder { path, meta } => parse(&path)
                 .and_then(|path| self.shared.store.folder(&path, &meta))
                 .map(|()| Some(Reply::Done { already: false })),
@@ -121,7 +123,7 @@ impl<'a> Worker<'a> {
         };
         done.unwrap_or_else(|error| {
             self.drop_job(owner);
-            Some(Reply::Refused(error.to_string()))
+            Some(Reply::Refused(explained(&error)))
         })
     }
 
@@ -168,7 +170,7 @@ impl<'a> Worker<'a> {
             return Ok(Some(Reply::Forgotten));
         };
         let reply = job.file.write(&shared.store, offset, content)?;
-        shared.progress.moved(content.len() as u64);
+        shared.progress.done(Bytes::moved(content.len() as u64));
         Ok(reply)
     }
 
@@ -199,7 +201,7 @@ impl<'a> Worker<'a> {
         let reply = incoming::put(&self.shared.store, &path, info, hash, content);
         self.shared.leases.release(&path);
         if matches!(reply, Ok(Reply::Done { already: false })) {
-            self.shared.progress.moved(info.size);
+            self.shared.progress.done(Bytes::moved(info.size));
         }
         self.count(&reply);
         reply
@@ -212,14 +214,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn link(&mut self, path: &[u8], target: &[u8]) -> io::Result<Reply> {
+    fn link(&mut self, path: &[u8], target: &[u8], meta: &Meta) -> io::Result<Reply> {
         let path = parse(path)?;
         if !path.keeps_inside(target) {
             return Err(io::Error::other(
                 "the link leads out of the receiver's folder",
             ));
         }
-        self.shared.store.link(&path, target)?;
+        self.shared.store.link(&path, target, meta)?;
         Ok(Reply::Done { already: false })
     }
 
@@ -228,6 +230,19 @@ impl<'a> Worker<'a> {
         let _ = self.shared.finished.send(totals);
         Ok(Reply::Done { already: false })
     }
+}
+
+/// An error of the folder, and what helps.
+fn explained(error: &io::Error) -> String {
+    let cure = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room there",
+        ErrorKind::PermissionDenied => "its user may not write there: `ls -ld` shows who may",
+        ErrorKind::CrossesDevices => {
+            "another file system is mounted there: receive into that folder itself"
+        }
+        _ => return error.to_string(),
+    };
+    format!("{error}: {cure}")
 }
 
 fn parse(path: &[u8]) -> io::Result<RelativePath> {
@@ -241,5 +256,25 @@ fn greet(version: u16) -> Reply {
             "this receiver speaks version {VERSION} of the transfer protocol, the sender version \
              {other}: install the same Sabani on both sides"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_the_folder_have_a_cure() {
+        for (errno, cure) in [
+            (Errno::NOSPC, ": make room there"),
+            (Errno::ACCESS, ": its user may not write there"),
+            (Errno::XDEV, ": another file system is mounted there"),
+            (Errno::IO, "Input/output error (os error 5)"),
+        ] {
+            let said = explained(&errno.into());
+            assert!(said.contains(cure), "{said}");
+        }
     }
 }

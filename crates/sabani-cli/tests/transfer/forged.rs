@@ -35,7 +35,7 @@ fn node(addr: &str) -> Node {
         .open()
         .unwrap();
     node.add_peer(PeerId(0), addr.parse().unwrap()).unwrap();
-    let (job, attempt, hello, version) = (0, 0, 0, 1);
+    let (job, attempt, hello, version) = (0, 0, 0, 2);
     node.send(PeerId(0), TAG_HELLO, &[job, attempt, hello, version])
         .unwrap();
     let welcome = node.recv_timeout(Match::any(), TIMEOUT).unwrap();

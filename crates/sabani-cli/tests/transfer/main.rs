@@ -10,6 +10,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use programs::{Place, sabani};
+use sabani::{Checksum, Node, PeerId};
 
 #[test]
 fn a_source_tree_arrives_as_it_was() {
@@ -93,6 +94,30 @@ fn one_file_that_cannot_be_written_does_not_hold_up_the_others() {
         sent.said
     );
     assert_eq!(fs::read(place.arrived().join("good")).unwrap(), b"good");
+}
+
+#[test]
+fn what_stands_in_the_way_is_said_before_the_content_moves() {
+    let place = Place::new();
+    fs::create_dir_all(place.source().join("folder")).unwrap();
+    for name in ["large", "folder/below"] {
+        tree::random_file(&place.source().join(name), 1 << 20);
+    }
+    fs::create_dir_all(place.arrived().join("large")).unwrap();
+    fs::write(place.arrived().join("folder"), "a file").unwrap();
+    let receiver = place.receive();
+    let sent = place.send(&receiver, &[]);
+    assert_eq!(sent.code, Some(1), "{}", sent.said);
+    for said in [
+        "source/large: the receiver: a folder stands where the file should be: move it away",
+        "source/folder/below: the receiver: a file or a symbolic link stands where a folder should be",
+        "source/folder: the receiver: a file or a symbolic link stands",
+        ": 0 B moved",
+    ] {
+        assert!(sent.said.contains(said), "{}", sent.said);
+    }
+    let partial = place.target().join(".sabani-partial");
+    assert_eq!(fs::read_dir(partial).unwrap().count(), 0);
 }
 
 #[test]
@@ -180,6 +205,10 @@ fn another_key_is_refused_and_said() {
         "{}",
         sent.said
     );
+    // Before the sender has given up.
+    let early = format!("no receiver at {} yet", receiver.addr);
+    assert!(sent.said.contains(&early), "{}", sent.said);
+    assert!(!sent.said.contains("sent 0 files"), "{}", sent.said);
     let plain = place.send(&receiver, &["--plain"]);
     assert_eq!(plain.code, Some(1), "{}", plain.said);
     assert!(
@@ -196,6 +225,25 @@ fn nobody_there_is_said() {
     let sent = place.send_to("127.0.0.1:9", &[]);
     assert_eq!(sent.code, Some(1));
     assert!(sent.said.contains("is the peer running"), "{}", sent.said);
+}
+
+#[test]
+fn a_program_that_is_no_receiver_is_said() {
+    let place = Place::new();
+    tree::of_oddities(&place.source());
+    let other = Node::builder(PeerId(0))
+        .bind("127.0.0.1:0".parse().unwrap())
+        .plain(Checksum::Crc32c)
+        .open()
+        .unwrap();
+    let addr = other.local_addr().to_string();
+    let sent = place.send_to(&addr, &["--plain", "--patience", "1"]);
+    assert_eq!(sent.code, Some(1), "{}", sent.said);
+    assert!(
+        sent.said.contains("is it `sabani receive`?"),
+        "{}",
+        sent.said
+    );
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn assert_went_on(ended: &Ended) {
     ended.assert_success();
     let limit = (SIZE - BREAK_AT) as f64 / (1 << 20) as f64 + 1.0;
     assert!(moved_mib(ended) <= limit, "{}", ended.said);
+    assert!(ended.said.contains("64.00 MiB in all"), "{}", ended.said);
 }
 
 #[test]
@@ -43,7 +44,10 @@ fn a_receiver_that_is_killed_goes_on_when_it_is_back() {
     assert_eq!(receiver.end().code, None);
     assert!(place.partial() < SIZE);
     let _receiver = place.receive_with(&addr, &[]);
-    sender.end().assert_success();
+    let sent = sender.end();
+    sent.assert_success();
+    // What went twice counts once.
+    assert_eq!(moved_mib(&sent), 64.0, "{}", sent.said);
     never_half();
     tree::assert_same(&place.source(), &place.arrived());
 }
@@ -128,6 +132,8 @@ fn a_partial_file_with_other_content_begins_anew() {
 #[test]
 fn a_sender_gives_up_after_its_patience_and_says_how_to_go_on() {
     let place = place_with_a_large_file();
+    // Several jobs wait, but the user is told once.
+    tree::random_file(&place.source().join("other"), SIZE);
     let receiver = place.receive();
     let sender = place.start_send(&receiver, &["--patience", "1"]);
     until("some has arrived", || place.partial() > BREAK_AT);
@@ -139,4 +145,6 @@ fn a_sender_gives_up_after_its_patience_and_says_how_to_go_on() {
         "{}",
         ended.said
     );
+    let told = ended.said.matches("the receiver is gone;").count();
+    assert_eq!(told, 1, "{}", ended.said);
 }

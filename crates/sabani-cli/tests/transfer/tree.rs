@@ -92,7 +92,7 @@ pub fn assert_same(one: &Path, other: &Path) {
 #[derive(PartialEq)]
 enum Thing {
     Folder(u32, i64),
-    Link(PathBuf),
+    Link(PathBuf, i64),
     File(u32, i64, blake3::Hash),
 }
 
@@ -110,7 +110,7 @@ fn listing(root: &Path) -> BTreeMap<PathBuf, Thing> {
             );
             Thing::Folder(stat.mode(), time)
         } else if stat.is_symlink() {
-            Thing::Link(fs::read_link(&path).unwrap())
+            Thing::Link(fs::read_link(&path).unwrap(), time)
         } else {
             Thing::File(stat.mode(), time, hash(&path))
         };
