@@ -12,6 +12,10 @@ use crate::exit::Usage;
 /// If there is no such host or port.
 pub fn resolve(to: &str, default_port: u16) -> Result<SocketAddr> {
     let (host, port) = divide(to);
+    if host.is_empty() {
+        let problem = format!("`--to {to}` names no host: expected HOST or HOST:PORT");
+        return Err(Usage(problem).into());
+    }
     let port = match port {
         Some(port) => parse_port(port).filter(|&port| port > 0).ok_or_else(|| {
             Usage(format!(
@@ -87,6 +91,10 @@ mod tests {
             ("[::ffff:127.0.0.1]:9", "127.0.0.1:9"),
         ] {
             assert_eq!(resolve(text, 7).unwrap().to_string(), expected);
+        }
+        for text in ["", ":7226"] {
+            let error = resolve(text, 7).unwrap_err();
+            assert!(error.is::<Usage>(), "{error}");
         }
         let error = resolve("a..b", 7).unwrap_err().to_string();
         assert!(error.contains("found for `a..b`"), "{error}");

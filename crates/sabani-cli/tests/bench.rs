@@ -314,6 +314,18 @@ fn exit_status_tells_failure_from_misuse() {
     );
     assert_eq!(output("bench ping --pin 0,100000").status.code(), Some(1));
     assert_eq!(output("--help").status.code(), Some(0));
+    let version = output("--version").stdout;
+    assert!(version.starts_with(b"sabani "), "{version:?}");
+}
+
+#[test]
+fn a_server_that_is_busy_is_told_of() {
+    let busy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = busy.local_addr().expect("an address");
+    let failed = output(&format!("bench ping --to {addr} --pin none"));
+    assert_eq!(failed.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert!(said.contains("is another machine being measured"), "{said}");
 }
 
 #[test]

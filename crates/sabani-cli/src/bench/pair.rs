@@ -15,7 +15,7 @@ use super::{
     results::Sample,
     task::{GRACE, Task},
     transport::{Key, Role, Transport},
-    workers::{Id, Workers},
+    workers::{Id, Stuck, Workers},
 };
 use crate::key_log::KeyLogArgs;
 
@@ -75,7 +75,13 @@ impl Pair {
             // The address it is reached at may not be its own.
             bind: unspecified(to.ip()),
         };
-        Self::greet(workers, client, server, to.ip())
+        Self::greet(workers, client, server, to.ip()).map_err(|error| match error.is::<Stuck>() {
+            true => anyhow!(
+                "{error}: is another machine being measured at {to}? `sabani bench serve` takes them one \
+                 after the other"
+            ),
+            false => error,
+        })
     }
 
     fn greet(

@@ -2,7 +2,7 @@
 //! answer.
 
 use std::{
-    fmt::Debug,
+    fmt::{self, Debug, Display, Formatter},
     io::{BufRead, BufReader, Read, Write, stdout},
     net::TcpStream,
     os::unix::process::CommandExt,
@@ -33,6 +33,18 @@ pub fn answer<R: Serialize>(outcome: Result<R>) -> Result<()> {
     writeln!(output, "{}", serde_json::to_string(&line)?)?;
     Ok(output.flush()?)
 }
+
+/// None of them has answered for so long.
+#[derive(Debug)]
+pub struct Stuck(Duration);
+
+impl Display for Stuck {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "stuck: no answer for {:?}", self.0)
+    }
+}
+
+impl std::error::Error for Stuck {}
 
 /// One of some [`Workers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +178,7 @@ impl<R: DeserializeOwned + Debug + Send + 'static> Workers<R> {
                 Err(RecvTimeoutError::Disconnected) => bail!("there is nobody to answer"),
             }
         }
-        bail!("stuck: no answer for {patience:?}")
+        Err(Stuck(patience).into())
     }
 
     /// What to say of an answer that makes no sense.

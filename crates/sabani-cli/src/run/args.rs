@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use clap::{Args, ValueEnum};
 
-/// Start a program as several ranks on this machine.
+/// Start a program as several ranks on this machine
 ///
 /// Each rank is a process of its own that knows its rank and the job's size, and finds the others with
 /// `Comm::init()`. They share a job key that is made for this run and never leaves their memory.
