@@ -8,7 +8,7 @@ use clap::Args;
 use sabani::{Builder, Checksum, JobKey};
 
 use crate::exit::Usage;
-use crate::stdout::say;
+use crate::tell::say;
 
 /// Names the key file when the command line does not.
 const VARIABLE: &str = "SABANI_JOB_KEY_FILE";

@@ -16,7 +16,7 @@ mod model;
 mod report;
 mod run;
 mod sim;
-mod stdout;
+mod tell;
 mod tools;
 mod transfer;
 mod units;
@@ -27,12 +27,14 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
+use tell::note;
+
 /// Sabani carries messages between processes over one UDP socket each: whole, in order, encrypted.
 ///
 /// Exit status: 0 when all went well, 1 when something failed, 2 for a mistake on the command line,
-/// 130 after Ctrl-C or a TERM signal.
+/// 130 after Ctrl-C or a TERM signal, 141 if nobody reads the results any more.
 #[derive(Parser)]
-#[command(version, max_term_width = 100)]
+#[command(name = "sabani", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -96,7 +98,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.is::<exit::Unread>() {
-                eprintln!("sabani: {error:#}");
+                note(format_args!("sabani: {error:#}"));
             }
             exit::code(&error)
         }

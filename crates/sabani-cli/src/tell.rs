@@ -1,4 +1,4 @@
-//! Standard output. Who reads it may leave early, as `head -1` does.
+//! Standard output and standard error. Who reads them may leave early, as `head -1` does.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -22,6 +22,11 @@ pub fn say(line: impl Display) -> Result<()> {
 pub fn print(text: impl Display) -> Result<()> {
     let mut output = io::stdout().lock();
     explained(write!(output, "{text}").and_then(|()| output.flush()))
+}
+
+/// Tells the user something beside the results. If nobody hears it, the work goes on.
+pub fn note(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// What an error of writing results means.

@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, Error, Result, anyhow};
 
 use super::args::ServeArgs;
+use crate::tell::note;
 
 /// Starts a process for each machine that comes to measure, one after the other: two at a time
 /// would measure each other.
@@ -18,13 +19,13 @@ use super::args::ServeArgs;
 /// If the address cannot be had.
 pub fn run(args: &ServeArgs) -> Result<()> {
     let listener = TcpListener::bind(args.listen).map_err(|error| unheard(args.listen, &error))?;
-    eprintln!(
+    note(format_args!(
         "waiting on {} for `sabani bench --to`",
         listener.local_addr()?
-    );
+    ));
     for stream in listener.incoming() {
         if let Err(error) = stream.map_err(Error::from).and_then(|s| attend(s, args)) {
-            eprintln!("sabani: {error:#}");
+            note(format_args!("sabani: {error:#}"));
         }
     }
     Ok(())
@@ -39,6 +40,9 @@ fn unheard(addr: SocketAddr, error: &io::Error) -> Error {
         ),
         ErrorKind::AddrNotAvailable => {
             ": this machine has no such address: `ip address` lists those it has, [::] is all of them".into()
+        }
+        ErrorKind::PermissionDenied if port < 1_024 => {
+            ": ports below 1,024 are for root: take a larger one".into()
         }
         _ => String::new(),
     };
@@ -56,7 +60,7 @@ fn attend(stream: TcpStream, args: &ServeArgs) -> Result<()> {
         command.args(["--core", &core.to_string()]);
     }
     args.layers.pass(&mut command);
-    eprintln!("{peer} measures");
+    note(format_args!("{peer} measures"));
     let input = OwnedFd::from(stream.try_clone()?);
     let output = OwnedFd::from(stream);
     command

@@ -31,6 +31,7 @@ use super::{
     workers::answer,
 };
 use crate::key_log::KeyLog;
+use crate::tell::note;
 
 /// Obeys until standard input ends.
 ///
@@ -76,7 +77,7 @@ fn listen(stop: Arc<Stop>) -> Receiver<Command> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         if let Err(error) = forward(&sender, &stop) {
-            eprintln!("sabani bench-worker: {error:#}");
+            note(format_args!("sabani bench-worker: {error:#}"));
             process::exit(1);
         }
         process::exit(0);

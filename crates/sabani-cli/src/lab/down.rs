@@ -13,7 +13,7 @@ use super::{
     names::{Lab, OVERLAYS, is_namespace},
     turn::Turn,
 };
-use crate::{stdout::say, tools};
+use crate::{tell::say, tools};
 
 /// How often programs are looked for until they are gone, and the pause between.
 const LOOKS: u32 = 200;

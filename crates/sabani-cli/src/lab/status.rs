@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{args::NameArgs, down::programs, loss::losses, ports::Port};
-use crate::{stdout::say, tools, units::format_size};
+use crate::{tell::say, tools, units::format_size};
 
 /// Runs `sabani lab status`.
 ///

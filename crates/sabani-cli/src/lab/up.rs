@@ -14,7 +14,7 @@ use super::{
 use crate::{
     exit::{Interrupted, Usage},
     interrupt,
-    stdout::say,
+    tell::say,
     tools,
 };
 

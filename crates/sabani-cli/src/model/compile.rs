@@ -8,7 +8,7 @@ use sabani_model::{Network, choose};
 
 use super::{load, transport};
 use crate::files;
-use crate::stdout::say;
+use crate::tell::{note, say};
 
 /// Find the best algorithms for a network by simulation, and write them into its file
 ///
@@ -50,7 +50,7 @@ pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> 
     let usual = choose::usual_ranks(network.graph.hosts.len());
     let ranks = if ranks.is_empty() { &usual } else { ranks };
     let rows = choose::compile(network, transport, ranks, |collective, ranks| {
-        eprintln!("{collective}, {ranks} ranks");
+        note(format_args!("{collective}, {ranks} ranks"));
     });
     let gains = rows
         .iter()

@@ -14,7 +14,7 @@ use super::page;
 use super::ranks::Ranks;
 use crate::exit::Usage;
 use crate::files;
-use crate::stdout::{print, say};
+use crate::tell::{print, say};
 use crate::units::{format_figure, format_time};
 
 /// Measure the network between the hosts of a job.

@@ -11,7 +11,7 @@ use sabani_model::network::Graph;
 use super::drawn::{Drawn, LINK};
 use super::measure::summary;
 use crate::files;
-use crate::stdout::{print, say};
+use crate::tell::{print, say};
 use crate::units::format_time;
 
 /// Try the measurement on simulated networks that are drawn from seeds, and compare what it finds.

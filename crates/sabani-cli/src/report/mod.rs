@@ -14,7 +14,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 
-use crate::{files, stdout::explained};
+use crate::{files, tell::explained};
 
 /// Where the results go, beside a table on standard output.
 #[derive(Args, Debug)]

@@ -18,6 +18,7 @@ use super::args::RunArgs;
 use super::descendants;
 use super::end::End;
 use super::signals::Signals;
+use crate::tell::note;
 
 /// As a shell has it for programs that are not there, and for those that can't be run.
 const NOT_FOUND: i32 = 127;
@@ -29,10 +30,10 @@ const NOT_EXECUTABLE: i32 = 126;
 /// If the keeper can't be started.
 pub fn run(args: &RunArgs) -> Result<()> {
     if let Err((problem, status)) = find(&args.command[0]) {
-        eprintln!(
+        note(format_args!(
             "sabani: cannot run `{}`: {problem}",
             args.command[0].display()
-        );
+        ));
         process::exit(status);
     }
     prctl::set_child_subreaper(true)?;
@@ -48,7 +49,10 @@ pub fn run(args: &RunArgs) -> Result<()> {
     // Nobody, unless the keeper was killed.
     descendants::kill_all();
     if let End::Killed(_) = end {
-        eprintln!("sabani: the job is over: its keeper {}", end.why());
+        note(format_args!(
+            "sabani: the job is over: its keeper {}",
+            end.why()
+        ));
     }
     process::exit(end.status())
 }

@@ -26,6 +26,7 @@ use super::end::End;
 use super::output::Lines;
 use super::signals::{Signals, asks_to_end};
 use super::{descendants, input};
+use crate::tell::note;
 
 /// How long output that nobody takes may hold up the end of a job that was stopped.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -240,7 +241,7 @@ impl Job {
                 OnFailure::Continue if !self.ranks.is_empty() => ": the others go on",
                 _ => "",
             };
-            eprintln!("sabani: {departure}{others}");
+            note(format_args!("sabani: {departure}{others}"));
         }
         self.host.left(departure);
         self.host.progress();
@@ -255,7 +256,7 @@ impl Job {
         }
         if let Some((departure, status)) = self.host.aborted() {
             let status = *status;
-            eprintln!("sabani: {departure}: ending the job");
+            note(format_args!("sabani: {departure}: ending the job"));
             self.stop(Signal::SIGTERM, status);
         }
     }

@@ -11,6 +11,7 @@ use nix::unistd::{Pid, getppid};
 
 use super::args::RankArgs;
 use super::signals;
+use crate::tell::note;
 
 /// Becomes the program, which is killed when its keeper dies.
 ///
@@ -28,10 +29,10 @@ pub fn run(args: &RankArgs) -> Result<()> {
         .args(&args.command[1..])
         .env("SABANI_RUN_FD", args.fd.to_string())
         .exec();
-    eprintln!(
+    note(format_args!(
         "sabani: cannot run `{}`: {error}",
         args.command[0].display()
-    );
+    ));
     process::exit(126)
 }
 

@@ -21,7 +21,7 @@ use sabani_sim::{Bug, Plan};
 use crate::exit::Interrupted;
 use crate::files;
 use crate::interrupt::{self, TICK};
-use crate::stdout::say;
+use crate::tell::{note, say};
 
 /// Run many plans, each drawn from a seed, until one breaks a rule.
 ///
@@ -223,7 +223,7 @@ fn report(args: &CampaignArgs, seed: u64) -> Result<()> {
     };
     let rule = failure.violations[0].rule;
     say(format_args!("{failure}\n"))?;
-    eprintln!("making the plan smaller …");
+    note("making the plan smaller …");
     let shrunk = shrink(&plan, rule, args.shrink, interrupt::requested);
     let toml = shrunk.plan.to_toml();
     say(format_args!(

@@ -14,7 +14,7 @@ use sabani_sim::Plan;
 
 use crate::exit::Usage;
 use crate::report::{OutputArgs, Reports};
-use crate::stdout::print;
+use crate::tell::print;
 use report::Run;
 
 /// Run the transport on a simulated network, in virtual time: no root, no sockets, no noise.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{BinaryBytes, HumanCount, ProgressBar, ProgressStyle};
 
 use super::protocol::Bytes;
+use crate::tell;
 
 /// A progress bar on the terminal, if there is one, and the figures for a summary.
 pub struct Progress {
@@ -97,7 +98,8 @@ impl Progress {
 
     /// Tells the user something, above the bar.
     pub fn note(&self, text: impl fmt::Display) {
-        self.bar.suspend(|| eprintln!("sabani: {text}"));
+        self.bar
+            .suspend(|| tell::note(format_args!("sabani: {text}")));
     }
 
     /// Takes the bar away.
@@ -112,7 +114,10 @@ impl Progress {
         // A receiver, who does not know how much there is, waits for most of its time.
         let is_sender = self.bar.length().is_some();
         let time = is_sender.then(|| self.started.elapsed());
-        eprintln!("sabani: {done} {files}: {}", sum_up(self.bytes(), time));
+        tell::note(format_args!(
+            "sabani: {done} {files}: {}",
+            sum_up(self.bytes(), time)
+        ));
     }
 }
 
@@ -129,6 +134,14 @@ pub fn sum_up(bytes: Bytes, time: Option<Duration>) -> String {
         text.push_str(&format!(", {spared} there already, {sum} in all"));
     }
     text
+}
+
+/// Files, folders and links: `one thing`, `2 things`.
+pub fn count_things(things: u64) -> String {
+    match things {
+        1 => "one thing".into(),
+        _ => format!("{} things", HumanCount(things)),
+    }
 }
 
 /// `1 file`, `2 files`.

@@ -12,7 +12,7 @@ use sabani::Node;
 
 use super::desk::Desk;
 use super::lease::Leases;
-use super::progress::{Progress, count_files, sum_up};
+use super::progress::{Progress, count_files, count_things, sum_up};
 use super::protocol::{RECEIVER, Totals};
 use super::store::Store;
 use super::worker::Shared;
@@ -23,7 +23,7 @@ use crate::interrupt;
 use crate::key::SealArgs;
 use crate::key_log::KeyLogArgs;
 use crate::layers::LayersOption;
-use crate::stdout::say;
+use crate::tell::say;
 
 /// How long the last answers may take to arrive.
 const LINGER: Duration = Duration::from_secs(2);
@@ -116,7 +116,7 @@ fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()
             report(shared, &totals);
             match totals.failed {
                 0 if once => return Ok(()),
-                failed if once => bail!("{failed} files or folders could not be received"),
+                failed if once => bail!("{} could not be received", count_things(failed)),
                 _ => {}
             }
         }

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use sabani::{Node, PeerId};
+use sabani::{Error, Node, PeerId};
 
 use super::link::{Line, Link, Trouble};
 use super::path::Shown;
-use super::progress::Progress;
+use super::progress::{Progress, count_things};
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
 use super::upload::{Failure, Uploader, refused};
 use super::walk::{Entry, Folder, Root, Visitor};
@@ -117,8 +117,7 @@ pub fn run(args: &SendArgs) -> Result<()> {
 fn conclude(outcome: Result<u64, Trouble>) -> Result<()> {
     match outcome {
         Ok(0) => Ok(()),
-        Ok(1) => bail!("one thing could not be sent: see above"),
-        Ok(failed) => bail!("{failed} things could not be sent: see above"),
+        Ok(failed) => bail!("{} could not be sent: see above", count_things(failed)),
         Err(Trouble::Interrupted) => Err(Interrupted(
             "interrupted: give the same command again to go on where this one stopped".into(),
         )
@@ -143,7 +142,15 @@ fn open(args: &SendArgs, key_log: &KeyLog, addr: SocketAddr) -> Result<Node> {
         .linger(LINGER)
         .spin(SPIN)
         .open()?;
-    node.add_peer(RECEIVER, addr)?;
+    node.add_peer(RECEIVER, addr).map_err(|error| match error {
+        // Users know nothing of peers.
+        Error::BadAddress { problem, .. } => Usage(format!(
+            "`--to {}`: nobody can be at {addr}: {problem}",
+            args.to
+        ))
+        .into(),
+        error => anyhow!(error),
+    })?;
     Ok(node)
 }
 

@@ -9,7 +9,8 @@ mod tree;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use programs::{Place, sabani};
+use programs::{Place, Program, sabani};
+use rustix::process::Signal;
 use sabani::{Checksum, Node, PeerId};
 
 #[test]
@@ -225,6 +226,9 @@ fn nobody_there_is_said() {
     let sent = place.send_to("127.0.0.1:9", &[]);
     assert_eq!(sent.code, Some(1));
     assert!(sent.said.contains("is the peer running"), "{}", sent.said);
+    let nowhere = place.send_to("0.0.0.0", &[]);
+    assert_eq!(nowhere.code, Some(2), "{}", nowhere.said);
+    assert!(nowhere.said.contains("`--to 0.0.0.0`"), "{}", nowhere.said);
 }
 
 #[test]
@@ -244,6 +248,18 @@ fn a_program_that_is_no_receiver_is_said() {
         "{}",
         sent.said
     );
+}
+
+#[test]
+fn a_receiver_that_nobody_listens_to_goes_on() {
+    let place = Place::new();
+    tree::of_oddities(&place.source());
+    let receiver = Program::start_unheard(&mut place.receiver("127.0.0.1:0", &[]));
+    for _ in 0..2 {
+        place.send(&receiver, &[]).assert_success();
+    }
+    receiver.signal(Signal::INT);
+    assert_eq!(receiver.end().code, Some(130));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The two programs, and the folders they work in.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -138,19 +138,27 @@ pub struct Ended {
 impl Program {
     /// Starts it; a receiver's address is read from its first line.
     pub fn start(command: &mut Command) -> Self {
+        Self::heard_by(command, |stderr| {
+            io::read_to_string(stderr).unwrap_or_default()
+        })
+    }
+
+    /// The same, and nobody reads what it says on standard error.
+    pub fn start_unheard(command: &mut Command) -> Self {
+        Self::heard_by(command, |_closed| String::new())
+    }
+
+    fn heard_by(
+        command: &mut Command,
+        hear: impl FnOnce(ChildStderr) -> String + Send + 'static,
+    ) -> Self {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
-        let mut stderr = child.stderr.take().unwrap();
-        let said = thread::spawn(move || {
-            let mut said = String::new();
-            stderr
-                .read_to_string(&mut said)
-                .map(|_| said)
-                .unwrap_or_default()
-        });
+        let stderr = child.stderr.take().unwrap();
+        let said = thread::spawn(move || hear(stderr));
         let mut addr = String::new();
         if command.get_args().any(|argument| argument == "receive") {
             let mut stdout = BufReader::new(child.stdout.take().unwrap());

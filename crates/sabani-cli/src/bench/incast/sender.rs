@@ -16,9 +16,12 @@ use super::{
     protocol::{Counts, ECHO_PORT, Setup, address},
     requester::TAG,
 };
-use crate::bench::{
-    task::MAX_SIZE_BYTES,
-    transport::{Transport, sabani::builder, tcp},
+use crate::{
+    bench::{
+        task::MAX_SIZE_BYTES,
+        transport::{Transport, sabani::builder, tcp},
+    },
+    tell::note,
 };
 
 /// What the system counts for all TCP connections of a host.
@@ -87,7 +90,7 @@ fn open_node(transport: Transport, setup: &Setup, own: SocketAddr) -> Result<Nod
 fn serve(what: &'static str, answer: impl FnOnce() -> Result<()> + Send + 'static) {
     thread::spawn(move || {
         if let Err(error) = answer() {
-            eprintln!("sabani bench, a sender of {what}: {error:#}");
+            note(format_args!("sabani bench, a sender of {what}: {error:#}"));
             process::exit(1);
         }
     });

@@ -16,6 +16,7 @@ use sabani_model::{Network, Task};
 use super::drawn::Drawn;
 use super::predict::parse_collective;
 use crate::report::{OutputArgs, Reports};
+use crate::tell::note;
 use crate::units::parse_size;
 use cell::{Cell, Place};
 use report::Report;
@@ -67,7 +68,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let mut networks = Vec::new();
     for seed in args.seed..args.seed + args.count {
         let drawn = Drawn::new(args.hosts as usize, seed);
-        eprintln!("seed {seed}: {drawn}");
+        note(format_args!("seed {seed}: {drawn}"));
         let network = drawn.measure(seed)?.network;
         networks.push((seed, drawn.to_string()));
         for &bytes in &args.bytes {
