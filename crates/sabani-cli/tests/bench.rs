@@ -195,7 +195,7 @@ fn variants_of_sabani_are_chosen() {
 #[test]
 fn burst_tells_rates() {
     let lines = measured(
-        "bench burst --sizes 4,1500,2M --seconds 0.2 --against raw-udp,raw-udp-connected,tcp-cubic",
+        "bench burst --sizes 4,1500,2M --seconds 0.5 --against raw-udp,raw-udp-connected,tcp-cubic",
     );
     assert_eq!(lines.len(), 15);
     for line in &lines {
