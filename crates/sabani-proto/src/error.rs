@@ -20,8 +20,8 @@ pub enum SendError {
         /// Whether the peer's program leaves messages untaken, so that its credit has run out.
         blocked_by_peer: bool,
     },
-    /// The last connection to the peer failed, and nobody has been told yet. Said once: the next
-    /// message makes a new connection.
+    /// A connection to the peer ended, and nobody has been told yet. Said once: the next message makes a
+    /// new one. That the peer has closed its node is no news once it is back, if nothing was lost.
     PeerLost {
         /// The peer.
         peer: PeerId,
@@ -126,6 +126,8 @@ pub enum PeerLost {
     Restarted,
     /// The peer's program closed its node.
     Closed,
+    /// This program closed its node.
+    ClosedHere,
     /// The peer, still the same process, made a new connection: it had given this one up.
     Replaced,
     /// The connection has used up its packet numbers; the next message makes a new one.
@@ -159,6 +161,7 @@ impl fmt::Display for PeerLost {
             }
             PeerLost::Restarted => write!(f, "the peer's process was started anew"),
             PeerLost::Closed => write!(f, "the peer closed its node"),
+            PeerLost::ClosedHere => write!(f, "this program closed its node"),
             PeerLost::Replaced => {
                 write!(f, "the peer had given the connection up and made a new one")
             }

@@ -187,6 +187,17 @@ impl Error {
         }
     }
 
+    /// What the end of a connection means to a call that was about it.
+    pub(crate) fn lost(peer: PeerId, why: PeerLost) -> Error {
+        match why {
+            PeerLost::ClosedHere => Error::Closed,
+            why => Error::PeerLost {
+                peer,
+                why: Some(why),
+            },
+        }
+    }
+
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let doing = doing.into();
         move |source| Error::Io { doing, source }
@@ -206,10 +217,7 @@ impl From<SendError> for Error {
                 queued_bytes,
                 blocked_by_peer,
             },
-            SendError::PeerLost { peer, why } => Error::PeerLost {
-                peer,
-                why: Some(why),
-            },
+            SendError::PeerLost { peer, why } => Error::lost(peer, why),
             SendError::Disconnected {
                 peer,
                 queued_bytes,
@@ -236,10 +244,7 @@ impl From<RecvError> for Error {
             RecvError::Expired { envelope, .. } => Error::Expired {
                 peer: envelope.source,
             },
-            RecvError::PeerLost { peer, why, .. } => Error::PeerLost {
-                peer,
-                why: Some(why),
-            },
+            RecvError::PeerLost { peer, why, .. } => Error::lost(peer, why),
         }
     }
 }

@@ -173,7 +173,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::Disconnected`]; [`Error::PeerLost`] once after a connection
-    /// failed; [`Error::NoMemory`] for the copy; [`Error::Closed`], [`Error::Forked`].
+    /// has ended; [`Error::NoMemory`] for the copy; [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub fn send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
         match self.try_send(to, tag, body) {
@@ -760,7 +760,8 @@ impl Node {
     /// # Errors
     /// The node is closed all the same. [`Error::PeerLost`] if messages for a peer were dropped because a
     /// connection ended, and no other call has said that it did; [`Error::Unacknowledged`] if something was
-    /// not acknowledged in time. [`Error::Closed`] if it was closed before, [`Error::Forked`].
+    /// not acknowledged in time. [`Error::Closed`] if it was closed before, or another thread was
+    /// faster; [`Error::Forked`].
     pub fn close(&self, linger: Duration) -> Result<(), Error> {
         self.0.close(linger)
     }
@@ -774,11 +775,8 @@ fn has_left(state: &State, to: PeerId) -> bool {
 
 /// Fails if messages were dropped with a connection.
 fn check_dropped(node: &mut sabani_proto::Node) -> Result<(), Error> {
-    let lost = |(peer, why)| Error::PeerLost {
-        peer,
-        why: Some(why),
-    };
-    node.take_dropped().map(lost).map_or(Ok(()), Err)
+    node.take_dropped()
+        .map_or(Ok(()), |(peer, why)| Err(Error::lost(peer, why)))
 }
 
 /// Fails if messages were dropped, or have not been acknowledged after `time`.
@@ -840,6 +838,9 @@ impl Handle {
         self.shared.wait_until(Some(linger), settled)?;
         let acknowledged = {
             let mut state = self.shared.lock()?;
+            if std::mem::replace(&mut state.closing, true) {
+                return Err(Error::Closed);
+            }
             let node = &mut state.engine.node;
             let acknowledged = check_acknowledged(node, linger);
             node.close();

@@ -174,10 +174,7 @@ impl Sent {
             SendFate::UnderWay(_) => Ok(false),
             SendFate::Known(Ok(())) => Ok(true),
             SendFate::Known(Err(Undelivered::Expired)) => Err(Error::Expired { peer }),
-            SendFate::Known(Err(Undelivered::PeerLost(why))) => Err(Error::PeerLost {
-                peer,
-                why: Some(why.clone()),
-            }),
+            SendFate::Known(Err(Undelivered::PeerLost(why))) => Err(Error::lost(peer, why.clone())),
         }
     }
 }

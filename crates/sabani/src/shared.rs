@@ -68,6 +68,8 @@ pub(crate) struct State {
     sleeper: Option<Sleeper>,
     followers: usize,
     pub helper_parked: bool,
+    /// A thread ends the node: it takes leave of the peers, and stops it then.
+    pub closing: bool,
     pub stopping: bool,
     /// Posted receives that had ended when somebody was last told.
     ended_seen: u64,
@@ -105,6 +107,7 @@ impl Shared {
                 sleeper: None,
                 followers: 0,
                 helper_parked: false,
+                closing: false,
                 stopping: false,
                 ended_seen: 0,
             }),

@@ -209,6 +209,29 @@ fn closing_names_the_peer_that_has_not_acknowledged_all() {
 
 /// What another call has said is not said again.
 #[test]
+fn who_waits_while_another_thread_closes_is_told_that_the_node_is_closed() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    // More than the other one takes unless somebody asks for it.
+    let mut sent = left.send_tracked(RIGHT, 1, vec![1; 9 << 20]).unwrap();
+    let mut posted = left.post(Match::any().from(RIGHT), None).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = [
+            scope.spawn(|| left.close(SOON).unwrap_err()),
+            scope.spawn(|| sent.wait(None).unwrap_err()),
+            scope.spawn(|| posted.wait(None).unwrap_err()),
+        ];
+        until([&right, &right], || left.send(RIGHT, 2, b"").is_err());
+        let error = left.close(Duration::ZERO).unwrap_err();
+        assert!(matches!(error, Error::Unacknowledged { .. }), "{error}");
+        for thread in waiting {
+            let error = thread.join().unwrap();
+            assert!(matches!(error, Error::Closed), "{error}");
+        }
+    });
+}
+
+#[test]
 fn closing_after_a_loss_that_is_known_is_no_error() {
     let (left, right) = strangers();
     left.add_peer(RIGHT, right.local_addr()).unwrap();

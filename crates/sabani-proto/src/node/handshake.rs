@@ -661,6 +661,9 @@ impl Node {
         link.attempt = None;
         link.session = Some(session);
         peer.farewell = false;
+        if let Some(ended) = peer.lost.as_deref_mut() {
+            ended.on_return();
+        }
         peer.timer_at_ns = u64::MAX;
         let peer = peer.id;
         if let Some(line) = secrets {

@@ -37,10 +37,11 @@ use crate::state::Happening;
 use crate::stats::Dropped;
 use crate::wire::{CloseReason, INLINE_MAX};
 use crate::{Config, PeerId};
+use ends::Ended;
 use gate::Gate;
 use hub::{Hub, SendState};
 pub use keyring::{KeyNews, Keyring, Unsealed};
-use peers::{Ended, Link, Peers};
+use peers::{Link, Peers};
 pub use receive::Opened;
 use session::Session;
 pub use transmit::Transmit;
@@ -432,10 +433,8 @@ impl Node {
             Some(SendState::Pending) => None,
             _ => match self.hub.sends.remove(ticket) {
                 Some(SendState::Lost { peer, end, why }) => {
-                    // There may be news of another end since.
-                    let last = self.last_end(peer);
-                    if let Some(ended) = last.filter(|ended| ended.number == end) {
-                        ended.dropped = false;
+                    if let Some(ended) = self.ended(peer) {
+                        ended.on_send_told(end);
                     }
                     Some(Err(Undelivered::PeerLost(why)))
                 }
@@ -479,10 +478,9 @@ impl Node {
     pub fn take_received(&mut self, ticket: RecvTicket) -> Option<Result<Message, RecvError>> {
         let result = self.hub.mailbox.result(ticket);
         if let Some(Err(RecvError::PeerLost { peer, why, .. })) = &result
-            && let Some(ended) = self.last_end(*peer).filter(|ended| ended.why == *why)
+            && let Some(ended) = self.ended(*peer)
         {
-            // That of messages to be sent is no news of this one.
-            ended.told = true;
+            ended.on_receive_told(why);
         }
         result
     }
@@ -644,7 +642,7 @@ impl Node {
         if let Some(session) = &mut link.session {
             let result = session.on_deadline(&mut link.outgoing, peer.id, &mut self.hub, now_ns);
             if session.is_closed() {
-                self.lose(index, PeerLost::Closed);
+                self.lose(index, PeerLost::ClosedHere);
             } else if let Err(why) = result {
                 self.lose(index, why);
             } else {
@@ -760,14 +758,9 @@ impl Node {
         }
         tracing::info!(parent: link.span_id(), peer = %id, %why, "connection lost");
         let unsent_messages = link.outgoing.pending_messages();
-        let peer = &mut self.peers[index];
-        let dropped = peer.lost.as_ref().is_some_and(|ended| ended.dropped);
-        peer.lost = Some(Box::new(Ended {
-            number: end,
-            told: unsent_messages == 0 && matches!(why, PeerLost::Closed),
-            dropped: dropped || unsent_messages > 0,
-            why: why.clone(),
-        }));
+        let last = self.peers[index].lost.take();
+        let ended = Ended::after(last, end, &why, unsent_messages > 0);
+        self.peers[index].lost = Some(Box::new(ended));
         self.hub.push_event(Event::Lost {
             peer: id,
             why,
@@ -814,7 +807,7 @@ impl Node {
                 self.happen(index, Happening::Close, self.hub.clock.latest());
                 self.enqueue(index);
             } else if self.peers[index].link.is_some() {
-                self.lose(index, PeerLost::Closed);
+                self.lose(index, PeerLost::ClosedHere);
             }
         }
     }

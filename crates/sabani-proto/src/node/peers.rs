@@ -6,6 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Index, IndexMut};
 
+use super::ends::Ended;
 use super::handshake::{Attempt, HalfOpen};
 use super::session::Session;
 use crate::channel::BASE_DATAGRAM;
@@ -77,30 +78,8 @@ pub(crate) struct Peer {
     pub link: Option<Box<Link>>,
     /// What the program wants of what it sends there, if it has said so.
     pub quality: Option<Box<Quality>>,
-    /// How the last connection ended.
+    /// How connections have ended.
     pub lost: Option<Box<Ended>>,
-}
-
-/// How a connection ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    /// Counts the ends of all connections of the node.
-    pub number: u64,
-    pub why: PeerLost,
-    /// The program has been told of it, or need not be.
-    pub told: bool,
-    /// Messages were dropped with this connection or one before, and the program has been told of no end
-    /// since.
-    pub dropped: bool,
-}
-
-impl Ended {
-    /// The program is told of it.
-    pub fn tell(&mut self) -> PeerLost {
-        self.told = true;
-        self.dropped = false;
-        self.why.clone()
-    }
 }
 
 impl Peer {
@@ -112,10 +91,10 @@ impl Peer {
         self.link.as_mut()?.session.as_mut()
     }
 
-    /// Why the last connection ended, if the program is to be told of it still; says it once.
+    /// Why a connection ended, if the program is to be told of it still; says it once.
     #[inline]
     pub fn take_untold(&mut self) -> Option<PeerLost> {
-        let ended = self.lost.as_deref_mut().filter(|ended| !ended.told);
+        let ended = self.lost.as_deref_mut().filter(|ended| ended.is_untold());
         ended.map(Ended::tell)
     }
 

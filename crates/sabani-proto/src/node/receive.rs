@@ -83,7 +83,7 @@ impl Node {
             && let Some(session) = &link.session
         {
             if session.is_closed() {
-                return self.lose(index, PeerLost::Closed);
+                return self.lose(index, PeerLost::ClosedHere);
             }
             if session.wants_to_send(&link.outgoing, now_ns) {
                 self.enqueue(index);

@@ -19,18 +19,22 @@ impl Pair {
     }
 
     fn with(mode: Mode, change: impl Fn(&mut Config)) -> Self {
-        let node = |index: u32| {
+        let node = |index| {
             let mut config = Config::new(PeerId(index), mode.clone());
             change(&mut config);
-            let mut node = Node::new(config, [index as u8 + 1; 32]);
-            let other = 1 - index;
-            node.add_peer(PeerId(other), ADDRS[other as usize].parse().unwrap());
-            node
+            node(config, index as u8 + 1)
         };
         Pair {
             nodes: [node(0), node(1)],
             now_ns: 1_000_000,
         }
+    }
+
+    /// The first process ends, and another one takes its place and connects.
+    fn replace_first(&mut self, seed: u8) {
+        self.nodes[0] = node(self.nodes[0].config().clone(), seed);
+        self.nodes[0].connect(self.now_ns, PeerId(1)).unwrap();
+        self.carry();
     }
 
     /// Carries one train from the first node to the second.
@@ -71,6 +75,14 @@ impl Pair {
             }
         }
     }
+}
+
+/// One that knows the other.
+fn node(config: Config, seed: u8) -> Node {
+    let other = 1 - config.id.0;
+    let mut node = Node::new(config, [seed; 32]);
+    node.add_peer(PeerId(other), ADDRS[other as usize].parse().unwrap());
+    node
 }
 
 fn modes() -> [Mode; 3] {
@@ -241,6 +253,91 @@ fn the_end_of_a_connection_is_said_until_there_is_another() {
         let unreachable = may_come(&mut pair).unwrap_err().to_string();
         assert!(unreachable.contains("no answer in"), "{unreachable}");
     }
+}
+
+/// What the second node is told when it sends the first one something.
+fn told(pair: &mut Pair) -> Option<PeerLost> {
+    let sent = pair.nodes[1].send_copy(pair.now_ns, PeerId(0), 0, b"still there?", false);
+    match sent {
+        Ok(_) => None,
+        Err(SendError::PeerLost { why, .. }) => Some(why),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn of_ends_that_nobody_was_told_of_the_first_is_told() {
+    let mut pair = Pair::new(modes()[0].clone());
+    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+    pair.carry();
+    pair.replace_first(11);
+    pair.nodes[0].close();
+    pair.carry();
+    assert_eq!(told(&mut pair), Some(PeerLost::Restarted));
+    assert_eq!(told(&mut pair), None, "it is said once");
+}
+
+#[test]
+fn who_sends_to_a_peer_that_has_closed_is_told_so_unless_it_is_back() {
+    for back in [false, true] {
+        let mut pair = Pair::new(modes()[0].clone());
+        pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+        pair.carry();
+        pair.nodes[0].close();
+        pair.carry();
+        if back {
+            pair.replace_first(11);
+        }
+        assert_eq!(told(&mut pair), (!back).then_some(PeerLost::Closed));
+        assert_eq!(told(&mut pair), None);
+        assert_eq!(pair.nodes[1].take_dropped(), None, "nothing was lost");
+    }
+}
+
+#[test]
+fn messages_dropped_before_the_peer_was_back_are_told_with_their_reason() {
+    let mut pair = Pair::new(modes()[0].clone());
+    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+    pair.carry();
+    let node = &mut pair.nodes[1];
+    let waits = node.post(Match::any().from(PeerId(0)), None);
+    node.send_copy(pair.now_ns, PeerId(0), 0, b"to the first", false)
+        .unwrap();
+    pair.replace_first(11);
+    let received = pair.nodes[1].take_received(waits);
+    assert!(matches!(received, Some(Err(RecvError::PeerLost { .. }))));
+    pair.nodes[0].close();
+    pair.carry();
+    let dropped = Some((PeerId(0), PeerLost::Restarted));
+    assert_eq!(pair.nodes[1].take_dropped(), dropped);
+    assert_eq!(pair.nodes[1].take_dropped(), None);
+}
+
+#[test]
+fn what_ends_because_this_node_closes_is_not_laid_on_the_peer() {
+    let mut pair = Pair::new(modes()[0].clone());
+    let node = &mut pair.nodes[0];
+    let waits = node.post(Match::any().from(PeerId(1)), None);
+    let to_nobody = PeerId(2);
+    node.add_peer(to_nobody, "10.0.0.3:7000".parse().unwrap());
+    let sent = node.send_copy(pair.now_ns, to_nobody, 0, b"hello", true);
+    let ticket = sent.unwrap().unwrap();
+    while node.poll_transmit(pair.now_ns, &mut [0; 65_536]).is_some() {}
+    node.connect(pair.now_ns, PeerId(1)).unwrap();
+    pair.carry();
+    pair.nodes[0].close();
+    pair.carry();
+    let node = &mut pair.nodes[0];
+    assert!(node.is_closed());
+    let dropped = (to_nobody, PeerLost::ClosedHere);
+    assert_eq!(node.take_dropped(), Some(dropped));
+    let lost = Undelivered::PeerLost(PeerLost::ClosedHere);
+    assert_eq!(node.take_sent(ticket), Some(Err(lost)));
+    let received = node.take_received(waits);
+    assert!(
+        matches!(received, Some(Err(RecvError::PeerLost { ref why, .. })) if *why == PeerLost::ClosedHere),
+        "{received:?}"
+    );
 }
 
 #[test]

@@ -231,7 +231,7 @@ fn closing_says_everything_first() {
         net.kick(A);
         net.run_for(5 * SEC);
         assert!(net.host(A).node().is_closed(), "seed {seed}");
-        assert_eq!(net.losses(A), [PeerLost::Closed], "seed {seed}");
+        assert_eq!(net.losses(A), [PeerLost::ClosedHere], "seed {seed}");
         let heard = net.losses(B);
         assert!(
             matches!(heard[..], [] | [PeerLost::Closed]),
