@@ -174,9 +174,13 @@ impl<'a> Worker<'a> {
         Ok(reply)
     }
 
+    fn take_job(&mut self, owner: Owner, attempt: u64) -> Option<Job> {
+        self.job(owner, attempt)?;
+        self.jobs.remove(&owner)
+    }
+
     fn finish(&mut self, owner: Owner, attempt: u64, hash: &Hash) -> io::Result<Reply> {
-        let of_attempt = |(_, job): &(Owner, Job)| job.attempt == attempt;
-        let Some((_, job)) = self.jobs.remove_entry(&owner).filter(of_attempt) else {
+        let Some(job) = self.take_job(owner, attempt) else {
             return Ok(Reply::Forgotten);
         };
         let path = job.file.path().clone();
@@ -262,8 +266,50 @@ fn greet(version: u16) -> Reply {
 #[cfg(test)]
 mod tests {
     use rustix::io::Errno;
+    use sabani::Checksum;
 
     use super::*;
+    use crate::key_log::KeyLogArgs;
+    use crate::transfer::protocol::Meta;
+
+    #[test]
+    fn the_end_of_an_older_attempt_leaves_the_newer_one_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = Node::builder(PeerId(0)).bind("127.0.0.1:0".parse().unwrap());
+        let (finished, _ends) = mpsc::channel();
+        let shared = Shared {
+            node: node.plain(Checksum::None).open().unwrap(),
+            key_log: KeyLogArgs::default().open().unwrap(),
+            store: Store::open(folder.path()).unwrap(),
+            leases: Leases::default(),
+            progress: Progress::of_receiver(),
+            finished,
+        };
+        let mut worker = Worker::new(&shared);
+        let mut ask = |peer, attempt, ask| {
+            let job = 0;
+            let request = Request { job, attempt, ask };
+            worker.perform(PeerId(peer), request, &[]).unwrap()
+        };
+        let file = FileInfo {
+            path: b"file".to_vec(),
+            size: 10,
+            meta: Meta {
+                mode: 0o644,
+                seconds: 0,
+                nanoseconds: 0,
+            },
+        };
+        let (offer, finish) = (Ask::Offer(file), Ask::Finish { hash: [0; 32] });
+        for attempt in 1..=2 {
+            let start = ask(1, attempt, offer.clone());
+            assert!(matches!(start, Reply::Start { have: 0, .. }));
+        }
+        assert_eq!(ask(1, 1, finish.clone()), Reply::Forgotten);
+        assert_eq!(ask(2, 1, offer.clone()), Reply::Busy);
+        assert_eq!(ask(1, 2, finish), Reply::Mismatch);
+        assert!(matches!(ask(2, 1, offer), Reply::Start { .. }));
+    }
 
     #[test]
     fn errors_of_the_folder_have_a_cure() {
