@@ -322,7 +322,7 @@ impl fmt::Display for Error {
                 HumanTime(*time)
             ),
             Error::Socket { addr, source } => write_socket(f, *addr, source),
-            Error::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Error::Io { doing, source } => write_refused(f, doing, source, io_cure(source)),
             Error::AddressBook {
                 path,
                 line,
@@ -356,10 +356,29 @@ fn write_lost(f: &mut fmt::Formatter<'_>, peer: PeerId, why: Option<&PeerLost>) 
 }
 
 fn write_socket(f: &mut fmt::Formatter<'_>, addr: SocketAddr, error: &io::Error) -> fmt::Result {
-    write!(f, "opening a UDP socket on {addr}: {error}")?;
-    match socket_cure(addr, error) {
+    let doing = format!("opening a UDP socket on {addr}");
+    write_refused(f, &doing, error, socket_cure(addr, error).as_deref())
+}
+
+fn write_refused(
+    f: &mut fmt::Formatter<'_>,
+    doing: &str,
+    error: &io::Error,
+    cure: Option<&str>,
+) -> fmt::Result {
+    write!(f, "{doing}: {error}")?;
+    match cure {
         Some(cure) => write!(f, ": {cure}"),
         None => Ok(()),
+    }
+}
+
+/// What helps where descriptors have run out.
+fn io_cure(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE => Some("this process has too many files open: raise its limit (`ulimit -n`)"),
+        Errno::NFILE => Some("too many files are open on this machine: raise `fs.file-max`"),
+        _ => None,
     }
 }
 
@@ -381,14 +400,10 @@ fn socket_cure(addr: SocketAddr, error: &io::Error) -> Option<String> {
         Errno::ACCESS | Errno::PERM if (1..1_024).contains(&port) => {
             "ports below 1,024 are for root: take a larger one".into()
         }
-        Errno::MFILE => {
-            "this process has too many files open: raise its limit (`ulimit -n`)".into()
-        }
-        Errno::NFILE => "too many files are open on this machine: raise `fs.file-max`".into(),
         Errno::AFNOSUPPORT => {
             format!("this machine lacks that version of IP: bind to an {other} address")
         }
-        _ => return None,
+        _ => io_cure(error)?.into(),
     })
 }
 
@@ -403,6 +418,13 @@ mod tests {
         let error = Error::Unacknowledged { peer, time };
         let text = "peer 3 did not acknowledge all messages within 1.5 s: some may be lost";
         assert_eq!(format!("{error:?}"), text);
+    }
+
+    #[test]
+    fn where_descriptors_run_out_the_limit_is_named() {
+        let error = Error::io("opening a node")(Errno::MFILE.into()).to_string();
+        assert!(error.starts_with("opening a node: "), "{error}");
+        assert!(error.contains("`ulimit -n`"), "{error}");
     }
 
     #[test]
