@@ -18,9 +18,8 @@ pub enum Obstacle {
     },
 }
 
-/// Linux's numbers of errors.
+/// Linux's number of this error.
 const EACCES: i32 = 13;
-const EINVAL: i32 = 22;
 
 impl Obstacle {
     /// Whether it is on this machine, and kept the datagram from leaving.
@@ -29,16 +28,13 @@ impl Obstacle {
     }
 
     /// Whether it stays as long as the peer and this node have the addresses that they have, so that trying
-    /// again is in vain: the versions of IP differ, the address that this node is bound to does not lead
-    /// there (`EINVAL`), or the system forbids it, as it does for broadcast (`EACCES`). A connection that
-    /// is being made fails at once then. All others are waited out: a route, an interface and the address
-    /// bound to may come up, a firewall may have been full, and a peer may be about to start.
+    /// again is in vain: the versions of IP differ. A connection that is being made fails at once then. All
+    /// others are waited out: a route, an interface and the address bound to may come up, a firewall may
+    /// have been full, and a peer may be about to start. What the system says does not tell them apart: a
+    /// route that swallows datagrams until a better one comes (`blackhole`, `prohibit`) gives the same
+    /// errors as an address that leads nowhere, or to everybody.
     pub fn is_lasting(self) -> bool {
-        match self {
-            Obstacle::IpVersion { .. } => true,
-            Obstacle::System(errno) => matches!(errno, EACCES | EINVAL),
-            Obstacle::Network(_) => false,
-        }
+        matches!(self, Obstacle::IpVersion { .. })
     }
 
     /// Which one counts when this is said and `known` still stands: a firewall that refuses datagrams here
@@ -90,7 +86,8 @@ fn local_cure(kind: ErrorKind) -> Option<&'static str> {
         }
         ErrorKind::InvalidInput | ErrorKind::AddrNotAvailable => Some(
             "does the address that this node is bound to exist, and lead there? 127.0.0.1 does not lead \
-             out of this machine, and a link-local address needs its interface, as in fe80::1%eth0",
+             out of this machine, a link-local address needs its interface, as in fe80::1%eth0, and \
+             `ip route get` fails where a blackhole is in the way",
         ),
         _ => None,
     }

@@ -292,8 +292,8 @@ impl Builder {
         self
     }
 
-    /// A handshake without an answer for this long has failed; at once if there is what will not change
-    /// in its way ([`Obstacle::is_lasting`](crate::Obstacle::is_lasting)). Default 5 s.
+    /// A handshake without an answer for this long has failed; at once if the peer's address is of a version
+    /// of IP that this node does not speak ([`Obstacle::is_lasting`](crate::Obstacle::is_lasting)). Default 5 s.
     pub fn connect_timeout(mut self, time: Duration) -> Self {
         self.config.connect_timeout_ns = crate::shared::nanos(time);
         self
