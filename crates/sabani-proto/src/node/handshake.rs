@@ -10,7 +10,7 @@
 
 use super::arrivals::{Batch, Packet};
 use super::gate::Admission;
-use super::peers::Target;
+use super::peers::{Link, Target};
 use super::session::{Established, Session};
 use super::spans::PeerSpan;
 use super::{HALF_OPEN_TIMER, Node, Path, PeerLost};
@@ -69,6 +69,8 @@ pub(crate) struct Attempt {
     message: Vec<u8>,
     cookie: [u8; Init::COOKIE_LEN],
     pub log_credit: LogCredit,
+    /// The program has asked for a connection.
+    wanted: bool,
     tries: u32,
     pub began_ns: u64,
     pub next_ns: u64,
@@ -103,10 +105,20 @@ impl HalfOpen {
 impl Node {
     /// Makes sure that there is a connection to the peer, or an attempt to make one.
     pub(super) fn ensure_link(&mut self, index: u32, now_ns: u64) {
-        let link = self.peers[index].link.as_ref();
-        if link.is_some_and(|link| link.session.is_some() || link.attempt.is_some()) {
-            return;
+        match self.peers[index].link.as_deref_mut() {
+            Some(Link {
+                session: Some(_), ..
+            }) => {}
+            Some(Link {
+                attempt: Some(attempt),
+                ..
+            }) => attempt.wanted = true,
+            _ => self.begin_attempt(index, true, now_ns),
         }
+    }
+
+    /// Begins a handshake with a peer to which there is no connection. `wanted`: the program asks for one.
+    pub(super) fn begin_attempt(&mut self, index: u32, wanted: bool, now_ns: u64) {
         self.happen(index, Happening::Wanted, now_ns);
         let id = self.peers[index].id;
         let local = self
@@ -130,6 +142,7 @@ impl Node {
             message,
             cookie: [0; Init::COOKIE_LEN],
             log_credit,
+            wanted,
             tries: 0,
             began_ns: now_ns,
             next_ns: now_ns,
@@ -183,10 +196,9 @@ impl Node {
         let Some(attempt) = peer.link.as_mut().and_then(|link| link.attempt.as_mut()) else {
             return;
         };
-        if now_ns >= attempt.began_ns + timeout {
-            let why = attempt.failure(timeout);
-            self.lose(index, PeerLost::Unreachable(why));
-            return;
+        let over_ns = attempt.began_ns + timeout;
+        if now_ns >= over_ns {
+            return self.give_up_attempt(index, over_ns);
         }
         let size = if attempt.tries < FULL_SIZE_TRIES {
             full
@@ -196,19 +208,29 @@ impl Node {
         let bytes = attempt.packet(size, self.hub.config.mode.is_sealed());
         let wait = (RETRY_NS << attempt.tries.min(10)).min(RETRY_MAX_NS);
         let wait = wait / 2 + self.entropy.next_u64() % wait;
-        attempt.next_ns = (now_ns + wait).min(attempt.began_ns + timeout);
+        attempt.next_ns = (now_ns + wait).min(over_ns);
         attempt.tries += 1;
         // This packet may get through.
         attempt.obstacle.take_if(|obstacle| obstacle.is_local());
         self.post_letter(path, bytes);
     }
 
-    /// Ends an attempt to make a connection: to go on is in vain.
+    /// Ends an attempt to make a connection: to go on is in vain. If nobody has asked for it, nobody is
+    /// told: a datagram from anywhere may have caused it.
     pub(super) fn give_up_attempt(&mut self, index: u32, now_ns: u64) {
-        let link = self.peers[index].link.as_ref();
-        if let Some(attempt) = link.and_then(|link| link.attempt.as_ref()) {
+        let Some(link) = self.peers[index].link.as_ref() else {
+            return;
+        };
+        let Some(attempt) = &link.attempt else {
+            return;
+        };
+        if attempt.wanted || !link.outgoing.is_settled() {
             let why = attempt.failure(now_ns - attempt.began_ns);
             self.lose(index, PeerLost::Unreachable(why));
+        } else {
+            self.drop_attempt(index);
+            self.peers[index].link = None;
+            self.happen(index, Happening::End, now_ns);
         }
     }
 

@@ -258,7 +258,7 @@ impl Node {
             peer.addr == path.peer && peer.state == LinkState::Known && !peer.farewell
         });
         if let Some(index) = stray {
-            self.ensure_link(index, now_ns);
+            self.begin_attempt(index, false, now_ns);
         }
     }
 }

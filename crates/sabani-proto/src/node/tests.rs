@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::ConnectError;
 use crate::seal::{Checksum, JobKey, JobKeys, Mode};
-use crate::wire::{Entries, Entry, EntryMode, Frame, Frames, Hello, Prelude};
+use crate::wire::{ConnectionId, Entries, Entry, EntryMode, Frame, Frames, Hello, Kind, Prelude};
 use crate::{LinkState, Obstacle};
 
 struct Pair {
@@ -252,6 +252,38 @@ fn the_end_of_a_connection_is_said_until_there_is_another() {
     for _ in 0..3 {
         let unreachable = may_come(&mut pair).unwrap_err().to_string();
         assert!(unreachable.contains("no answer in"), "{unreachable}");
+    }
+}
+
+/// Anybody can send a datagram from a peer's address that belongs to no connection.
+#[test]
+fn a_greeting_that_nobody_answers_is_told_to_nobody() {
+    for wanted in [false, true] {
+        let mut pair = Pair::new(modes()[0].clone());
+        let node = &mut pair.nodes[1];
+        let waits = node.post(Match::any().from(PeerId(0)), None);
+        let from = ADDRS[0].parse().unwrap();
+        let prelude = Prelude {
+            kind: Kind::Data,
+            flags: 0,
+            packet_number: 0,
+            connection: ConnectionId(1),
+        };
+        node.handle_datagrams(pair.now_ns, from, None, 16, false, &mut prelude.encode());
+        assert!(node.has_queued(), "a greeting");
+        if wanted {
+            node.connect(pair.now_ns, PeerId(0)).unwrap();
+        }
+        while let Some(at) = node.next_deadline() {
+            pair.now_ns = at;
+            node.handle_deadline(at);
+            while node.poll_transmit(at, &mut [0; 65_536]).is_some() {}
+        }
+        let events = std::iter::from_fn(|| node.next_event());
+        let lost = events.filter(|event| matches!(event, Event::Lost { .. }));
+        assert_eq!(lost.count(), usize::from(wanted));
+        assert_eq!(node.take_received(waits).is_some(), wanted);
+        assert_eq!(told(&mut pair), None, "or the receive has told it");
     }
 }
 
