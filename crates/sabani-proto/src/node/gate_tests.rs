@@ -1,3 +1,4 @@
+use super::super::handshake::HALF_OPEN_MAX;
 use super::*;
 use crate::seal::{JobKey, JobKeys};
 use crate::stats::Dropped;
@@ -16,9 +17,10 @@ fn mode(key: u8) -> Mode {
 struct Newcomer(Node);
 
 impl Newcomer {
-    fn new(key: u8, seed: u8) -> Self {
-        let config = Config::new(PeerId(u32::from(seed)), mode(key));
-        let mut node = Node::new(config, [seed; 32]);
+    fn new(key: u8, id: u32) -> Self {
+        let mut seed = [0; 32];
+        seed[..4].copy_from_slice(&id.to_le_bytes());
+        let mut node = Node::new(Config::new(PeerId(id), mode(key)), seed);
         node.add_peer(TARGET, "10.0.0.1:7000".parse().unwrap());
         node.connect(0, TARGET).unwrap();
         Newcomer(node)
@@ -31,17 +33,21 @@ impl Newcomer {
     }
 
     /// The Init with which it answers a Cookie.
-    fn init_with(&mut self, mut cookie: Vec<u8>) -> Vec<u8> {
+    fn init_with(&mut self, cookie: Vec<u8>) -> Vec<u8> {
+        self.take_cookie(0, cookie);
+        self.init()
+    }
+
+    fn take_cookie(&mut self, now_ns: u64, mut cookie: Vec<u8>) {
         let (from, len) = ("10.0.0.1:7000".parse().unwrap(), cookie.len());
         self.0
-            .handle_datagrams(0, from, None, len, false, &mut cookie);
-        self.init()
+            .handle_datagrams(now_ns, from, None, len, false, &mut cookie);
     }
 }
 
 /// The first Init of a process that holds this key.
-fn init(key: u8, seed: u8) -> Vec<u8> {
-    Newcomer::new(key, seed).init()
+fn init(key: u8, id: u32) -> Vec<u8> {
+    Newcomer::new(key, id).init()
 }
 
 /// A node that is sent Inits, and its answers.
@@ -52,8 +58,19 @@ struct Target {
 
 impl Target {
     fn new() -> Self {
+        Self::with(Config::new(TARGET, mode(OURS)))
+    }
+
+    /// One that trusts everybody to be where they say.
+    fn trusting() -> Self {
+        let mut config = Config::new(TARGET, mode(OURS));
+        config.cookie_above = usize::MAX;
+        Self::with(config)
+    }
+
+    fn with(config: Config) -> Self {
         Target {
-            node: Node::new(Config::new(TARGET, mode(OURS)), [0; 32]),
+            node: Node::new(config, [0; 32]),
             now_ns: 1_000_000,
         }
     }
@@ -135,6 +152,39 @@ fn a_first_message_repeated_with_its_cookie_is_looked_at_so_often() {
     assert_eq!(answers, vec![Kind::Reply; MEMBERS as usize]);
 }
 
+#[test]
+fn first_messages_that_differ_are_answered_so_often() {
+    let mut target = Target::trusting();
+    let inits: Vec<_> = (1..=ANSWERS + 100).map(|id| init(OURS, id)).collect();
+    let answers = inits.iter().flat_map(|init| target.take(init, 1)).count();
+    assert_eq!(answers, ANSWERS as usize);
+    assert_eq!(target.dropped().crowded_out, 100);
+    assert_eq!(target.take(&inits[0], 1), [Kind::Reply], "nothing new");
+    target.now_ns += ROUND_NS;
+    assert_eq!(target.take(inits.last().unwrap(), 1), [Kind::Reply]);
+}
+
+#[test]
+fn of_too_many_handshakes_the_oldest_goes() {
+    let mut target = Target::trusting();
+    for id in 1..=HALF_OPEN_MAX as u32 + 1 {
+        // Many come at the same time.
+        target.now_ns += if id % ANSWERS == 0 { ROUND_NS } else { 0 };
+        assert_eq!(target.take(&init(OURS, id), 1), [Kind::Reply]);
+    }
+    assert_eq!(target.node.peers.half_open(), HALF_OPEN_MAX);
+}
+
+#[test]
+fn a_cookie_that_is_in_use_is_not_answered_again() {
+    let (mut target, mut newcomer) = (Target::new(), Newcomer::new(OURS, 1));
+    target.take(&init(OURS, 2), MEMBERS as usize);
+    let cookie = target.answers(&newcomer.init(), 1).remove(0);
+    newcomer.init_with(cookie.clone());
+    newcomer.take_cookie(ROUND_NS, cookie);
+    assert!(!newcomer.0.has_queued());
+}
+
 /// Another implementation may leave the code out.
 #[test]
 fn a_member_without_the_code_gets_in_while_there_is_no_flood() {
@@ -143,4 +193,20 @@ fn a_member_without_the_code_gets_in_while_there_is_no_flood() {
     assert_eq!(target.take(&without, 1), [Kind::Reply]);
     target.take(&init(THEIRS, 2), 1_000);
     assert_eq!(target.take(&without, 1), []);
+}
+
+#[test]
+fn cookies_for_those_without_the_code_count_as_well() {
+    let mut target = Target::new();
+    // So many handshakes are under way that cookies are asked for.
+    for id in 1..100 {
+        target.take(&init(OURS, id), 1);
+    }
+    target.now_ns += ROUND_NS;
+    let mut init = init(OURS, 100);
+    target.take(&init, COOKIES as usize);
+    init[5] ^= 1;
+    assert_eq!(target.take(&init, 1), []);
+    target.now_ns += ROUND_NS;
+    assert_eq!(target.take(&init, 1), [Kind::Cookie]);
 }

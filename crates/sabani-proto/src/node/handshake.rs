@@ -40,7 +40,7 @@ const FULL_SIZE_TRIES: u32 = 2;
 const YIELD_AFTER: u32 = 4;
 /// Half-open connections kept; beyond, the oldest is dropped. Enough for every process of a large
 /// job to begin at once: if they push each other out before the round trip is over, none gets in.
-const HALF_OPEN_MAX: usize = 4_096;
+pub(super) const HALF_OPEN_MAX: usize = 4_096;
 const HALF_OPEN_NS: u64 = 5_000_000_000;
 /// Handshake packets waiting to be sent; more are dropped as if lost.
 const OUTBOX_MAX: usize = 1_024;
@@ -97,6 +97,16 @@ pub(crate) struct HalfOpen {
 }
 
 impl HalfOpen {
+    /// The identifier that the other side gave out.
+    pub fn remote(&self) -> ConnectionId {
+        self.hello.connection
+    }
+
+    /// Whether it was begun with this hello.
+    pub fn is_of(&self, hello: &Hello) -> bool {
+        self.hello.sender == hello.sender && self.hello.connection == hello.connection
+    }
+
     fn expires_ns(&self) -> u64 {
         self.began_ns + HALF_OPEN_NS
     }
@@ -360,13 +370,7 @@ impl Node {
         responder: Responder,
         size: usize,
     ) -> Result<(), RejectReason> {
-        let same = |half: &HalfOpen| {
-            half.hello.sender == hello.sender && half.hello.connection == hello.connection
-        };
-        let repeated = self.peers.half_opens().find(|(_, half)| same(half));
-        if let Some((id, _)) = repeated
-            && let Some(Target::HalfOpen(half)) = self.peers.target(id)
-        {
+        if let Some(half) = self.peers.half_open_of(hello) {
             // A smaller one, for a larger answer may not have found its way back.
             half.reply.truncate(size);
             half.replied_ns = None;
@@ -390,7 +394,11 @@ impl Node {
             }
             None => {}
         }
-        self.make_half_open(now_ns, path, prelude, hello, responder, size);
+        if self.gate.may_answer(now_ns) {
+            self.make_half_open(now_ns, path, prelude, hello, responder, size);
+        } else {
+            self.dropped.crowded_out += 1;
+        }
         Ok(())
     }
 
@@ -451,27 +459,25 @@ impl Node {
     /// One timer serves all handshakes that others have begun.
     pub(super) fn on_half_open_timer(&mut self, now_ns: u64) {
         self.expire_half_open(now_ns);
-        let next = self.peers.half_opens().map(|(_, half)| half.expires_ns());
-        if let Some(at) = next.min() {
-            self.timers
-                .push(Reverse((at.max(now_ns + 1), HALF_OPEN_TIMER)));
+        if let Some((_, at)) = self.oldest_half_open() {
+            self.timers.push(Reverse((at, HALF_OPEN_TIMER)));
         }
     }
 
     /// Drops handshakes that others have begun and not finished in time, and the oldest if there
     /// are too many.
     fn expire_half_open(&mut self, now_ns: u64) {
-        if self.peers.half_open() == 0 {
-            return;
+        while let Some((id, expires_ns)) = self.oldest_half_open()
+            && (expires_ns <= now_ns || self.peers.half_open() >= HALF_OPEN_MAX)
+        {
+            self.free_half_open(id);
         }
-        let full = self.peers.half_open() >= HALF_OPEN_MAX;
-        // The oldest is the first, for all live equally long.
+    }
+
+    /// The handshake that another side began first, and when it is over: they all live equally long.
+    fn oldest_half_open(&self) -> Option<(ConnectionId, u64)> {
         let oldest = self.peers.half_opens().next();
-        let oldest_ns = oldest.map_or(u64::MAX, |(_, half)| half.expires_ns());
-        if full || oldest_ns <= now_ns {
-            let until = now_ns.max(oldest_ns);
-            self.free_half_opens(|half| half.expires_ns() <= until);
-        }
+        oldest.map(|(id, half)| (id, half.expires_ns()))
     }
 
     /// The answer to an attempt of this side's.
@@ -604,9 +610,13 @@ impl Node {
         let old = self.peers.half_opens().filter(|(_, half)| which(half));
         let old: Vec<_> = old.map(|(id, _)| id).collect();
         for id in old {
-            if let Target::HalfOpen(mut half) = self.peers.free_slot(id) {
-                half.log_credit.release(&mut self.hub.mailbox);
-            }
+            self.free_half_open(id);
+        }
+    }
+
+    fn free_half_open(&mut self, id: ConnectionId) {
+        if let Target::HalfOpen(mut half) = self.peers.free_slot(id) {
+            half.log_credit.release(&mut self.hub.mailbox);
         }
     }
 
@@ -724,6 +734,7 @@ impl Node {
         if let Some(cookie) = cookie
             && let Some((index, attempt)) = self.attempt_with_nonce(path, prelude.packet_number)
             && now_ns >= attempt.next_cookie_ns
+            && cookie != attempt.cookie
         {
             attempt.next_cookie_ns = now_ns + RETRY_NS;
             attempt.cookie = cookie;

@@ -1,7 +1,7 @@
 //! The table of peers, and the table of connection identifiers (H4).
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Index, IndexMut};
@@ -13,7 +13,7 @@ use crate::channel::BASE_DATAGRAM;
 use crate::error::PeerLost;
 use crate::message::{LinkRef, Outgoing, SendWindow};
 use crate::seal::Entropy;
-use crate::wire::{ConnectionId, Entry, Frame, INLINE_MAX, INLINE_MAX_AT_FIRST, Prelude};
+use crate::wire::{ConnectionId, Entry, Frame, Hello, INLINE_MAX, INLINE_MAX_AT_FIRST, Prelude};
 use crate::{Config, Congestion, LinkState, PeerId, Quality};
 
 /// Room kept free beside a chunk of the log for an acknowledgement without many gaps.
@@ -149,6 +149,13 @@ pub(crate) enum Target {
     Open(u32),
 }
 
+/// How both sides name a handshake that the other one began.
+#[derive(Debug)]
+struct Begun {
+    local: ConnectionId,
+    remote: ConnectionId,
+}
+
 #[derive(Debug)]
 struct Slot {
     id: ConnectionId,
@@ -164,8 +171,8 @@ pub(crate) struct Peers {
     latest: Cell<Option<(PeerId, u32)>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Identifiers of handshakes that others have begun and not finished; a bounded number.
-    half_open: Vec<ConnectionId>,
+    /// Handshakes that others have begun and not finished, oldest first; a bounded number.
+    half_open: VecDeque<Begun>,
 }
 
 impl Peers {
@@ -245,9 +252,10 @@ impl Peers {
 
     /// An identifier now stands for a handshake that the other side began.
     pub fn set_half_open(&mut self, id: ConnectionId, half: HalfOpen) {
+        let (local, remote) = (id, half.remote());
         if let Some(target) = self.target(id) {
             *target = Target::HalfOpen(Box::new(half));
-            self.half_open.push(id);
+            self.half_open.push_back(Begun { local, remote });
         }
     }
 
@@ -259,7 +267,7 @@ impl Peers {
         let target = std::mem::replace(&mut slot.target, Target::Free);
         match target {
             Target::Free => return Target::Free,
-            Target::HalfOpen(_) => self.half_open.retain(|half| *half != id),
+            Target::HalfOpen(_) => self.finish_half_open(id),
             _ => {}
         }
         self.free.push(id.slot() as u32);
@@ -284,23 +292,46 @@ impl Peers {
     /// Turns a half-open connection's identifier into an open one's; returns what it held.
     pub fn open_slot(&mut self, id: ConnectionId, index: u32) -> Option<Target> {
         let target = std::mem::replace(self.target(id)?, Target::Open(index));
-        self.half_open.retain(|half| *half != id);
+        if matches!(target, Target::HalfOpen(_)) {
+            self.finish_half_open(id);
+        }
         Some(target)
     }
 
-    /// Handshakes that others have begun and not finished.
+    fn finish_half_open(&mut self, id: ConnectionId) {
+        // Mostly the oldest.
+        let place = self.half_open.iter().position(|begun| begun.local == id);
+        place.and_then(|place| self.half_open.remove(place));
+    }
+
+    /// How many handshakes others have begun and not finished.
     pub fn half_open(&self) -> usize {
         self.half_open.len()
     }
 
-    /// Those handshakes.
+    /// Those handshakes, oldest first.
     pub fn half_opens(&self) -> impl Iterator<Item = (ConnectionId, &HalfOpen)> {
         self.half_open
             .iter()
-            .filter_map(|&id| match &self.slots[id.slot()].target {
-                Target::HalfOpen(half) => Some((id, &**half)),
+            .filter_map(|begun| match &self.slots[begun.local.slot()].target {
+                Target::HalfOpen(half) => Some((begun.local, &**half)),
                 _ => None,
             })
+    }
+
+    /// The one that was begun with this hello. Only those that are named so are looked at: a flood of
+    /// repetitions asks often.
+    pub fn half_open_of(&mut self, hello: &Hello) -> Option<&mut HalfOpen> {
+        let named = self.half_open.iter();
+        let mut named = named.filter(|begun| begun.remote == hello.connection);
+        let slot = named.find_map(|begun| match &self.slots[begun.local.slot()].target {
+            Target::HalfOpen(half) if half.is_of(hello) => Some(begun.local.slot()),
+            _ => None,
+        })?;
+        match &mut self.slots[slot].target {
+            Target::HalfOpen(half) => Some(half),
+            _ => None,
+        }
     }
 }
 
