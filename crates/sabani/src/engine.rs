@@ -143,7 +143,8 @@ impl Engine {
         self.below.rest(self.node.has_queued())
     }
 
-    /// Receives, does what is due, sends. Returns whether anything was received.
+    /// Receives, does what is due, sends. Returns whether anything was received, or a receive has ended
+    /// because what it waits for does not come.
     pub fn progress(&mut self) -> bool {
         self.progress_after(1)
     }
@@ -182,9 +183,10 @@ impl Engine {
         if self.deadline_ns().is_some_and(|at| at <= self.clock.now_ns) {
             received |= self.drain();
         }
+        let ended = self.node.ended_receives();
         self.node.handle_deadline(self.clock.now_ns);
         self.transmit();
-        received
+        received || self.node.ended_receives() != ended
     }
 
     /// Takes what has come, up to a bound, and up to what somebody waits for.

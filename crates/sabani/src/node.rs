@@ -96,7 +96,8 @@ impl Node {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Disconnected`] if one of the two programs has disconnected,
     /// [`Error::PeerLost`] with the reason; [`Error::Unconnected`] with what is known of it if the time is
-    /// over sooner than [`Builder::connect_timeout`]: the handshake goes on.
+    /// over sooner than [`Builder::connect_timeout`]: the handshake goes on. [`Error::Closed`],
+    /// [`Error::Forked`].
     pub fn connect(&self, peer: PeerId, timeout: Duration) -> Result<(), Error> {
         {
             let mut state = self.0.shared.lock()?;
@@ -732,7 +733,8 @@ impl Node {
         Some(stats)
     }
 
-    /// A descriptor for other event loops (poll, epoll): readable when a datagram or a message waits.
+    /// A descriptor for other event loops (poll, epoll): readable when a datagram or a message waits, or a
+    /// posted receive has ended.
     /// Call [`Node::try_recv`] until it returns `None` then.
     ///
     /// # Errors

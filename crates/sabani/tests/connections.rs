@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use sabani::{
     Checksum, Error, Event, Fault, JobKey, LinkState, Match, Node, PeerId, Quality, Value,
 };
@@ -400,6 +401,25 @@ fn an_end_that_a_waiting_receive_has_told_is_not_told_again() {
     ));
     left.send(RIGHT, 1, b"to the second").unwrap();
     assert_eq!(second.recv(Match::any()).unwrap().body(), b"to the second");
+}
+
+#[test]
+fn an_event_loop_hears_of_a_receive_that_ends_by_silence() {
+    let silent = UdpSocket::bind(here()).unwrap();
+    let node = Node::builder(LEFT).bind(here()).plain(Checksum::None);
+    let connecting = Duration::from_millis(100);
+    let node = node.connect_timeout(connecting).open().unwrap();
+    node.add_peer(RIGHT, silent.local_addr().unwrap()).unwrap();
+    let mut posted = node.post(Match::any().from(RIGHT), None).unwrap();
+    let fd = node.poll_fd().unwrap();
+    node.send(RIGHT, 1, b"anybody there?").unwrap();
+    let mut waiting = [PollFd::new(&fd, PollFlags::IN)];
+    assert_eq!(poll(&mut waiting, Some(&SOON.try_into().unwrap())), Ok(1));
+    let error = posted.test().unwrap_err();
+    assert!(
+        matches!(error, Error::PeerLost { peer: RIGHT, .. }),
+        "{error}"
+    );
 }
 
 #[test]
