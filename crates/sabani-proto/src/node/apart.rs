@@ -129,7 +129,8 @@ impl Node {
         Ok(())
     }
 
-    fn steerable(&self, peer: PeerId) -> Result<u32, SendError> {
+    /// The peer's index, unless the node is closing.
+    pub(super) fn steerable(&self, peer: PeerId) -> Result<u32, SendError> {
         if self.closing {
             return Err(SendError::Closed);
         }

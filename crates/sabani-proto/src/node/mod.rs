@@ -180,13 +180,13 @@ impl Node {
     /// Begins a connection, unless there is one or one is being made. A node needs none to itself.
     ///
     /// # Errors
-    /// [`SendError::UnknownPeer`], [`SendError::Disconnected`].
+    /// [`SendError::UnknownPeer`], [`SendError::Disconnected`], [`SendError::Closed`].
     pub fn connect(&mut self, now_ns: u64, peer: PeerId) -> Result<(), SendError> {
         if peer == self.id() {
             return Ok(());
         }
         let now_ns = self.hub.clock.lived(now_ns);
-        let index = self.known(peer)?;
+        let index = self.steerable(peer)?;
         self.check_connected(index)?;
         self.ensure_link(index, now_ns);
         Ok(())

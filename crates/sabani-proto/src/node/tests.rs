@@ -346,6 +346,16 @@ fn messages_dropped_before_the_peer_was_back_are_told_with_their_reason() {
 }
 
 #[test]
+fn a_node_that_closes_connects_to_nobody() {
+    let mut pair = Pair::new(modes()[0].clone());
+    let node = &mut pair.nodes[0];
+    node.close();
+    let connected = node.connect(pair.now_ns, PeerId(1));
+    assert_eq!(connected, Err(SendError::Closed));
+    assert!(node.is_closed());
+}
+
+#[test]
 fn what_ends_because_this_node_closes_is_not_laid_on_the_peer() {
     let mut pair = Pair::new(modes()[0].clone());
     let node = &mut pair.nodes[0];
