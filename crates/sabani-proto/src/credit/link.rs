@@ -7,6 +7,8 @@ use super::{Arrival, CreditConfig};
 
 /// Round trip of a path before it is known, in nanoseconds: two hosts at one switch.
 pub(super) const ASSUMED_RTT_NS: u64 = 100_000;
+/// What a window of start-up takes before the rate is known, in nanoseconds: 25 Mbit/s.
+const UNKNOWN_NS: u64 = 10_000_000;
 /// Window with which a link of unknown rate begins, in full packets: a third of the shallowest
 /// port, for many may begin at a time.
 const START_PACKETS: u64 = 16;
@@ -145,11 +147,18 @@ impl Link {
 
     /// How long what we keep in the queue takes to leave it.
     pub fn own_queue_ns(&self) -> u64 {
-        let rate = self.rate();
-        if rate > 0.0 {
-            (self.queue.term() / rate) as u64
-        } else {
-            0
+        match self.rate() {
+            0.0 => 0,
+            rate => (self.queue.term() / rate) as u64,
+        }
+    }
+
+    /// How long `charge` takes on the link.
+    #[inline]
+    pub fn path_ns(&self, charge: u64) -> u64 {
+        match self.rate() {
+            0.0 => UNKNOWN_NS,
+            rate => (charge as f64 / rate) as u64,
         }
     }
 
@@ -160,6 +169,12 @@ impl Link {
         } else {
             self.rtt_ns
         }
+    }
+
+    /// What the link carries is not known yet.
+    #[inline]
+    pub fn is_starting(&self) -> bool {
+        self.startup.is_some()
     }
 
     /// What one peer at this distance may have on its way if it is alone.

@@ -15,7 +15,8 @@
 //! | `queue` | how much the path's queue holds, and what we use of it |
 //! | `blame` | whether loss is our doing |
 //! | `link` | the three together: what may be on its way, start-up, pace |
-//! | `share` | one peer's window, demand and use of it |
+//! | `share` | one peer's window and demand |
+//! | `reach` | how promptly it sends what it was granted |
 //! | `table` | which peers there are |
 //! | `standing` | the budget for those who want nothing |
 //! | `order` | who is next |
@@ -25,6 +26,7 @@ mod link;
 mod order;
 mod queue;
 mod rate;
+mod reach;
 mod share;
 mod standing;
 mod table;
@@ -45,6 +47,9 @@ use crate::wire::Terms;
 const ONE: u64 = 1 << 32;
 /// A pacer that wakes up sooner does nothing but wake up.
 const PACER_NS: u64 = 5_000;
+/// What is overdue by so much is in no queue, and will not come at the same time as others': the
+/// peer has stalled.
+const STALLED_NS: u64 = 10_000_000;
 const NEVER: u64 = u64::MAX;
 
 /// How a receiver gives credit.
@@ -130,6 +135,24 @@ pub struct CreditStats {
     pub waiting: usize,
 }
 
+/// What a peer could be granted.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    slot: u32,
+    charge: u64,
+    /// What it could have if it were alone.
+    cap: u64,
+    /// What it sent last came late: others have granted it as well.
+    is_late: bool,
+}
+
+/// Keeps the grant with the smallest key.
+fn prefer(best: &mut Option<(u64, Grant)>, key: u64, grant: Grant) {
+    if best.is_none_or(|(least, _)| key < least) {
+        *best = Some((key, grant));
+    }
+}
+
 /// Shares the receiver's link among its peers.
 #[derive(Debug)]
 pub(crate) struct Granter {
@@ -145,17 +168,17 @@ pub(crate) struct Granter {
     used: u64,
     /// What of their windows they can use, in charge.
     outstanding: u64,
+    /// What of it is overdue, and left out of `used`.
+    overdue: u64,
     /// What `used` was computed with.
     accounted: (u64, bool),
     /// Somebody wants more than it has.
     limited: bool,
     raised: Vec<u32>,
     dry: Vec<u32>,
-    arrived_ns: u64,
-    round_ns: u64,
     /// The next times at which `run` has something to do; `NEVER` if there is none.
     pacer_deadline: u64,
-    round_deadline: u64,
+    due_deadline: u64,
     sweep_deadline: u64,
 }
 
@@ -174,14 +197,13 @@ impl Granter {
             waiting: Vec::new(),
             used: 0,
             outstanding: 0,
+            overdue: 0,
             accounted: (0, true),
             limited: false,
             raised: Vec::new(),
             dry: Vec::new(),
-            arrived_ns: 0,
-            round_ns: 0,
             pacer_deadline: NEVER,
-            round_deadline: NEVER,
+            due_deadline: NEVER,
             sweep_deadline: NEVER,
             config,
         }
@@ -204,7 +226,7 @@ impl Granter {
         };
         let share = &mut self.peers[slot];
         share.remaining = 0;
-        share.window = 0;
+        share.clear();
         (share.most, share.allowance) = (u64::MAX, None);
         self.account(slot);
         self.retire(slot);
@@ -258,9 +280,9 @@ impl Granter {
     pub fn on_arrival(&mut self, peer: u32, arrival: &Arrival, now_ns: u64) {
         let slot = self.peers.slot(peer, now_ns);
         self.hear(slot, now_ns);
-        self.arrived_ns = now_ns;
         let fixed = self.fixed(slot);
         let share = &mut self.peers[slot];
+        let begins = share.remaining == 0 && arrival.remaining > 0;
         let link = &self.link;
         share.on_arrival(arrival, self.full, || link.own_queue_ns(), now_ns);
         self.link.on_arrival(arrival, share.known_rtt_ns());
@@ -272,6 +294,21 @@ impl Granter {
             self.dry.push(slot);
         }
         self.account(slot);
+        if begins {
+            self.expect(slot, now_ns);
+        }
+    }
+
+    /// What the peer has credit for should come before long, even if everybody sends all that they
+    /// may.
+    fn expect(&mut self, slot: u32, now_ns: u64) {
+        let all = self.outstanding - self.overdue + self.pool.promised;
+        let share = &mut self.peers[slot];
+        let path_ns = self.link.path_ns(all.max(self.link.cap(share.rtt_ns())));
+        let charge = share.window.min(share.target(self.full));
+        if charge >= self.full {
+            share.reach.expect(charge, path_ns, now_ns);
+        }
     }
 
     /// Grants what may be granted now; names each peer that must be told.
@@ -280,13 +317,13 @@ impl Granter {
             self.sweep(now_ns);
         }
         self.pacer_deadline = NEVER;
-        self.round_deadline = NEVER;
+        self.due_deadline = NEVER;
         if self.waiting.is_empty() || self.config.policy == CreditPolicy::Shares {
             self.limited = false;
             self.link.pause();
         } else {
             self.link.tick(self.limited, false, now_ns);
-            self.tick_peers(now_ns);
+            self.account_anew();
             self.grant(now_ns);
         }
         if !self.raised.is_empty() || !self.dry.is_empty() {
@@ -314,7 +351,7 @@ impl Granter {
     pub fn next_deadline(&self) -> Option<u64> {
         let at = self
             .pacer_deadline
-            .min(self.round_deadline)
+            .min(self.due_deadline)
             .min(self.sweep_deadline);
         (at != NEVER).then_some(at)
     }
@@ -429,10 +466,15 @@ impl Granter {
         let alone = self.is_alone();
         let share = &mut self.peers[slot];
         let account = if wants {
-            let cap = self.link.cap(share.rtt_ns());
+            let outstanding = share.outstanding();
+            let (overdue, claimed) = match share.is_passed_over && !alone {
+                true => (outstanding, 0),
+                false => (0, outstanding),
+            };
             Account {
-                claim: (share.claimed(alone) << 32) / cap,
-                outstanding: share.window.min(share.remaining),
+                claim: (claimed << 32) / self.link.cap(share.rtt_ns()),
+                outstanding,
+                overdue,
                 promise: 0,
             }
         } else {
@@ -444,26 +486,19 @@ impl Granter {
         let old = std::mem::replace(&mut share.account, account);
         self.used = self.used - old.claim + account.claim;
         self.outstanding = self.outstanding - old.outstanding + account.outstanding;
+        self.overdue = self.overdue - old.overdue + account.overdue;
         self.pool.promised = self.pool.promised - old.promise + account.promise;
     }
 
-    /// Ends the rounds of those who wait, and accounts anew if the link looks different now.
-    fn tick_peers(&mut self, now_ns: u64) {
-        let over = now_ns >= self.round_ns;
+    /// Accounts anew if the link looks different now.
+    fn account_anew(&mut self) {
         let based_on = (self.link.version, self.is_alone());
-        if !over && based_on == self.accounted {
+        if based_on == self.accounted {
             return;
         }
         self.accounted = based_on;
         for at in 0..self.waiting.len() {
-            let slot = self.waiting[at];
-            if over {
-                self.peers[slot].tick(self.full, now_ns);
-            }
-            self.account(slot);
-        }
-        if over {
-            self.round_ns = now_ns + share::ROUND_NS;
+            self.account(self.waiting[at]);
         }
     }
 
@@ -473,10 +508,15 @@ impl Granter {
         let most = (u64::from(self.config.window_max) / 2).max(self.full);
         let quantum = self.link.quantum().min(most);
         let ceiling = self.link.ceiling();
-        while let Some((slot, charge, cap)) = self.pick(quantum) {
+        while let Some(grant) = self.pick(quantum, now_ns) {
+            let Grant {
+                slot, charge, cap, ..
+            } = grant;
             let room = (ONE.saturating_sub(self.used) * cap) >> 32;
             if room.min(ceiling.saturating_sub(self.outstanding)) < charge {
-                self.await_room(now_ns);
+                if self.pass_over(now_ns) {
+                    continue;
+                }
                 return;
             }
             if let Err(wait_ns) = self.link.take(charge) {
@@ -487,44 +527,87 @@ impl Granter {
             share.window += charge;
             self.scheduler.on_grant(share, charge, quantum, now_ns);
             self.account(slot);
+            self.expect(slot, now_ns);
             self.note_raised(slot);
         }
     }
 
-    /// Those who hold the link may have stalled: looks again after a round, and ever more seldom
-    /// while nothing comes at all.
-    fn await_room(&mut self, now_ns: u64) {
-        if self.waiting.len() > 1 {
-            let silent_ns = now_ns.saturating_sub(self.arrived_ns);
-            self.round_deadline = self.round_ns.max(now_ns + silent_ns / 2);
+    /// Leaves the part of those whose data are overdue to others: as much as the queue holds should
+    /// all of it come after all, and whatever those hold who have stalled. Returns whether there was
+    /// anybody; if not, it is time to look again when somebody may be.
+    fn pass_over(&mut self, now_ns: u64) -> bool {
+        let mut found = false;
+        if self.is_alone() {
+            return found;
         }
+        for at in 0..self.waiting.len() {
+            let slot = self.waiting[at];
+            let share = &mut self.peers[slot];
+            if share.is_passed_over {
+                continue;
+            }
+            let mut due_ns = share.reach.due_ns();
+            if self.overdue + share.outstanding() > self.link.queue() {
+                due_ns = due_ns.saturating_add(STALLED_NS);
+            }
+            if due_ns <= now_ns {
+                share.is_passed_over = true;
+                found = true;
+                self.account(slot);
+            } else {
+                self.due_deadline = self.due_deadline.min(due_ns);
+            }
+        }
+        found
     }
 
-    /// Who is granted next: its slot, how much, and what it could have if it were alone.
-    fn pick(&mut self, quantum: u64) -> Option<(u32, u64, u64)> {
-        let alone = self.is_alone();
-        let mut best: Option<(u64, (u32, u64, u64))> = None;
-        let mut limited = false;
+    /// Who is granted next, and how much.
+    fn pick(&mut self, quantum: u64, now_ns: u64) -> Option<Grant> {
+        let mut next: Option<(u64, Grant)> = None;
+        let mut next_late: Option<(u64, Grant)> = None;
+        self.limited = false;
         for &slot in &self.waiting {
             let share = &self.peers[slot];
             let has_all = share.window + self.full > share.most;
             if self.fixed(slot).is_some() || has_all || !share.wants(self.full) {
                 continue;
             }
-            limited = true;
-            let cap = self.link.cap(share.rtt_ns());
-            let charge = self.next_charge(share, quantum, cap);
-            let fits = share.window + charge <= u64::from(self.config.window_max);
-            if !fits || (!alone && share.window >= share.limit()) {
+            self.limited = true;
+            let Some(grant) = self.offer(slot, quantum, now_ns) else {
                 continue;
-            }
-            let key = self.scheduler.key(share, quantum);
-            if best.is_none_or(|(least, ..)| key < least) {
-                best = Some((key, (slot, charge, cap)));
+            };
+            prefer(&mut next, self.scheduler.key(share, quantum), grant);
+            if grant.is_late {
+                prefer(&mut next_late, self.scheduler.turn(share), grant);
             }
         }
-        self.limited = limited;
-        best.map(|(_, grant)| grant)
+        match next {
+            Some((_, grant)) if grant.is_late => next_late,
+            _ => next,
+        }
+        .map(|(_, grant)| grant)
+    }
+
+    /// What the peer could be granted now. While others wait, none whose data are overdue, and no
+    /// more than it can use.
+    fn offer(&self, slot: u32, quantum: u64, now_ns: u64) -> Option<Grant> {
+        let share = &self.peers[slot];
+        let cap = self.link.cap(share.rtt_ns());
+        let reach = match self.is_alone() {
+            true => u64::MAX,
+            false if share.reach.due_ns() <= now_ns => return None,
+            false if self.link.is_starting() => u64::MAX,
+            false => share.reach.get(cap),
+        };
+        let part = (reach / 2 / self.full).max(2).saturating_mul(self.full);
+        let charge = self.next_charge(share, quantum.min(part), cap);
+        let fits = share.window + charge <= u64::from(self.config.window_max);
+        (fits && share.window < reach).then_some(Grant {
+            slot,
+            charge,
+            cap,
+            is_late: share.reach.is_late(),
+        })
     }
 
     fn next_charge(&self, share: &Share, quantum: u64, cap: u64) -> u64 {
@@ -563,7 +646,7 @@ impl Granter {
             };
             let mut at = share.heard_ns + DECAY_NS + DECAY_GRACE_NS + 2 * share.rtt_ns();
             if at <= now_ns {
-                share.window = 0;
+                share.clear();
                 self.account(slot);
                 if self.peers[slot].remaining == 0 {
                     self.retire(slot);

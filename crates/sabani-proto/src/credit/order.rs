@@ -63,6 +63,16 @@ impl Scheduler {
         }
     }
 
+    /// The same among those who are late because others have granted them, too. They are served in
+    /// turn: where each receiver serves one sender until it is done, most senders have nobody.
+    #[inline]
+    pub fn turn(&self, share: &Share) -> u64 {
+        match self.order {
+            Order::ShortestFirst { .. } | Order::Fair => share.virtual_time,
+            Order::FirstCome => share.since_ns,
+        }
+    }
+
     /// `charge` was granted to this peer.
     pub fn on_grant(&mut self, share: &mut Share, charge: u64, quantum: u64, now_ns: u64) {
         self.virtual_time = share.virtual_time;

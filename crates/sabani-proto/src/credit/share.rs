@@ -2,15 +2,10 @@
 
 use super::Arrival;
 use super::link::ASSUMED_RTT_NS;
+use super::reach::Reach;
 
 /// The smallest round trip is looked for anew this often, for paths change.
 const RTT_MEMORY_NS: u64 = 10_000_000_000;
-/// How much later than the path takes a host may answer, in nanoseconds, at both ends together.
-const HOST_DELAY_NS: u64 = 200_000;
-/// A round of a peer's own rate, in nanoseconds, if two round trips are shorter.
-pub(super) const ROUND_NS: u64 = 1_000_000;
-/// Room to grow that a peer's own rate leaves.
-const HEADROOM: f64 = 1.25;
 
 /// Smallest round trip lately, free of what our own credit keeps in the queue.
 #[derive(Debug, Default)]
@@ -44,17 +39,6 @@ impl SmallestRtt {
     }
 }
 
-/// What a peer can use, from what it has used: more would lie idle while others could use it.
-#[derive(Debug)]
-struct Use {
-    /// `None` until the peer was once seen busy.
-    limit: Option<u64>,
-    since_ns: u64,
-    charge: u64,
-    /// It has used up all it had.
-    dried: bool,
-}
-
 /// What a peer adds to the sums over all peers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
@@ -62,6 +46,8 @@ pub(super) struct Account {
     pub claim: u64,
     /// Charge of its window that it has something for.
     pub outstanding: u64,
+    /// That of it which is overdue, and keeps nobody else from the link.
+    pub overdue: u64,
     /// Its window, if it wants nothing: standing credit.
     pub promise: u64,
 }
@@ -98,8 +84,10 @@ pub(super) struct Share {
     pub account: Account,
     /// Where it stands in the list of those who want something.
     pub place: Option<u32>,
+    /// What it has is overdue, and others may have its part of the link.
+    pub is_passed_over: bool,
+    pub reach: Reach,
     rtt: SmallestRtt,
-    usage: Use,
 }
 
 impl Share {
@@ -121,13 +109,9 @@ impl Share {
             raised: false,
             account: Account::default(),
             place: None,
+            is_passed_over: false,
+            reach: Reach::default(),
             rtt: SmallestRtt::default(),
-            usage: Use {
-                limit: None,
-                since_ns: now_ns,
-                charge: 0,
-                dried: false,
-            },
         }
     }
 
@@ -163,15 +147,26 @@ impl Share {
     ) {
         self.heard_ns = now_ns;
         self.rtt.on_sample(arrival.rtt_ns, own_queue_ns, now_ns);
-        self.window = self.window.saturating_sub(u64::from(arrival.advanced));
+        let advanced = u64::from(arrival.advanced);
+        self.window = self.window.saturating_sub(advanced);
+        self.reach.on_arrival(advanced, full, now_ns);
         if self.remaining == 0 && arrival.remaining > 0 {
             self.since_ns = now_ns;
             self.served_ns = now_ns;
-            self.start_round(full, now_ns);
+            self.reach.begin();
         }
         self.remaining = arrival.remaining;
-        self.usage.charge += arrival.charge;
-        self.usage.dried |= self.window < full;
+        if self.remaining == 0 {
+            self.reach.forget();
+        }
+        self.is_passed_over &= self.reach.is_waited_for();
+    }
+
+    /// The peer holds no credit any more.
+    pub fn clear(&mut self) {
+        self.window = 0;
+        self.reach.forget();
+        self.is_passed_over = false;
     }
 
     /// The window that what it has announced calls for: whole packets, for what is announced is
@@ -187,42 +182,9 @@ impl Share {
         self.window < self.target(full)
     }
 
-    /// Most that it can use, as far as is known.
+    /// What of its window it can use.
     #[inline]
-    pub fn limit(&self) -> u64 {
-        self.usage.limit.unwrap_or(u64::MAX)
-    }
-
-    /// What of its window counts as on its way. A stalled peer must not keep the link from others.
-    #[inline]
-    pub fn claimed(&self, alone: bool) -> u64 {
-        let claimed = self.window.min(self.remaining);
-        if alone {
-            claimed
-        } else {
-            claimed.min(self.limit())
-        }
-    }
-
-    fn start_round(&mut self, full: u64, now_ns: u64) {
-        self.usage.since_ns = now_ns;
-        self.usage.charge = 0;
-        self.usage.dried = self.window < full;
-    }
-
-    /// Ends a round if it is over: the peer's own rate tells what it can use.
-    pub fn tick(&mut self, full: u64, now_ns: u64) {
-        let took_ns = now_ns.saturating_sub(self.usage.since_ns);
-        if took_ns <= ROUND_NS.max(2 * self.rtt_ns()) {
-            return;
-        }
-        if self.usage.dried {
-            self.usage.limit = self.usage.limit.map(|limit| limit.saturating_mul(2));
-        } else if self.wants(full) {
-            let rate = self.usage.charge as f64 / took_ns as f64;
-            let used = HEADROOM * rate * (self.rtt_ns() + HOST_DELAY_NS) as f64;
-            self.usage.limit = Some(used as u64 + 2 * full);
-        }
-        self.start_round(full, now_ns);
+    pub fn outstanding(&self) -> u64 {
+        self.window.min(self.remaining)
     }
 }

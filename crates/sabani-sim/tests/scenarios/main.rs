@@ -3,6 +3,7 @@
 
 mod apart;
 mod canaries;
+mod crowds;
 mod delivery;
 mod discard;
 mod economy;

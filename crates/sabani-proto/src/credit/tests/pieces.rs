@@ -4,6 +4,7 @@ use super::model::FULL;
 use crate::credit::blame::{Blame, Finding};
 use crate::credit::queue::Queue;
 use crate::credit::rate::{Rate, worth};
+use crate::credit::reach::Reach;
 use crate::credit::standing::Pool;
 use crate::credit::{CreditConfig, CreditPolicy, Order};
 
@@ -229,4 +230,43 @@ fn standing_credit_is_divided_until_it_is_not_worth_it() {
     pool.peers = 1;
     pool.promised = 0;
     assert_eq!(pool.share(0, 10 * FULL, None), 10 * FULL);
+}
+
+const PATH_NS: u64 = 100_000;
+
+/// What the peer may be granted after it was granted ten packets that came so late.
+fn after_answer(reach: &mut Reach, took_ns: u64) -> u64 {
+    reach.expect(10 * FULL, PATH_NS, 0);
+    reach.on_arrival(4 * FULL, FULL, took_ns / 2);
+    assert!(reach.is_waited_for());
+    reach.on_arrival(6 * FULL, FULL, took_ns);
+    assert!(!reach.is_waited_for());
+    reach.get(0)
+}
+
+#[test]
+fn who_answers_in_time_is_granted_more_and_who_is_late_less() {
+    let mut reach = Reach::default();
+    let first = reach.get(400 * FULL);
+    assert_eq!(first, 100 * FULL);
+    let more = after_answer(&mut reach, PATH_NS);
+    assert!(more > 10 * FULL && !reach.is_late());
+    let less = after_answer(&mut reach, 4 * PATH_NS);
+    assert!(less < 4 * FULL && reach.is_late());
+    assert_eq!(reach.get(400 * FULL), first, "a part is everybody's");
+    assert!(after_answer(&mut reach, PATH_NS) > less && !reach.is_late());
+}
+
+#[test]
+fn only_what_is_waited_for_is_overdue() {
+    let mut reach = Reach::default();
+    assert_eq!(reach.due_ns(), u64::MAX);
+    reach.expect(10 * FULL, PATH_NS, 7);
+    let due_ns = reach.due_ns();
+    assert!(due_ns > 7 + PATH_NS && due_ns < 7 + 2 * PATH_NS);
+    // More credit meanwhile changes nothing.
+    reach.expect(20 * FULL, PATH_NS, 9);
+    assert_eq!(reach.due_ns(), due_ns);
+    reach.forget();
+    assert_eq!(reach.due_ns(), u64::MAX);
 }
