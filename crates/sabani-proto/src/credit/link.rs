@@ -84,6 +84,15 @@ impl Startup {
     }
 }
 
+/// Whether what comes shows what the link carries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pressure {
+    /// Somebody wants more credit.
+    pub limited: bool,
+    /// Peers do not use what they have.
+    pub unused: bool,
+}
+
 /// A round of the queue's controller.
 #[derive(Debug, Default)]
 struct Round {
@@ -235,9 +244,8 @@ impl Link {
         }
     }
 
-    /// Draws conclusions from what was read; `empty`: nothing else has come. `limited`: somebody
-    /// wants more credit.
-    pub fn tick(&mut self, limited: bool, empty: bool, now_ns: u64) {
+    /// Draws conclusions from what was read; `empty`: nothing else has come.
+    pub fn tick(&mut self, Pressure { limited, unused }: Pressure, empty: bool, now_ns: u64) {
         let rtt_ns = self.rtt_ns();
         let rate = self.rate();
         let least_ns = if self.startup.is_some() {
@@ -251,7 +259,8 @@ impl Link {
             .tick(self.full, least_ns, delivered, empty, now_ns);
         // While we go slower than the link, credit being the limit says nothing of it.
         let at_rate = self.blame.slow() == 1.0;
-        self.rate.roll(rtt_ns, limited && at_rate, now_ns);
+        self.rate
+            .roll(rtt_ns, limited && !unused && at_rate, now_ns);
         if self.rate() != rate {
             self.version += 1;
         }

@@ -33,7 +33,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use link::Link;
+use link::{Link, Pressure};
 pub use order::Order;
 use order::Scheduler;
 use share::{Account, Share};
@@ -142,7 +142,7 @@ struct Grant {
     charge: u64,
     /// What it could have if it were alone.
     cap: u64,
-    /// What it sent last came late: others have granted it as well.
+    /// What it sends comes late: others have granted it as well.
     is_late: bool,
 }
 
@@ -322,7 +322,7 @@ impl Granter {
             self.limited = false;
             self.link.pause();
         } else {
-            self.link.tick(self.limited, false, now_ns);
+            self.link.tick(self.pressure(), false, now_ns);
             self.account_anew();
             self.grant(now_ns);
         }
@@ -331,11 +331,18 @@ impl Granter {
         }
     }
 
+    fn pressure(&self) -> Pressure {
+        Pressure {
+            limited: self.limited,
+            unused: self.overdue > 0,
+        }
+    }
+
     /// The socket is empty: what has come so far is all that the link has brought.
     #[inline]
     pub fn on_empty(&mut self, now_ns: u64) {
         if !self.waiting.is_empty() && self.config.policy != CreditPolicy::Shares {
-            self.link.tick(self.limited, true, now_ns);
+            self.link.tick(self.pressure(), true, now_ns);
         }
     }
 
@@ -508,7 +515,7 @@ impl Granter {
         let most = (u64::from(self.config.window_max) / 2).max(self.full);
         let quantum = self.link.quantum().min(most);
         let ceiling = self.link.ceiling();
-        while let Some(grant) = self.pick(quantum, now_ns) {
+        while let Some(grant) = self.pick(quantum) {
             let Grant {
                 slot, charge, cap, ..
             } = grant;
@@ -562,7 +569,7 @@ impl Granter {
     }
 
     /// Who is granted next, and how much.
-    fn pick(&mut self, quantum: u64, now_ns: u64) -> Option<Grant> {
+    fn pick(&mut self, quantum: u64) -> Option<Grant> {
         let mut next: Option<(u64, Grant)> = None;
         let mut next_late: Option<(u64, Grant)> = None;
         self.limited = false;
@@ -573,7 +580,7 @@ impl Granter {
                 continue;
             }
             self.limited = true;
-            let Some(grant) = self.offer(slot, quantum, now_ns) else {
+            let Some(grant) = self.offer(slot, quantum) else {
                 continue;
             };
             prefer(&mut next, self.scheduler.key(share, quantum), grant);
@@ -588,16 +595,16 @@ impl Granter {
         .map(|(_, grant)| grant)
     }
 
-    /// What the peer could be granted now. While others wait, none whose data are overdue, and no
-    /// more than it can use.
-    fn offer(&self, slot: u32, quantum: u64, now_ns: u64) -> Option<Grant> {
+    /// What the peer could be granted now: while others wait, no more than it can use, and nothing
+    /// if others have its part of the link.
+    fn offer(&self, slot: u32, quantum: u64) -> Option<Grant> {
         let share = &self.peers[slot];
         let cap = self.link.cap(share.rtt_ns());
         let reach = match self.is_alone() {
             true => u64::MAX,
-            false if share.reach.due_ns() <= now_ns => return None,
+            false if share.is_passed_over => return None,
             false if self.link.is_starting() => u64::MAX,
-            false => share.reach.get(cap),
+            false => share.reach.get(cap, self.waiting.len()),
         };
         let part = (reach / 2 / self.full).max(2).saturating_mul(self.full);
         let charge = self.next_charge(share, quantum.min(part), cap);
@@ -606,7 +613,7 @@ impl Granter {
             slot,
             charge,
             cap,
-            is_late: share.reach.is_late(),
+            is_late: reach < cap,
         })
     }
 
@@ -646,7 +653,7 @@ impl Granter {
             };
             let mut at = share.heard_ns + DECAY_NS + DECAY_GRACE_NS + 2 * share.rtt_ns();
             if at <= now_ns {
-                share.clear();
+                share.decay();
                 self.account(slot);
                 if self.peers[slot].remaining == 0 {
                     self.retire(slot);

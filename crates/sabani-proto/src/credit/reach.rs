@@ -3,9 +3,10 @@
 //! is overdue leaves room for others. Where all send to all, that is half of what links carry.
 
 /// How much later than the path takes a host may answer, in nanoseconds, at both ends together.
-const HOST_DELAY_NS: u64 = 20_000;
-/// Everybody may have this part of what one peer alone could have, however late it is, or trains
-/// become too short for hosts that are late by themselves.
+const HOST_DELAY_NS: u64 = 50_000;
+/// Everybody may have an equal part of what one peer alone could have, and this part where there
+/// are more, however late it is: or the path is not full before it is known who is prompt, and
+/// trains become too short for hosts that are late by themselves.
 const LEAST_PART: u64 = 4;
 /// A late answer makes it less by this at most.
 const LEAST_CUT: f64 = 0.25;
@@ -22,18 +23,26 @@ struct Asked {
 }
 
 /// What one peer may be granted ahead of what has come, in charge.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reach {
     most: u64,
-    is_late: bool,
     asked: Option<Asked>,
 }
 
+impl Default for Reach {
+    fn default() -> Self {
+        Reach {
+            most: u64::MAX,
+            asked: None,
+        }
+    }
+}
+
 impl Reach {
-    /// What it may be granted where one peer alone could have `cap`.
+    /// What it may be granted as one of `peers` where one alone could have `cap`.
     #[inline]
-    pub fn get(&self, cap: u64) -> u64 {
-        self.most.max(cap / LEAST_PART)
+    pub fn get(&self, cap: u64, peers: usize) -> u64 {
+        self.most.max(cap.div_ceil(LEAST_PART.min(peers as u64)))
     }
 
     /// The peer can now send `charge`, which the path brings within `path_ns`.
@@ -57,8 +66,7 @@ impl Reach {
         if asked.left >= full {
             return;
         }
-        self.is_late = now_ns > asked.due_ns;
-        if !self.is_late {
+        if now_ns <= asked.due_ns {
             let used = self.most.max(asked.charge);
             self.most = used.saturating_add(used / 2);
         } else {
@@ -67,16 +75,6 @@ impl Reach {
             self.most = self.most.min(used);
         }
         self.asked = None;
-    }
-
-    /// The peer has something to send again. What it can use is found anew, from the least.
-    pub fn begin(&mut self) {
-        self.most = 0;
-    }
-
-    /// Whether what was waited for last came late.
-    pub fn is_late(&self) -> bool {
-        self.is_late
     }
 
     /// The peer has nothing more to send, or has forgotten its credit.

@@ -153,7 +153,6 @@ impl Share {
         if self.remaining == 0 && arrival.remaining > 0 {
             self.since_ns = now_ns;
             self.served_ns = now_ns;
-            self.reach.begin();
         }
         self.remaining = arrival.remaining;
         if self.remaining == 0 {
@@ -167,6 +166,14 @@ impl Share {
         self.window = 0;
         self.reach.forget();
         self.is_passed_over = false;
+    }
+
+    /// It was silent for so long that it has forgotten its credit. If it had some to use, it has
+    /// stalled, and is granted no more before it is heard, as long as others wait.
+    pub fn decay(&mut self) {
+        let stalled = self.reach.is_waited_for() || self.is_passed_over;
+        self.clear();
+        self.is_passed_over = stalled;
     }
 
     /// The window that what it has announced calls for: whole packets, for what is announced is

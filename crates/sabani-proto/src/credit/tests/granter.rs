@@ -217,6 +217,47 @@ fn a_peer_that_stalls_does_not_keep_the_link() {
     }
 }
 
+/// Packets that those of twelve peers send in 300 ms who have not stopped, over a link that carries
+/// 20 in 100 µs.
+fn sent_while_others_stand_still(order: Order, stopped: u32) -> u64 {
+    const ENDLESS: u64 = 10_000_000;
+    let mut granter = granter(order);
+    let mut sent = 0;
+    let mut heard = [0; 12];
+    for step in 1..=6_000 {
+        let now_ns = step * 100 * US;
+        let active = if step > 3_000 { stopped } else { 0 }..12;
+        let mut room = 20;
+        for at in active.clone() {
+            // In turn, as they meet at a switch.
+            let peer = active.start + (at + step as u32) % active.len() as u32;
+            let packets = (u64::from(granter.window(peer)) / FULL).min(room);
+            room -= packets;
+            // Who is starved says so.
+            if packets > 0 || step == 1 || step > heard[peer as usize] + 500 {
+                granter.on_arrival(peer, &came(packets, ENDLESS), now_ns);
+                heard[peer as usize] = step;
+            }
+            if step > 3_000 {
+                sent += packets;
+            }
+        }
+        run(&mut granter, now_ns);
+    }
+    sent
+}
+
+#[test]
+fn peers_that_stop_do_not_slow_the_others_down() {
+    for order in [Order::default(), Order::Fair, Order::FirstCome] {
+        let all = sent_while_others_stand_still(order, 0);
+        for stopped in [1, 6, 9, 11] {
+            let rest = sent_while_others_stand_still(order, stopped);
+            assert!(rest > all / 2, "{order:?}, {stopped}: {rest} of {all}");
+        }
+    }
+}
+
 #[test]
 fn one_active_peer_among_a_thousand_gets_the_whole_path() {
     let mut granter = granter(Order::default());

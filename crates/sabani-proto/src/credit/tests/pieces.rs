@@ -241,20 +241,21 @@ fn after_answer(reach: &mut Reach, took_ns: u64) -> u64 {
     assert!(reach.is_waited_for());
     reach.on_arrival(6 * FULL, FULL, took_ns);
     assert!(!reach.is_waited_for());
-    reach.get(0)
+    reach.get(0, 4)
 }
 
 #[test]
-fn who_answers_in_time_is_granted_more_and_who_is_late_less() {
+fn who_is_late_is_granted_less_until_it_answers_in_time() {
     let mut reach = Reach::default();
-    let first = reach.get(400 * FULL);
-    assert_eq!(first, 100 * FULL);
-    let more = after_answer(&mut reach, PATH_NS);
-    assert!(more > 10 * FULL && !reach.is_late());
+    assert_eq!(after_answer(&mut reach, PATH_NS), u64::MAX);
     let less = after_answer(&mut reach, 4 * PATH_NS);
-    assert!(less < 4 * FULL && reach.is_late());
-    assert_eq!(reach.get(400 * FULL), first, "a part is everybody's");
-    assert!(after_answer(&mut reach, PATH_NS) > less && !reach.is_late());
+    assert!(less < 5 * FULL, "{less}");
+    let more = after_answer(&mut reach, PATH_NS);
+    assert!(more > 10 * FULL && more < 20 * FULL, "{more}");
+    // However late, a part is everybody's.
+    for (peers, part) in [(2, 200), (4, 100), (9, 100)] {
+        assert_eq!(reach.get(400 * FULL, peers), part * FULL);
+    }
 }
 
 #[test]
