@@ -383,12 +383,16 @@ impl Incoming {
             return;
         }
         let free = half.saturating_sub(budget.used);
-        let free = free.min(share.saturating_sub(self.aside.unasked));
-        if body.total > free
+        let own = share.saturating_sub(self.aside.unasked);
+        if body.total > free.min(own)
             || !body.make_room_if_large(&inbox.mailbox.pool)
             || !budget.charge(body.total)
         {
             self.aside.left.get_or_insert(body.id);
+            // For want of its own share it waits for its own messages to be taken.
+            if body.total <= own && !inbox.mailbox.left.contains(&inbox.link) {
+                inbox.mailbox.left.push_back(inbox.link);
+            }
             return;
         }
         body.charge.unmatched = body.total;

@@ -1,6 +1,7 @@
 //! What the program sees of arriving messages: those that nobody has asked for yet, and receives
 //! that wait for one.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use super::matching::{ArrivedKey, PostedKey};
@@ -244,6 +245,9 @@ pub(crate) struct Mailbox {
     pub denied: bool,
     /// Such memory has been given back since this was last looked at.
     posted_freed: bool,
+    /// Connections with a body that nobody has asked for, and that waits until the node has memory
+    /// for such.
+    pub left: VecDeque<LinkRef>,
 }
 
 impl Mailbox {
@@ -259,6 +263,7 @@ impl Mailbox {
             peer_share,
             ended: 0,
             starved: false,
+            left: VecDeque::new(),
             denied: false,
             posted_freed: false,
         }

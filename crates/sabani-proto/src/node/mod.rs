@@ -546,6 +546,9 @@ impl Node {
                         self.enqueue(link.peer);
                     }
                 }
+                if unasked > 0 {
+                    self.prefetch_left();
+                }
                 if self.hub.mailbox.may_feed() {
                     self.feed_starved();
                 }
@@ -560,6 +563,21 @@ impl Node {
                 if let Some(freed) = freed.flatten() {
                     self.settle(freed);
                 }
+            }
+        }
+    }
+
+    /// Memory for bodies that nobody has asked for has come back: asks for those of other peers that
+    /// had to be left, one after the other, until there is none again.
+    fn prefetch_left(&mut self) {
+        while let Some(link) = self.hub.mailbox.left.pop_front() {
+            let left = self.hub.mailbox.left.len();
+            self.with_incoming(link, |incoming, inbox| incoming.prefetch_left(inbox));
+            self.enqueue(link.peer);
+            if self.hub.mailbox.left.len() > left {
+                // Still none: it stays the first.
+                self.hub.mailbox.left.rotate_right(1);
+                return;
             }
         }
     }
