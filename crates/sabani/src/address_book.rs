@@ -1,6 +1,7 @@
 //! The address database (row U1): which peer is where.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
@@ -37,11 +38,13 @@ impl AddressBook {
     /// # Errors
     /// [`Error::Io`], or [`Error::AddressBook`] that names the line: one that can't be read, a name
     /// without an address, an address at which no single process can be (port 0, `0.0.0.0`,
-    /// `[::]`, broadcast, multicast), or a peer that is listed twice.
+    /// `[::]`, broadcast, multicast), a peer that is listed twice, or two peers at one address.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let doing = format!("reading the address database {}", path.display());
-        let text = std::fs::read_to_string(path).map_err(Error::io(doing))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(with_cure)
+            .map_err(Error::io(doing))?;
         Self::read(path, &text)
     }
 
@@ -55,6 +58,7 @@ impl AddressBook {
 
     fn read(path: &Path, text: &str) -> Result<Self, Error> {
         let mut book = Self::new();
+        let mut lines = HashMap::new();
         for (index, line) in text.lines().enumerate() {
             let problem = |problem: String| Error::AddressBook {
                 path: path.to_owned(),
@@ -68,6 +72,11 @@ impl AddressBook {
             let (id, addr) = parse_line(line).map_err(problem)?;
             if book.0.insert(id, addr).is_some() {
                 return Err(problem(format!("peer {id} is listed twice")));
+            }
+            if let Some(first) = lines.insert(addr, index + 1) {
+                return Err(problem(format!(
+                    "the address of peer {id} is that of line {first} already: give each its own port"
+                )));
             }
         }
         Ok(book)
@@ -97,6 +106,16 @@ impl AddressBook {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+fn with_cure(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::NotFound => io::Error::new(
+            ErrorKind::NotFound,
+            "there is no such file: write one, with a line `id address:port` for each process",
+        ),
+        _ => error,
     }
 }
 
@@ -163,6 +182,16 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_file_comes_with_what_to_write() {
+        let error = AddressBook::load("/nowhere/hosts.txt").unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("/nowhere/hosts.txt: there is no such file: write one"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn errors_name_the_line() {
         for (text, words) in [
             ("0 127.0.0.1:1\nx 127.0.0.1:2", ":2: `x` is not a peer id"),
@@ -182,6 +211,10 @@ mod tests {
             ("0 [ff02::1]:1", ":1: no peer can be at `[ff02::1]:1`"),
             ("0 a..b:1", ":1: no address is found for `a..b:1`"),
             ("0 127.0.0.1:1\n0 127.0.0.1:2", ":2: peer 0 is listed twice"),
+            (
+                "0 127.0.0.1:1\n# two\n1 127.0.0.1:1",
+                ":3: the address of peer 1 is that of line 1 already",
+            ),
         ] {
             let error = AddressBook::parse(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -38,7 +38,7 @@ pub const LAYERS_VARIABLE: &str = "SABANI_LAYERS";
 pub struct Builder {
     id: PeerId,
     bind: Option<SocketAddr>,
-    addresses: AddressBook,
+    addresses: Option<AddressBook>,
     mode: Option<Mode>,
     options: Options,
     config: Config,
@@ -60,7 +60,7 @@ impl Builder {
         Builder {
             id,
             bind: None,
-            addresses: AddressBook::new(),
+            addresses: None,
             mode: None,
             options: Options::default(),
             config: Config::new(id, plain),
@@ -87,7 +87,7 @@ impl Builder {
     /// Where the peers are, and this process itself unless [`Builder::bind`] says it. More can be
     /// added while running ([`Node::add_peer`]).
     pub fn addresses(mut self, addresses: AddressBook) -> Self {
-        self.addresses = addresses;
+        self.addresses = Some(addresses);
         self
     }
 
@@ -334,7 +334,8 @@ impl Builder {
         let mut seed = [0; 32];
         fill_random(&mut seed)?;
         let mut node = sabani_proto::Node::new(self.config, seed);
-        for (peer, addr) in self.addresses.iter().filter(|&(peer, _)| peer != self.id) {
+        let listed = self.addresses.iter().flat_map(AddressBook::iter);
+        for (peer, addr) in listed.filter(|&(peer, _)| peer != self.id) {
             node.add_peer(peer, address::of_peer(peer, addr)?);
         }
         let opening = || Error::io("opening a node");
@@ -355,10 +356,10 @@ impl Builder {
 
     /// Where to bind.
     fn local(&self) -> Result<SocketAddr, Error> {
-        match self.bind.or(self.addresses.get(self.id)) {
-            Some(addr) => Ok(addr),
-            None if self.addresses.is_empty() => Ok((Ipv4Addr::UNSPECIFIED, 0).into()),
-            None => Err(Error::NotListed(self.id)),
+        match (self.bind, &self.addresses) {
+            (Some(addr), _) => Ok(addr),
+            (None, None) => Ok((Ipv4Addr::UNSPECIFIED, 0).into()),
+            (None, Some(book)) => book.get(self.id).ok_or(Error::NotListed(self.id)),
         }
     }
 
@@ -428,6 +429,8 @@ mod tests {
         let listed = Builder::new(PeerId(1)).addresses(book);
         assert_eq!(listed.local().unwrap().port(), 7001);
         assert_eq!(Builder::new(PeerId(0)).local().unwrap().port(), 0);
+        let empty = Builder::new(PeerId(0)).addresses(AddressBook::new());
+        assert!(matches!(empty.local(), Err(Error::NotListed(PeerId(0)))));
     }
 
     fn credit_on_one_host(peers: u32, chosen: Option<CreditPolicy>) -> CreditPolicy {
