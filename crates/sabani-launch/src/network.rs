@@ -63,6 +63,18 @@ pub fn ports(environment: &Environment) -> Result<RangeInclusive<u16>, Error> {
     }
 }
 
+/// All ports that may be used are taken.
+pub fn no_free_port(ports: &RangeInclusive<u16>) -> Error {
+    let (first, last) = (ports.start(), ports.end());
+    Error::Variable {
+        name: PORTS,
+        problem: format!(
+            "all ports from {first} to {last} are in use on this host: name at least as many as \
+             it has ranks (`ss -uln` lists those in use)"
+        ),
+    }
+}
+
 /// Every address of this host, with its interface.
 fn interfaces() -> Vec<(String, IpAddr)> {
     let all = getifaddrs().into_iter().flatten();

@@ -194,6 +194,11 @@ impl World {
         self.ports.clone()
     }
 
+    /// What to tell a user whose [`World::ports`] are all taken.
+    pub fn no_free_port(&self) -> Error {
+        network::no_free_port(&self.ports)
+    }
+
     /// Where the job's key comes from.
     pub fn job_key(&self) -> &JobKey {
         &self.job_key

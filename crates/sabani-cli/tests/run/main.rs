@@ -6,6 +6,7 @@ mod model;
 
 use std::fs;
 use std::io::Write;
+use std::net::{Ipv4Addr, UdpSocket};
 
 use nix::sys::signal::Signal;
 
@@ -168,6 +169,20 @@ fn algorithms_can_be_chosen() {
         "{}",
         done.err
     );
+}
+
+#[test]
+fn ranks_take_the_next_port_that_is_free_or_name_the_range() {
+    let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let ranks = ranks();
+    let run_at = |ports: &str| run(&["-n", "2", "--", "env", ports, &ranks, "collectives"]);
+    let last = port.saturating_add(50);
+    let done = run_at(&format!("SABANI_PORTS={port}-{last}"));
+    assert_eq!(done.out.matches("all is right").count(), 2, "{}", done.err);
+    let done = run_at(&format!("SABANI_PORTS={port}"));
+    let told = format!("SABANI_PORTS: all ports from {port} to {port} are in use");
+    assert!(done.err.contains(&told), "{}", done.err);
 }
 
 #[test]

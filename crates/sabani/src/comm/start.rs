@@ -55,9 +55,8 @@ fn key(world: &World) -> Result<JobKey, Error> {
     }
 }
 
-/// Opens a node at the first port that is free.
+/// Opens a node at the first port that is free, of those that it may use.
 fn open(world: &World, key: &JobKey, tune: impl Fn(Builder) -> Builder) -> Result<Node, Error> {
-    let mut last = None;
     for port in world.ports() {
         let builder = Node::builder(PeerId(world.rank()))
             .bind(SocketAddr::new(world.address(), port))
@@ -67,13 +66,12 @@ fn open(world: &World, key: &JobKey, tune: impl Fn(Builder) -> Builder) -> Resul
             false => builder,
         };
         match tune(spare_cores(builder, world)).open() {
-            Err(NodeError::Io { source, doing }) if source.kind() == ErrorKind::AddrInUse => {
-                last = Some(NodeError::Io { doing, source });
-            }
+            Err(NodeError::Socket { source, .. })
+                if port != 0 && source.kind() == ErrorKind::AddrInUse => {}
             opened => return Ok(opened?),
         }
     }
-    Err(last.unwrap_or(NodeError::Closed).into())
+    Err(world.no_free_port().into())
 }
 
 /// Where ranks share cores, one that waits leaves its core to one that has something to do.
