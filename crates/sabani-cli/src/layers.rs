@@ -41,7 +41,10 @@ impl LayersOption {
     pub fn schedule(&self) -> Result<Schedule> {
         match (&self.layers, env::var(LAYERS_VARIABLE)) {
             (Some(schedule), _) => Ok(schedule.clone()),
-            (None, Ok(text)) => text.parse().context(LAYERS_VARIABLE),
+            (None, Ok(text)) => {
+                let named = || format!("{LAYERS_VARIABLE}={text}");
+                text.parse().with_context(named)
+            }
             (None, Err(_)) => Ok(Schedule::default()),
         }
     }

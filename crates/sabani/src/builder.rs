@@ -387,14 +387,14 @@ fn stay_on_host(config: &mut Config, peers: u32) {
 
 /// Where the layers are cut, as the program says, or else the environment.
 fn cuts(wanted: Option<Schedule>, cores: usize) -> Result<Cuts, Error> {
-    let wanted = match (wanted, env::var(LAYERS_VARIABLE)) {
-        (Some(schedule), _) => Ok(schedule),
-        (None, Ok(text)) => text.parse(),
-        (None, Err(_)) => Ok(Schedule::default()),
+    let (asked, schedule) = match (wanted, env::var(LAYERS_VARIABLE)) {
+        (Some(schedule), _) => (schedule.to_string(), Ok(schedule)),
+        (None, Ok(text)) => (format!("{LAYERS_VARIABLE}={text}"), text.parse()),
+        (None, Err(_)) => (String::new(), Ok(Schedule::default())),
     };
-    wanted
+    schedule
         .and_then(|schedule| Cuts::of(&schedule, cores))
-        .map_err(Error::Layers)
+        .map_err(|why| Error::Layers { asked, why })
 }
 
 #[cfg(test)]

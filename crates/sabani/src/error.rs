@@ -143,7 +143,12 @@ pub enum Error {
     /// Neither a job key nor `plain` was asked for.
     NoJobKey,
     /// The layers can't be run as asked for ([`crate::Builder::layers`], or `SABANI_LAYERS`).
-    Layers(ScheduleError),
+    Layers {
+        /// What was asked for: a schedule, or `SABANI_LAYERS=` and what stands there.
+        asked: String,
+        /// What is wrong with it.
+        why: ScheduleError,
+    },
 }
 
 /// On whose side an error lies.
@@ -329,7 +334,9 @@ impl fmt::Display for Error {
                 problem,
             } => write!(f, "{}:{line}: {problem}", path.display()),
             Error::JobKey { path, problem } => write!(f, "{}: {problem}", path.display()),
-            Error::Layers(why) => write!(f, "layers that share a thread: {why}"),
+            Error::Layers { asked, why } => {
+                write!(f, "layers that share a thread, `{asked}`: {why}")
+            }
             Error::NoJobKey => write!(
                 f,
                 "no job key: give the node one, or say `plain` if nobody else can reach the network"

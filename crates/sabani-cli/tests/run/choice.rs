@@ -153,7 +153,10 @@ fn a_file_that_can_not_be_used_is_named_by_all_ranks() {
     ] {
         let done = explained(&folder.path().join(name), "collectives");
         assert_eq!(done.status, 1, "{}", done.err);
-        let told = done.err.matches("description of the network: ").count();
+        let told = done
+            .err
+            .matches("description of the network: SABANI_NETWORK=")
+            .count();
         assert!(
             told > 0 && done.err.contains(name) && done.err.contains(why),
             "{}",

@@ -165,7 +165,8 @@ fn algorithms_can_be_chosen() {
     let wrong = "SABANI_ALGORITHMS=bcast=nonsense";
     let done = run(&["--", "env", wrong, &ranks(), "collectives"]);
     assert!(
-        done.err.contains("expected one of binomial"),
+        done.err
+            .contains("SABANI_ALGORITHMS: `nonsense`: expected one of binomial"),
         "{}",
         done.err
     );
@@ -183,6 +184,18 @@ fn ranks_take_the_next_port_that_is_free_or_name_the_range() {
     let done = run_at(&format!("SABANI_PORTS={port}"));
     let told = format!("SABANI_PORTS: all ports from {port} to {port} are in use");
     assert!(done.err.contains(&told), "{}", done.err);
+}
+
+#[test]
+fn layers_that_make_no_sense_are_shown_with_their_variable() {
+    let wrong = "SABANI_LAYERS=nonsense";
+    let done = run(&["--", "env", wrong, &ranks(), "collectives"]);
+    assert!(
+        done.err
+            .contains("`SABANI_LAYERS=nonsense`: not a schedule"),
+        "{}",
+        done.err
+    );
 }
 
 #[test]

@@ -54,7 +54,12 @@ pub enum Error {
         expected: usize,
     },
     /// A choice of algorithms makes no sense.
-    Algorithms(BadOverride),
+    Algorithms {
+        /// Where it stands: `SABANI_ALGORITHMS`, or `set_algorithms`.
+        by: &'static str,
+        /// What is wrong with it.
+        why: BadOverride,
+    },
     /// The file of a network can't be used: which, and why.
     Network(String),
     /// A message does not fit: it was received, and is dropped.
@@ -135,7 +140,7 @@ impl fmt::Display for Error {
             Error::Size { len, expected } => {
                 write!(f, "a vector has {len} elements where {expected} belong")
             }
-            Error::Algorithms(bad) => write!(f, "choice of algorithms: {bad}"),
+            Error::Algorithms { by, why } => write!(f, "choice of algorithms, {by}: {why}"),
             Error::Network(why) => write!(f, "description of the network: {why}"),
             Error::Length {
                 rank,

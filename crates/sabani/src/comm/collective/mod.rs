@@ -29,7 +29,8 @@ impl Comm {
     /// # Errors
     /// [`Error::Algorithms`], which names those there are.
     pub fn set_algorithms(&self, text: &str) -> Result<(), Error> {
-        let overrides = text.parse().map_err(Error::Algorithms)?;
+        let by = "set_algorithms";
+        let overrides = text.parse().map_err(|why| Error::Algorithms { by, why })?;
         locked(&self.series.chooser).overrides = overrides;
         Ok(())
     }

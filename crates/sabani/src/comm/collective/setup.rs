@@ -43,7 +43,7 @@ impl Comm {
     /// [`Error::Network`] at all ranks if the file can't be used; those of [`Comm::bcast`].
     pub fn set_network(&self, path: Option<&Path>) -> Result<(), Error> {
         let source = self.told_by_the_first(|| self.source(path))?;
-        locked(&self.series.chooser).table = table(source)?;
+        locked(&self.series.chooser).table = table(source).map_err(Error::Network)?;
         Ok(())
     }
 
@@ -51,13 +51,17 @@ impl Comm {
     pub(in crate::comm) fn set_by_environment(&self) -> Result<(), Error> {
         let tell = || {
             let path = env::var_os(NETWORK).filter(|path| !path.is_empty());
-            let source = self.source(path.map(PathBuf::from).as_deref())?;
+            let source = self.source(path.map(PathBuf::from).as_deref());
+            let source = source.map_err(of_variable)?;
             Ok((env::var(ALGORITHMS).unwrap_or_default(), source))
         };
         let (algorithms, source): (String, Source) = self.told_by_the_first(tell)?;
         *locked(&self.series.chooser) = Chooser {
-            overrides: algorithms.parse().map_err(Error::Algorithms)?,
-            table: table(source)?,
+            overrides: algorithms.parse().map_err(|why| Error::Algorithms {
+                by: ALGORITHMS,
+                why,
+            })?,
+            table: table(source).map_err(|why| Error::Network(of_variable(why)))?,
         };
         Ok(())
     }
@@ -126,7 +130,12 @@ impl Comm {
     }
 }
 
-fn table((source, rows): Source) -> Result<Arc<Table>, Error> {
-    let lookup = Lookup::new(&rows).map_err(|why| Error::Network(format!("{source}: {why}")))?;
+/// Says that it is the environment that names the file.
+fn of_variable(why: String) -> String {
+    format!("{NETWORK}={why}")
+}
+
+fn table((source, rows): Source) -> Result<Arc<Table>, String> {
+    let lookup = Lookup::new(&rows).map_err(|why| format!("{source}: {why}"))?;
     Ok(Arc::new(Table { lookup, source }))
 }
