@@ -304,9 +304,10 @@ impl Granter {
     fn expect(&mut self, slot: u32, now_ns: u64) {
         let all = self.outstanding - self.overdue + self.pool.promised;
         let share = &mut self.peers[slot];
-        let path_ns = self.link.path_ns(all.max(self.link.cap(share.rtt_ns())));
         let charge = share.window.min(share.target(self.full));
         if charge >= self.full {
+            let (link, rtt_ns) = (&self.link, share.rtt_ns());
+            let path_ns = || link.path_ns(all.max(link.cap(rtt_ns)));
             share.reach.expect(charge, path_ns, now_ns);
         }
     }

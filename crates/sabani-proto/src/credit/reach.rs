@@ -45,12 +45,13 @@ impl Reach {
         self.most.max(cap.div_ceil(LEAST_PART.min(peers as u64)))
     }
 
-    /// The peer can now send `charge`, which the path brings within `path_ns`.
+    /// The peer can now send `charge`, which the path brings within `path_ns`; only the first counts until
+    /// it has come.
     #[inline]
-    pub fn expect(&mut self, charge: u64, path_ns: u64, now_ns: u64) {
-        self.asked.get_or_insert(Asked {
+    pub fn expect(&mut self, charge: u64, path_ns: impl FnOnce() -> u64, now_ns: u64) {
+        self.asked.get_or_insert_with(|| Asked {
             at_ns: now_ns,
-            due_ns: now_ns + path_ns + HOST_DELAY_NS,
+            due_ns: now_ns + path_ns() + HOST_DELAY_NS,
             charge,
             left: charge,
         });

@@ -5,11 +5,17 @@
 pub(crate) struct Budget {
     pub limit: u64,
     pub used: u64,
+    /// Some has come back since somebody looked for it.
+    pub freed: bool,
 }
 
 impl Budget {
     pub fn new(limit: u64) -> Self {
-        Budget { limit, used: 0 }
+        Budget {
+            limit,
+            used: 0,
+            freed: false,
+        }
     }
 
     /// Charges `bytes`, if they are free.
@@ -30,5 +36,6 @@ impl Budget {
     pub fn release(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.used);
         self.used = self.used.saturating_sub(bytes);
+        self.freed |= bytes > 0;
     }
 }

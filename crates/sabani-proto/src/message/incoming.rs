@@ -388,11 +388,13 @@ impl Incoming {
             || !body.make_room_if_large(&inbox.mailbox.pool)
             || !budget.charge(body.total)
         {
-            self.aside.left.get_or_insert(body.id);
+            let peer = inbox.link.peer;
+            let waiting = &mut inbox.mailbox.left;
             // For want of its own share it waits for its own messages to be taken.
-            if body.total <= own && !inbox.mailbox.left.contains(&inbox.link) {
-                inbox.mailbox.left.push_back(inbox.link);
+            if self.aside.left.is_none() && body.total <= own && !waiting.contains(&peer) {
+                waiting.push_back(peer);
             }
+            self.aside.left.get_or_insert(body.id);
             return;
         }
         body.charge.unmatched = body.total;

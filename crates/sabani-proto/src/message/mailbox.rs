@@ -243,11 +243,9 @@ pub(crate) struct Mailbox {
     pub starved: bool,
     /// Some receive waits because the system had no memory.
     pub denied: bool,
-    /// Such memory has been given back since this was last looked at.
-    posted_freed: bool,
-    /// Connections with a body that nobody has asked for, and that waits until the node has memory
+    /// Peers with a body that nobody has asked for, and that waits until the node has memory
     /// for such.
-    pub left: VecDeque<LinkRef>,
+    pub left: VecDeque<u32>,
 }
 
 impl Mailbox {
@@ -265,7 +263,6 @@ impl Mailbox {
             starved: false,
             left: VecDeque::new(),
             denied: false,
-            posted_freed: false,
         }
     }
 
@@ -463,7 +460,6 @@ impl Mailbox {
     pub fn settle(&mut self, link: LinkRef, charge: Charge) -> Taken {
         self.unmatched.release(charge.unmatched);
         self.posted.release(charge.posted);
-        self.posted_freed |= charge.posted > 0;
         Taken::Credit {
             link,
             log: charge.log,
@@ -474,7 +470,13 @@ impl Mailbox {
     /// Whether receives that wait for memory should be tried again.
     #[inline]
     pub fn may_feed(&mut self) -> bool {
-        std::mem::take(&mut self.posted_freed) && (self.starved || self.denied)
+        std::mem::take(&mut self.posted.freed) && (self.starved || self.denied)
+    }
+
+    /// Whether bodies that nobody has asked for, and that wait for memory, should be tried again.
+    #[inline]
+    pub fn may_prefetch(&mut self) -> bool {
+        std::mem::take(&mut self.unmatched.freed) && !self.left.is_empty()
     }
 
     /// The oldest parked message that matches, unless one in the matcher is older.

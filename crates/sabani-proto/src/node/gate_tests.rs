@@ -1,4 +1,4 @@
-use super::super::handshake::HALF_OPEN_MAX;
+use super::super::handshake::{HALF_OPEN_MAX, UNPROVEN_PART};
 use super::*;
 use crate::seal::{JobKey, JobKeys};
 use crate::stats::Dropped;
@@ -34,14 +34,24 @@ impl Newcomer {
 
     /// The Init with which it answers a Cookie.
     fn init_with(&mut self, cookie: Vec<u8>) -> Vec<u8> {
-        self.take_cookie(0, cookie);
+        self.hear(0, cookie);
         self.init()
     }
 
-    fn take_cookie(&mut self, now_ns: u64, mut cookie: Vec<u8>) {
-        let (from, len) = ("10.0.0.1:7000".parse().unwrap(), cookie.len());
+    /// What it says to an answer.
+    fn answers(&mut self, answer: Vec<u8>) -> Vec<Vec<u8>> {
+        self.hear(1_000, answer);
+        let (mut answers, mut buffer) = (Vec::new(), vec![0; 65_536]);
+        while let Some(train) = self.0.poll_transmit(1_000, &mut buffer) {
+            answers.push(buffer[..train.bytes].to_vec());
+        }
+        answers
+    }
+
+    fn hear(&mut self, now_ns: u64, mut letter: Vec<u8>) {
+        let (from, len) = ("10.0.0.1:7000".parse().unwrap(), letter.len());
         self.0
-            .handle_datagrams(now_ns, from, None, len, false, &mut cookie);
+            .handle_datagrams(now_ns, from, None, len, false, &mut letter);
     }
 }
 
@@ -176,12 +186,37 @@ fn of_too_many_handshakes_the_oldest_goes() {
 }
 
 #[test]
+fn recorded_first_messages_leave_the_memory_to_those_who_are_alive() {
+    let mut target = Target::trusting();
+    let (memory, window) = {
+        let config = target.node.config();
+        (config.memory_bytes, config.log_window)
+    };
+    for id in 2..=ANSWERS {
+        assert_eq!(target.take(&init(OURS, id), 1), [Kind::Reply]);
+    }
+    let used = target.node.stats().unmatched_bytes;
+    assert!(used <= memory / UNPROVEN_PART + window, "{used}");
+    // One that proves itself has as much as anybody.
+    let mut newcomer = Newcomer::new(OURS, 1);
+    let reply = target.answers(&newcomer.init(), 1).remove(0);
+    let third = newcomer.answers(reply).remove(0);
+    target.take(&third, 1);
+    let index = target.node.peers.index(PeerId(1)).expect("it is known now");
+    let session = target.node.peers[index]
+        .session()
+        .expect("it has proven itself");
+    assert_eq!(session.incoming.log.window(), window);
+    assert_eq!(session.incoming.log.limit(), window, "and was told so");
+}
+
+#[test]
 fn a_cookie_that_is_in_use_is_not_answered_again() {
     let (mut target, mut newcomer) = (Target::new(), Newcomer::new(OURS, 1));
     target.take(&init(OURS, 2), MEMBERS as usize);
     let cookie = target.answers(&newcomer.init(), 1).remove(0);
     newcomer.init_with(cookie.clone());
-    newcomer.take_cookie(ROUND_NS, cookie);
+    newcomer.hear(ROUND_NS, cookie);
     assert!(!newcomer.0.has_queued());
 }
 

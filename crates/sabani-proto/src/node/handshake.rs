@@ -42,6 +42,8 @@ const YIELD_AFTER: u32 = 4;
 /// job to begin at once: if they push each other out before the round trip is over, none gets in.
 pub(super) const HALF_OPEN_MAX: usize = 4_096;
 const HALF_OPEN_NS: u64 = 5_000_000_000;
+/// All of them together may reserve one part in this many of the memory for messages.
+pub(super) const UNPROVEN_PART: u64 = 8;
 /// Handshake packets waiting to be sent; more are dropped as if lost.
 const OUTBOX_MAX: usize = 1_024;
 
@@ -175,6 +177,18 @@ impl Node {
             config.log_window_max,
             &mut self.hub.mailbox,
         )
+    }
+
+    /// The same for one that has yet to prove that it is alive: recorded first messages must not use up
+    /// the node's memory, so beyond a part of it there is the least credit only.
+    fn unproven_log_credit(&mut self) -> LogCredit {
+        let config = &self.hub.config;
+        let unproven = self.peers.half_open() as u64 * config.log_window;
+        if unproven < self.hub.mailbox.unmatched.limit / UNPROVEN_PART {
+            self.first_log_credit()
+        } else {
+            LogCredit::least(config.log_window, config.log_window_max)
+        }
     }
 
     fn hello(&self, receiver: PeerId, connection: ConnectionId, log_limit: u64) -> Hello {
@@ -428,7 +442,7 @@ impl Node {
         size: usize,
     ) {
         let local = self.peers.new_slot(Target::Reserved, &mut self.entropy);
-        let mut log_credit = self.first_log_credit();
+        let mut log_credit = self.unproven_log_credit();
         let mine = self.hello(hello.sender, local, log_credit.limit());
         let mut message = Vec::new();
         let Ok((tx, rx)) = responder.reply(&mine.encode(), &mut self.entropy, &mut message) else {
@@ -567,12 +581,14 @@ impl Node {
         let peer = &mut self.peers[index];
         peer.addr = path.peer;
         peer.local = path.local;
+        let mut log_credit = half.log_credit;
+        log_credit.widen(self.hub.config.log_window, &mut self.hub.mailbox);
         let made = Established {
             tx: half.tx,
             rx: half.rx,
             local: prelude.connection,
             datagram: half.reply.len(),
-            log_credit: half.log_credit,
+            log_credit,
             round_trip_ns: replied_ns.map(|at| now_ns - at),
             alive_ns: half.began_ns,
             hello: half.hello,

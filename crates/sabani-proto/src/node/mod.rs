@@ -546,12 +546,7 @@ impl Node {
                         self.enqueue(link.peer);
                     }
                 }
-                if unasked > 0 {
-                    self.prefetch_left();
-                }
-                if self.hub.mailbox.may_feed() {
-                    self.feed_starved();
-                }
+                self.use_freed_memory();
             }
             Taken::Bind { link, id, ticket } => {
                 self.with_incoming(link, |incoming, inbox| incoming.bind(id, ticket, inbox));
@@ -567,13 +562,36 @@ impl Node {
         }
     }
 
-    /// Memory for bodies that nobody has asked for has come back: asks for those of other peers that
-    /// had to be left, one after the other, until there is none again.
+    /// Lets bodies come that wait for memory which has come back since somebody looked.
+    #[inline]
+    fn use_freed_memory(&mut self) {
+        if self.hub.mailbox.may_feed() {
+            self.feed_starved();
+        }
+        if self.hub.mailbox.may_prefetch() {
+            self.prefetch_left();
+        }
+    }
+
+    /// Looks again for receives that wait for memory.
+    fn feed_starved(&mut self) {
+        self.hub.mailbox.starved = false;
+        self.hub.mailbox.denied = false;
+        for index in self.peers.indices() {
+            let link = self.peers[index].reference(index);
+            self.with_incoming(link, |incoming, inbox| incoming.retry_starved(inbox));
+            self.enqueue(index);
+        }
+    }
+
+    /// Asks for bodies that nobody has asked for and that had to be left, one peer's after the other's,
+    /// until there is no memory again.
     fn prefetch_left(&mut self) {
-        while let Some(link) = self.hub.mailbox.left.pop_front() {
+        while let Some(index) = self.hub.mailbox.left.pop_front() {
             let left = self.hub.mailbox.left.len();
+            let link = self.peers[index].reference(index);
             self.with_incoming(link, |incoming, inbox| incoming.prefetch_left(inbox));
-            self.enqueue(link.peer);
+            self.enqueue(index);
             if self.hub.mailbox.left.len() > left {
                 // Still none: it stays the first.
                 self.hub.mailbox.left.rotate_right(1);
@@ -650,6 +668,7 @@ impl Node {
         if came_due && self.hub.mailbox.denied {
             self.feed_starved();
         }
+        self.use_freed_memory();
     }
 
     fn on_timer(&mut self, index: u32, now_ns: u64) {

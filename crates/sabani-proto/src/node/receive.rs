@@ -73,6 +73,7 @@ impl Node {
         if let Some(index) = touched {
             self.after_packets(index, now_ns);
         }
+        self.use_freed_memory();
     }
 
     /// Once per peer and batch: what the packets call for.
@@ -90,20 +91,6 @@ impl Node {
             }
         }
         self.arm_later(index);
-        if self.hub.mailbox.may_feed() {
-            self.feed_starved();
-        }
-    }
-
-    /// Memory has come back: looks again for receives that wait for some.
-    pub(super) fn feed_starved(&mut self) {
-        self.hub.mailbox.starved = false;
-        self.hub.mailbox.denied = false;
-        for index in self.peers.indices() {
-            let link = self.peers[index].reference(index);
-            self.with_incoming(link, |incoming, inbox| incoming.retry_starved(inbox));
-            self.enqueue(index);
-        }
     }
 
     /// Takes in one datagram, and those behind it on the same connection; returns the peer that

@@ -45,19 +45,24 @@ fn many_senders_may_overrun_it_and_everything_arrives() {
     assert_eq!(net.checker.delivered, 120);
 }
 
-/// Two peers' messages use up the memory for what nobody asks for, so that a third one's is left.
-#[test]
-fn what_was_left_for_want_of_memory_comes_once_others_are_taken() {
+/// The first host, with memory that two peers' messages use up, so that a third one's is left.
+fn with_one_left(left: usize) -> Network {
     let mut net = Network::mesh(3, 4, &sealed(), |config: &mut Config| {
         config.memory_bytes = 16 << 20;
     });
     net.host(A).program.reading = Reading::Nothing;
-    for (from, len) in [(1, 3_500_000), (2, 3_500_000), (3, 3_000_000)] {
+    for (from, len) in [(1, 3_500_000), (2, 3_500_000), (3, left)] {
         net.send(HostId(from), A, len);
         net.run_for(200 * MS);
     }
     assert!(net.host(HostId(2)).node().is_settled());
     assert!(!net.host(HostId(3)).node().is_settled(), "there is no room");
+    net
+}
+
+#[test]
+fn what_was_left_for_want_of_memory_comes_once_others_are_taken() {
+    let mut net = with_one_left(3_000_000);
     for from in [1, 2] {
         let wanted = Match::any().from(PeerId(from));
         let message = net.host(A).node().try_take(&wanted).expect("it is here");
@@ -74,6 +79,15 @@ fn what_was_left_for_want_of_memory_comes_once_others_are_taken() {
     net.kick(A);
     sound(net.settle(5 * SEC));
     assert_eq!(net.checker.delivered, 3);
+}
+
+#[test]
+fn what_was_left_for_want_of_memory_comes_once_another_peer_is_gone() {
+    let mut net = with_one_left(700_000);
+    net.crash(HostId(1));
+    net.run_for(20 * SEC);
+    let node = net.host(HostId(3)).node();
+    assert!(node.is_settled(), "what was reserved for the other is free");
 }
 
 #[test]

@@ -236,7 +236,7 @@ const PATH_NS: u64 = 100_000;
 
 /// What the peer may be granted after it was granted ten packets that came so late.
 fn after_answer(reach: &mut Reach, took_ns: u64) -> u64 {
-    reach.expect(10 * FULL, PATH_NS, 0);
+    reach.expect(10 * FULL, || PATH_NS, 0);
     reach.on_arrival(4 * FULL, FULL, took_ns / 2);
     assert!(reach.is_waited_for());
     reach.on_arrival(6 * FULL, FULL, took_ns);
@@ -262,11 +262,11 @@ fn who_is_late_is_granted_less_until_it_answers_in_time() {
 fn only_what_is_waited_for_is_overdue() {
     let mut reach = Reach::default();
     assert_eq!(reach.due_ns(), u64::MAX);
-    reach.expect(10 * FULL, PATH_NS, 7);
+    reach.expect(10 * FULL, || PATH_NS, 7);
     let due_ns = reach.due_ns();
     assert!(due_ns > 7 + PATH_NS && due_ns < 7 + 2 * PATH_NS);
     // More credit meanwhile changes nothing.
-    reach.expect(20 * FULL, PATH_NS, 9);
+    reach.expect(20 * FULL, || PATH_NS, 9);
     assert_eq!(reach.due_ns(), due_ns);
     reach.forget();
     assert_eq!(reach.due_ns(), u64::MAX);

@@ -20,19 +20,28 @@ pub(crate) struct LogCredit {
 impl LogCredit {
     /// Credit of `window`, or of the little that is always given if the node's memory is used up.
     pub fn reserve(window: u64, max: u64, mailbox: &mut Mailbox) -> Self {
-        let reserved = mailbox.unmatched.charge(window);
-        let window = if reserved {
-            window
-        } else {
-            LEAST_WINDOW.min(window)
-        };
+        if !mailbox.unmatched.charge(window) {
+            return Self::least(window, max);
+        }
+        LogCredit {
+            reserved: window,
+            ..Self::unreserved(window, max)
+        }
+    }
+
+    /// The little that is always given; none of the node's memory is reserved for it.
+    pub fn least(window: u64, max: u64) -> Self {
+        Self::unreserved(LEAST_WINDOW.min(window), max)
+    }
+
+    fn unreserved(window: u64, max: u64) -> Self {
         LogCredit {
             arrived: 0,
             taken: 0,
             announced: window,
             window,
             max,
-            reserved: if reserved { window } else { 0 },
+            reserved: 0,
         }
     }
 
