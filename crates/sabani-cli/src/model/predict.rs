@@ -49,6 +49,18 @@ pub struct PredictArgs {
     output: OutputArgs,
 }
 
+/// So many resources are named in a note; `--json` has all of them.
+const MOST_NAMED: usize = 6;
+
+/// Names the first ones, and counts the others.
+fn some(names: &[&str]) -> String {
+    let named = &names[..names.len().min(MOST_NAMED)];
+    match names.len() - named.len() {
+        0 => named.join(", "),
+        others => format!("{} and {others} more", named.join(", ")),
+    }
+}
+
 /// Reads a collective's name.
 pub fn parse_collective(name: &str) -> Result<Collective, String> {
     let mut all = Collective::ALL.into_iter();
@@ -210,7 +222,7 @@ impl Report<'_> {
         let hosts = self.network.graph.hosts.len();
         let mut warnings = Vec::new();
         if !beyond.is_empty() {
-            let what = beyond.join(", ");
+            let what = some(&beyond);
             warnings.push(format!("loaded harder than any measurement has: {what}"));
         }
         if self.task.ranks > hosts {
@@ -332,6 +344,12 @@ mod tests {
         assert_eq!(reason(&prediction), "latency");
         prediction.timeout_probability = 0.9;
         assert_eq!(reason(&prediction), "timeouts");
+    }
+
+    #[test]
+    fn of_many_some_are_named() {
+        assert_eq!(some(&["a", "b"]), "a, b");
+        assert_eq!(some(&["a"; 8]), "a, a, a, a, a, a and 2 more");
     }
 
     #[test]
