@@ -1,7 +1,8 @@
 //! Two nodes and a wire that loses nothing; the rough roads are in the scenario tests.
 
 use super::*;
-use crate::error::ConnectError;
+use crate::error::{ConnectError, Undelivered};
+use crate::message::{Match, RecvError};
 use crate::seal::{Checksum, JobKey, JobKeys, Mode};
 use crate::wire::{ConnectionId, Entries, Entry, EntryMode, Frame, Frames, Hello, Kind, Prelude};
 use crate::{LinkState, Obstacle};

@@ -1,6 +1,7 @@
 //! Messages that are worth something for some time only, or that are sent once (U17).
 
-use super::{Node, Size};
+use super::Node;
+use super::sends::Size;
 use crate::PeerId;
 use crate::error::SendError;
 use crate::message::{Outbound, SendTicket, Value, Worth};

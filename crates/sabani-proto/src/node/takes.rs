@@ -1,0 +1,264 @@
+//! Messages that the program takes, receives that it posts and withdraws, and what becomes of the
+//! memory that comes back.
+
+use std::collections::VecDeque;
+
+use super::peers::Peers;
+use super::{Node, enqueue};
+use crate::PeerId;
+use crate::message::{
+    Cancelled, Envelope, Inbox, LinkRef, Match, Message, RecvError, RecvTicket, Taken,
+};
+
+impl Node {
+    /// Receives that have ended so far: when it grows, a posted receive has something to say.
+    pub fn ended_receives(&self) -> u64 {
+        self.hub.mailbox.ended
+    }
+
+    /// Messages that nobody has asked for yet.
+    pub fn unmatched_messages(&self) -> usize {
+        self.hub.mailbox.arrived_len()
+    }
+
+    /// Posts a receive: the oldest message that matches, here already or still to come, goes to
+    /// it, into `buffer` if one is handed over: as many bytes as that has, or, if it is empty, as it has
+    /// room for. One that takes messages of one peer only ends with the
+    /// connection to it; if there is none, it waits for the next.
+    #[inline]
+    pub fn post(&mut self, wanted: Match, mut buffer: Option<Vec<u8>>) -> RecvTicket {
+        if let Some(buffer) = &mut buffer
+            && buffer.is_empty()
+        {
+            buffer.resize(buffer.capacity(), 0);
+        }
+        self.post_receive(wanted, buffer, u64::MAX)
+    }
+
+    /// Posts a receive into memory of the node's, for a message of at most `max` bytes.
+    pub fn post_within(&mut self, wanted: Match, max: u64) -> RecvTicket {
+        self.post_receive(wanted, None, max)
+    }
+
+    #[inline]
+    fn post_receive(&mut self, wanted: Match, buffer: Option<Vec<u8>>, max: u64) -> RecvTicket {
+        let (ticket, taken) = self.hub.mailbox.post(wanted, buffer, max);
+        if let Some(taken) = taken {
+            self.settle(taken);
+        }
+        ticket
+    }
+
+    /// The result of a receive; `None` while it waits. The ticket is stale once this has returned
+    /// something.
+    #[inline]
+    pub fn take_received(&mut self, ticket: RecvTicket) -> Option<Result<Message, RecvError>> {
+        let result = self.hub.mailbox.result(ticket);
+        if let Some(Err(RecvError::PeerLost { peer, why, .. })) = &result
+            && let Some(ended) = self.ended(*peer)
+        {
+            ended.on_receive_told(why);
+        }
+        result
+    }
+
+    /// Takes the oldest message that matches, if all of it is here.
+    #[inline]
+    pub fn try_take(&mut self, wanted: &Match) -> Option<Message> {
+        let Node {
+            hub, peers, queue, ..
+        } = self;
+        let settle = |link, log| give_back(peers, queue, link, log, 0);
+        match hub.mailbox.try_take_unread(wanted, settle) {
+            None => self.try_take_kept(wanted),
+            message => message,
+        }
+    }
+
+    fn try_take_kept(&mut self, wanted: &Match) -> Option<Message> {
+        if let Some((message, taken)) = self.hub.mailbox.try_take(wanted) {
+            self.settle(taken);
+            return Some(message);
+        }
+        if let Some((link, id)) = self.hub.mailbox.pending(wanted) {
+            self.with_incoming(link, |incoming, inbox| incoming.want(id, inbox));
+            self.enqueue(link.peer);
+        }
+        None
+    }
+
+    /// Throws the oldest message that matches away, and returns its envelope. What is not here yet
+    /// comes all the same, for its sender keeps it until it has arrived, but takes no memory: the
+    /// message may be of any length. To its sender it has arrived when all of it has come. A message
+    /// that a posted receive has been given is out of reach until that is withdrawn.
+    pub fn discard(&mut self, wanted: &Match) -> Option<Envelope> {
+        let (envelope, taken) = self.hub.mailbox.discard(wanted)?;
+        self.settle(taken);
+        Some(envelope)
+    }
+
+    /// The error with which a receive without a buffer would end at once: the oldest message that
+    /// matches is longer than the node may allocate. [`Node::try_take`] never returns that one.
+    #[inline]
+    pub fn oversized(&mut self, wanted: &Match) -> Option<RecvError> {
+        if self.unmatched_messages() == 0 {
+            return None;
+        }
+        self.hub.mailbox.oversized(wanted)
+    }
+
+    /// Looks at the oldest message that matches, without taking it.
+    pub fn probe(&mut self, wanted: &Match) -> Option<Envelope> {
+        self.hub.mailbox.peek(wanted)
+    }
+
+    fn settle(&mut self, taken: Taken) {
+        match taken {
+            Taken::Credit { link, log, unasked } => {
+                give_back(&mut self.peers, &mut self.queue, link, log, unasked);
+                if unasked > 0 {
+                    let prefetched =
+                        self.with_incoming(link, |incoming, inbox| incoming.prefetch_left(inbox));
+                    if prefetched == Some(true) {
+                        self.enqueue(link.peer);
+                    }
+                }
+                self.use_freed_memory();
+            }
+            Taken::Bind { link, id, ticket } => {
+                self.with_incoming(link, |incoming, inbox| incoming.bind(id, ticket, inbox));
+                self.enqueue(link.peer);
+            }
+            Taken::Discard { link, id } => {
+                let freed = self.with_incoming(link, |incoming, inbox| incoming.discard(id, inbox));
+                self.enqueue(link.peer);
+                if let Some(freed) = freed.flatten() {
+                    self.settle(freed);
+                }
+            }
+        }
+    }
+
+    /// Lets bodies come that wait for memory which has come back since somebody looked.
+    #[inline]
+    pub(super) fn use_freed_memory(&mut self) {
+        if self.hub.mailbox.may_feed() {
+            self.feed_starved();
+        }
+        if self.hub.mailbox.may_prefetch() {
+            self.prefetch_left();
+        }
+    }
+
+    /// Looks again for receives that wait for memory.
+    pub(super) fn feed_starved(&mut self) {
+        self.hub.mailbox.starved = false;
+        self.hub.mailbox.denied = false;
+        for index in self.peers.indices() {
+            let link = self.peers[index].reference(index);
+            self.with_incoming(link, |incoming, inbox| incoming.retry_starved(inbox));
+            self.enqueue(index);
+        }
+    }
+
+    /// Asks for bodies that nobody has asked for and that had to be left, one peer's after the other's,
+    /// until there is no memory again.
+    fn prefetch_left(&mut self) {
+        while let Some(index) = self.hub.mailbox.left.pop_front() {
+            let left = self.hub.mailbox.left.len();
+            let link = self.peers[index].reference(index);
+            self.with_incoming(link, |incoming, inbox| incoming.prefetch_left(inbox));
+            self.enqueue(index);
+            if self.hub.mailbox.left.len() > left {
+                // Still none: it stays the first.
+                self.hub.mailbox.left.rotate_right(1);
+                return;
+            }
+        }
+    }
+
+    pub(super) fn with_incoming<T>(
+        &mut self,
+        link: LinkRef,
+        act: impl FnOnce(&mut crate::message::Incoming, &mut Inbox<'_>) -> T,
+    ) -> Option<T> {
+        let peer = self.peers.get_mut(link.peer)?;
+        let source = peer.id;
+        if peer.generation != link.generation {
+            return None;
+        }
+        let session = peer.link.as_mut()?.session.as_mut()?;
+        let mut inbox = Inbox {
+            mailbox: &mut self.hub.mailbox,
+            source,
+            link,
+        };
+        Some(act(&mut session.incoming, &mut inbox))
+    }
+
+    /// A peer whose messages fill its credit, so that nothing more can come from it until the
+    /// program takes some: a receive that waits for something else from there waits in vain.
+    pub fn backlogged(&self, wanted: &Match) -> Option<(PeerId, u64)> {
+        self.peers
+            .iter()
+            .filter(|peer| wanted.source().is_none_or(|source| source == peer.id))
+            .filter_map(|peer| Some((peer.id, peer.session()?)))
+            .find(|(_, session)| session.incoming.is_full())
+            .map(|(id, session)| (id, session.incoming.backlog_bytes()))
+    }
+
+    /// Withdraws a receive. A message that has begun to fill it stays receivable. Returns the
+    /// result if there is one already, or the buffer that was handed over; but a message that the system has
+    /// no memory for elsewhere keeps it.
+    pub fn cancel(
+        &mut self,
+        ticket: RecvTicket,
+    ) -> (Option<Result<Message, RecvError>>, Option<Vec<u8>>) {
+        match self.hub.mailbox.cancel(ticket) {
+            Cancelled::Withdrawn(buffer) => (None, buffer),
+            Cancelled::Done { result, .. } => (Some(result), None),
+            Cancelled::Filling {
+                link,
+                id,
+                buffer,
+                stamp,
+            } => {
+                let inner =
+                    self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
+                (None, inner.flatten().or(buffer))
+            }
+        }
+    }
+
+    /// Withdraws a receive that nobody will look at again: a message that had come to it, or was
+    /// coming, stays receivable in its place.
+    pub fn abandon(&mut self, ticket: RecvTicket) {
+        match self.hub.mailbox.cancel(ticket) {
+            Cancelled::Done {
+                result: Ok(message),
+                stamp,
+            } => self.hub.mailbox.abandon(stamp, message),
+            Cancelled::Filling {
+                link, id, stamp, ..
+            } => {
+                self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Gives log credit and room back to a connection, if it is still there.
+fn give_back(peers: &mut Peers, queue: &mut VecDeque<u32>, link: LinkRef, log: u64, unasked: u64) {
+    let Some(peer) = peers.get_mut(link.peer) else {
+        return;
+    };
+    if peer.generation == link.generation
+        && let Some(session) = peer.session_mut()
+    {
+        session.incoming.on_taken(log, unasked);
+        if session.incoming.log.is_pressing() {
+            enqueue(peers, queue, link.peer);
+        }
+    }
+}

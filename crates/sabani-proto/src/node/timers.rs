@@ -1,0 +1,133 @@
+//! When a node must be woken, and what is due then.
+
+use std::cmp::Reverse;
+
+use super::{GRANT_TIMER, HALF_OPEN_TIMER, Node};
+use crate::error::PeerLost;
+
+impl Node {
+    /// When [`Node::handle_deadline`] must be called, if nothing else happens before.
+    #[inline]
+    pub fn next_deadline(&mut self) -> Option<u64> {
+        let queued = self.queue.len();
+        self.arm_changed();
+        let at = if self.queue.len() > queued {
+            // Credit has been given, and must be told at once.
+            Some(self.hub.clock.called_ns)
+        } else {
+            let timer = self.timers.peek();
+            timer.map(|Reverse((at, _))| at + self.hub.clock.stalled_ns)
+        };
+        self.hub.clock.promised_ns = at;
+        at
+    }
+
+    /// Does what is due.
+    pub fn handle_deadline(&mut self, now_ns: u64) {
+        let now_ns = self.hub.clock.lived(now_ns);
+        self.arm_changed();
+        let mut came_due = false;
+        while let Some(&Reverse((at, index))) = self.timers.peek() {
+            if at > now_ns {
+                break;
+            }
+            self.timers.pop();
+            if index == HALF_OPEN_TIMER {
+                self.on_half_open_timer(now_ns);
+            } else if index == GRANT_TIMER {
+                if self.grants_at_ns == at {
+                    self.grants_at_ns = u64::MAX;
+                    self.grant(now_ns);
+                }
+            } else if self.peers[index].timer_at_ns == at {
+                self.peers[index].timer_at_ns = u64::MAX;
+                self.on_timer(index, now_ns);
+                self.arm(index, now_ns);
+                came_due = true;
+            }
+        }
+        // Nobody tells when the system has memory again.
+        if came_due && self.hub.mailbox.denied {
+            self.feed_starved();
+        }
+        self.use_freed_memory();
+    }
+
+    pub(super) fn on_timer(&mut self, index: u32, now_ns: u64) {
+        let peer = &mut self.peers[index];
+        let Some(link) = peer.link.as_mut() else {
+            return;
+        };
+        if let Some(session) = &mut link.session {
+            let result = session.on_deadline(&mut link.outgoing, peer.id, &mut self.hub, now_ns);
+            if session.is_closed() {
+                self.lose(index, PeerLost::ClosedHere);
+            } else if let Err(why) = result {
+                self.lose(index, why);
+            } else {
+                self.note_news(index, now_ns);
+                self.enqueue(index);
+            }
+        } else if link.attempt.is_some() {
+            self.retry_handshake(index, now_ns);
+        }
+    }
+
+    /// The peer's next deadline may have changed.
+    #[inline]
+    pub(super) fn arm_later(&mut self, index: u32) {
+        if !std::mem::replace(&mut self.peers[index].changed, true) {
+            self.changed.push(index);
+        }
+    }
+
+    /// Does for the peers of which something has come what was not pressing.
+    #[inline]
+    pub(super) fn arm_changed(&mut self) {
+        let now_ns = self.hub.clock.latest();
+        while let Some(index) = self.changed.pop() {
+            self.peers[index].changed = false;
+            self.give_credit(index, now_ns);
+            self.arm(index, now_ns);
+        }
+    }
+
+    /// Makes sure that the peer's next deadline is in the timer heap. An acknowledgement that is due
+    /// already needs no timer: the peer is queued for sending.
+    pub(super) fn arm(&mut self, index: u32, now_ns: u64) {
+        let session = self.peers[index].session();
+        let received = session.map(|session| &session.channel.received);
+        if received
+            .and_then(|received| received.deadline())
+            .is_some_and(|at| at <= now_ns)
+        {
+            self.enqueue(index);
+        }
+        let peer = &mut self.peers[index];
+        let Some(link) = &peer.link else {
+            return;
+        };
+        let at = match (&link.session, &link.attempt) {
+            (Some(session), _) => session.deadline(&link.outgoing, &self.hub.config, now_ns),
+            (None, Some(attempt)) => attempt.next_ns,
+            (None, None) => return,
+        };
+        let at = at.max(now_ns + 1);
+        if at < peer.timer_at_ns {
+            peer.timer_at_ns = at;
+            self.timers.push(Reverse((at, index)));
+        }
+        if self.timers.len() > 64 + self.peers.len() * 3 / 2 {
+            self.drop_stale_timers();
+        }
+    }
+
+    /// Takes out the entries that nearer ones have replaced, before they outnumber those that count.
+    #[cold]
+    fn drop_stale_timers(&mut self) {
+        let peers = &self.peers;
+        self.timers.retain(|&Reverse((at, index))| {
+            index == HALF_OPEN_TIMER || index == GRANT_TIMER || peers[index].timer_at_ns == at
+        });
+    }
+}
