@@ -6,6 +6,7 @@ use std::time::Duration;
 use sabani_proto::{RecvTicket, SendTicket, Undelivered};
 
 use crate::node::Handle;
+use crate::shared::State;
 use crate::{Envelope, Error, Message, PeerId};
 
 /// A receive that was posted. Dropping it withdraws the receive; a message that had begun to fill
@@ -144,14 +145,20 @@ pub(crate) enum SendFate {
 
 impl Sent {
     /// Waits until the peer's library has the message, whether its program takes it or discards it;
-    /// `false` when the time is over. Says the same again once that is known.
+    /// `false` when the time is over. Says the same again once that is known, also when the node is
+    /// closed.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], [`Error::Expired`] (see [`Value`](crate::Value)), [`Error::Closed`].
+    /// [`Error::PeerLost`], [`Error::Expired`] (see [`Value`](crate::Value)). [`Error::Closed`] if the
+    /// message was not acknowledged before the node was closed: it may have arrived, or not.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
         if let SendFate::UnderWay(ticket) = self.fate {
             let shared = &self.handle.shared;
-            let known = shared.wait_until(timeout, |state| state.engine.node.take_sent(ticket))?;
+            let take = |state: &mut State| state.engine.node.take_sent(ticket);
+            let known = match shared.wait_until(timeout, take) {
+                Err(Error::Closed) => Some(take(&mut shared.lock_raw()).ok_or(Error::Closed)?),
+                known => known?,
+            };
             let Some(result) = known else {
                 return Ok(false);
             };

@@ -233,6 +233,23 @@ fn who_waits_while_another_thread_closes_is_told_that_the_node_is_closed() {
 }
 
 #[test]
+fn what_was_acknowledged_is_said_also_after_the_node_was_closed() {
+    let (left, right) = strangers();
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    let mut small = left.send_tracked(RIGHT, 1, vec![1; 9]).unwrap();
+    assert!(left.wait_acknowledged(SOON).unwrap());
+    // More than the other one takes unless somebody asks for it.
+    let mut large = left.send_tracked(RIGHT, 2, vec![1; 9 << 20]).unwrap();
+    left.close(Duration::ZERO).unwrap_err();
+    assert!(small.wait(None).unwrap());
+    assert!(small.test().unwrap());
+    for _ in 0..2 {
+        let error = large.wait(None).unwrap_err();
+        assert!(matches!(error, Error::Closed), "{error}");
+    }
+}
+
+#[test]
 fn closing_after_a_loss_that_is_known_is_no_error() {
     let (left, right) = strangers();
     left.add_peer(RIGHT, right.local_addr()).unwrap();
