@@ -412,7 +412,9 @@ impl Joined {
                     name: KEY_FILE,
                     problem: format!("{path}: {error}"),
                 })?;
-                let client = rendezvous::Client::meet(&meeting, &key, patience)?;
+                // Some editors put a mark in front.
+                let key = key.trim_start_matches('\u{feff}');
+                let client = rendezvous::Client::meet(&meeting, key, patience)?;
                 let on_the_way = client.local_address();
                 let job = Self::new(meeting.launcher, (meeting.rank, meeting.size), client);
                 Ok(Self { on_the_way, ..job })

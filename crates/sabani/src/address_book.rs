@@ -9,7 +9,7 @@ use crate::address::{canonical, problem};
 use crate::{Error, PeerId};
 
 /// Peers and their addresses. As a text file: one `id address:port` a line, addresses or host
-/// names, IPv6 as `[::1]:7000`, `#` begins a comment.
+/// names, IPv6 as `[::1]:7000`, `#` begins a comment; in UTF-8, with line ends of Unix or Windows.
 ///
 /// All processes of a job may have the same one: each finds the others in it, and the address that
 /// it binds to itself ([`Builder::bind`](crate::Builder::bind)). So every address is one that others
@@ -42,10 +42,11 @@ impl AddressBook {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let doing = format!("reading the address database {}", path.display());
-        let text = std::fs::read_to_string(path)
+        let bytes = std::fs::read(path)
             .map_err(with_cure)
             .map_err(Error::io(doing))?;
-        Self::read(path, &text)
+        // A comment may be in any encoding.
+        Self::read(path, &String::from_utf8_lossy(&bytes))
     }
 
     /// Reads a text; names are looked up.
@@ -59,6 +60,7 @@ impl AddressBook {
     fn read(path: &Path, text: &str) -> Result<Self, Error> {
         let mut book = Self::new();
         let mut lines = HashMap::new();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
             let problem = |problem: String| Error::AddressBook {
                 path: path.to_owned(),
@@ -120,6 +122,13 @@ fn with_cure(error: io::Error) -> io::Error {
 }
 
 fn parse_line(line: &str) -> Result<(PeerId, SocketAddr), String> {
+    if line.contains(['\0', char::REPLACEMENT_CHARACTER]) {
+        return Err(
+            "this is no text in UTF-8: save the file as such; of one in UTF-16, `iconv -f UTF-16 -t \
+             UTF-8` makes one"
+                .into(),
+        );
+    }
     let mut words = line.split_whitespace();
     let (Some(id), Some(addr), None) = (words.next(), words.next(), words.next()) else {
         return Err("expected `id address:port`".into());
@@ -189,6 +198,32 @@ mod tests {
             text.contains("/nowhere/hosts.txt: there is no such file: write one"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn files_of_windows_editors_are_read_and_others_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hosts.txt");
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            AddressBook::load(&path).map_err(|error| error.to_string())
+        };
+        let utf16 = |text: &str| -> Vec<u8> {
+            let marked = format!("\u{feff}{text}");
+            marked.encode_utf16().flat_map(u16::to_le_bytes).collect()
+        };
+        let windows = b"\xef\xbb\xbf0 127.0.0.1:7000\r\n# caf\xe9\r\n1 127.0.0.1:7001\r\n";
+        assert_eq!(read(windows).unwrap().len(), 2);
+        for (bytes, line) in [
+            (utf16("# peers\r\n0 127.0.0.1:7000\r\n"), 1),
+            (b"0 127.0.0.1:7000\n1 127.0.0.1:7001\0".into(), 2),
+            (b"\x7fELF\x02\x01\x01\0\0".into(), 1),
+            (b"0 h\xf6st:7000".into(), 1),
+        ] {
+            let error = read(&bytes).unwrap_err();
+            let place = format!("hosts.txt:{line}: this is no text in UTF-8: save");
+            assert!(error.contains(&place), "{error}");
+        }
     }
 
     #[test]

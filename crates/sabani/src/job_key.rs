@@ -60,8 +60,8 @@ impl JobKey {
                 path.display()
             )));
         }
-        let text = fs::read_to_string(path).map_err(Error::io(doing()))?;
-        seal::JobKey::from_hex(&text)
+        let bytes = fs::read(path).map_err(Error::io(doing()))?;
+        seal::JobKey::from_hex(&String::from_utf8_lossy(&bytes))
             .map(JobKey)
             .map_err(|error| problem(error.to_string()))
     }
@@ -119,6 +119,27 @@ mod tests {
         assert!(error.contains("chmod 600"), "{error}");
         let error = JobKey::generate().unwrap().save(&path).unwrap_err();
         assert!(error.to_string().contains("already"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_named_with_what_it_should_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.key");
+        JobKey::generate().unwrap().save(&path).unwrap();
+        let key = fs::read_to_string(&path).unwrap();
+        let windows = format!("\u{feff}{}\r\n", key.trim());
+        fs::write(&path, windows).unwrap();
+        JobKey::load(&path).unwrap();
+        let utf16 = key.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for (bytes, position) in [(utf16, 2), (vec![0xff; 64], 1), (vec![0; 64], 1)] {
+            fs::write(&path, bytes).unwrap();
+            let error = JobKey::load(&path).unwrap_err().to_string();
+            let said = format!("job.key: character {position} of the job key is no hexadecimal");
+            assert!(
+                error.contains(&said) && error.contains("`sabani key` writes"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

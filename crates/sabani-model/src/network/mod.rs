@@ -123,6 +123,8 @@ impl Network {
         struct Versioned {
             version: u32,
         }
+        // Some editors put a mark in front.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let Versioned { version } = serde_json::from_str(text).map_err(BadNetwork::Format)?;
         if version != VERSION {
             return Err(BadNetwork::Version(version));
@@ -169,6 +171,8 @@ mod tests {
         let network = crate::testing::switched(4);
         let text = network.to_json();
         assert_eq!(Network::from_json(&text).unwrap(), network);
+        let marked = format!("\u{feff}{text}");
+        assert_eq!(Network::from_json(&marked).unwrap(), network);
     }
 
     #[test]

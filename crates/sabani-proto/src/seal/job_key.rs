@@ -25,7 +25,8 @@ impl JobKey {
     /// # Errors
     /// [`JobKeyError`] says what is wrong, without repeating any part of the key.
     pub fn from_hex(text: &str) -> Result<Self, JobKeyError> {
-        let digits = text.trim();
+        // Some editors put a mark in front.
+        let digits = text.trim_start_matches('\u{feff}').trim();
         if let Some(at) = digits.chars().position(|c| !c.is_ascii_hexdigit()) {
             return Err(JobKeyError::NotHex { position: at + 1 });
         }
@@ -135,7 +136,10 @@ impl fmt::Display for JobKeyError {
                 )?;
             }
         }
-        write!(f, "; a job key is 64 hexadecimal digits on one line")
+        write!(
+            f,
+            "; a job key is 64 hexadecimal digits on one line, as `sabani key` writes them"
+        )
     }
 }
 
@@ -156,6 +160,13 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_in_front_is_no_part_of_a_key() {
+        let marked = format!("\u{feff}{HEX}\r\n");
+        let key = JobKey::from_hex(&marked).unwrap();
+        assert_eq!(key.bytes(), JobKey::from_hex(HEX).unwrap().bytes());
+    }
+
+    #[test]
     fn errors_name_the_cause() {
         let length = |digits| JobKeyError::Length { digits };
         let not_hex = |position| JobKeyError::NotHex { position };
@@ -168,7 +179,7 @@ mod tests {
         assert_eq!(
             not_hex(17).to_string(),
             "character 17 of the job key is no hexadecimal digit; \
-             a job key is 64 hexadecimal digits on one line"
+             a job key is 64 hexadecimal digits on one line, as `sabani key` writes them"
         );
     }
 

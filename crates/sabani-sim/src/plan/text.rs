@@ -32,8 +32,14 @@ impl Plan {
     /// Reads a plan.
     ///
     /// # Errors
-    /// If it is no TOML, says what a plan can't say, or names hosts that there are not.
+    /// If it is no TOML, was not in UTF-8 before it was read, says what a plan can't say, or names hosts that there are not.
     pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
+        if let Some(at) = text.find(['\0', char::REPLACEMENT_CHARACTER]) {
+            return Err(PlanError {
+                line: Some(line_at(text, at)),
+                what: "this is no text in UTF-8: save the file as such".into(),
+            });
+        }
         let plan: Plan = toml::from_str(text).map_err(|error| PlanError {
             line: error.span().map(|span| line_at(text, span.start)),
             what: error.message().to_string(),
@@ -198,6 +204,17 @@ mod tests {
         let (plan, _) = plan.split_once("```").expect("it ends");
         let outcome = Plan::from_toml(plan).expect("it can be read").run();
         assert_eq!(outcome.failure, None);
+    }
+
+    #[test]
+    fn plans_of_windows_editors_are_read_and_other_encodings_named() {
+        let plan = Plan::from_toml("\u{feff}hosts = 3\r\n\r\n");
+        assert_eq!(plan.map(|plan| plan.hosts), Ok(3));
+        for (text, line) in [("\u{fffd}\u{fffd}h\0", 1), ("hosts = 2\n\0", 2)] {
+            let error = Plan::from_toml(text).unwrap_err();
+            assert_eq!(error.line, Some(line), "{error}");
+            assert!(error.what.contains("no text in UTF-8"), "{error}");
+        }
     }
 
     #[test]
