@@ -371,6 +371,11 @@ impl Node {
     /// peer; messages that had come before can still be received. A receive that is posted
     /// ([`Node::post`]) waits for the next connection.
     ///
+    /// A receive from any peer ends with nobody's connection, for another peer may still send. A program
+    /// that waits so and must know who has gone calls [`Node::recv_timeout`] and looks at
+    /// [`Node::next_event`] in between: [`Event::Lost`] names the peer and the reason, once the peer has
+    /// closed, or has been silent for [`Builder::dead_after`].
+    ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`], [`Error::Backlog`],
     /// [`Error::Closed`]; [`Error::UnknownPeer`] if the peer is not known and
