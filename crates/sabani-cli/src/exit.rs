@@ -3,9 +3,17 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// A mistake on the command line: exit status 2.
+/// A mistake on the command line, or in a file or variable that it relies on, found before anything was
+/// begun: exit status 2.
 #[derive(Debug)]
 pub struct Usage(pub String);
+
+impl Usage {
+    /// What is wrong with something that the command line relies on.
+    pub fn of(error: impl Into<anyhow::Error>) -> Self {
+        Self(format!("{:#}", error.into()))
+    }
+}
 
 /// The user stopped the program; says how to go on. Exit status 130, as a shell has it.
 #[derive(Debug)]

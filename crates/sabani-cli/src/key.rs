@@ -47,7 +47,7 @@ impl SealArgs {
     /// Gives the node the key, or makes it plain with a checksum.
     ///
     /// # Errors
-    /// If neither was chosen, or the key can't be read.
+    /// [`Usage`], if neither was chosen, or the key can't be read.
     pub fn apply(&self, builder: Builder) -> Result<Builder> {
         if self.plain {
             return Ok(builder.plain(Checksum::Crc32c));
@@ -63,6 +63,6 @@ impl SealArgs {
             ))
             .into());
         };
-        Ok(builder.job_key(JobKey::load(file)?))
+        Ok(builder.job_key(JobKey::load(file).map_err(Usage::of)?))
     }
 }

@@ -6,6 +6,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sabani::{Builder, LAYERS_VARIABLE, Schedule};
 
+use crate::exit::Usage;
+
 /// Which layers of a node share a thread.
 #[derive(Args, Clone, Debug, Default)]
 pub struct LayersOption {
@@ -37,13 +39,13 @@ impl LayersOption {
     /// The schedule that nodes have, be it by this option, by the environment or by default.
     ///
     /// # Errors
-    /// If what the environment says is no schedule.
+    /// [`Usage`], if what the environment says is no schedule.
     pub fn schedule(&self) -> Result<Schedule> {
         match (&self.layers, env::var(LAYERS_VARIABLE)) {
             (Some(schedule), _) => Ok(schedule.clone()),
             (None, Ok(text)) => {
                 let named = || format!("{LAYERS_VARIABLE}={text}");
-                text.parse().with_context(named)
+                Ok(text.parse().with_context(named).map_err(Usage::of)?)
             }
             (None, Err(_)) => Ok(Schedule::default()),
         }

@@ -5,6 +5,8 @@ use std::{
     net::TcpListener,
     process::{Child, Command, Output, Stdio},
     sync::{Mutex, MutexGuard},
+    thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -316,6 +318,68 @@ fn exit_status_tells_failure_from_misuse() {
     assert_eq!(output("--help").status.code(), Some(0));
     let version = output("--version").stdout;
     assert!(version.starts_with(b"sabani "), "{version:?}");
+}
+
+#[test]
+fn files_and_variables_that_make_no_sense_are_misuse() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, b"\xff\xfeh\0o\0s\0t\0s\0").expect("it is written");
+    let (missing, file) = (folder.path().join("missing"), file.display());
+    let missing = missing.display();
+    for (arguments, said) in [
+        (format!("sim {missing}"), "cannot read"),
+        (format!("sim {file}"), "line 1: this is no text in UTF-8"),
+        ("sim loss --plan --set colour=blue".into(), "`colour`"),
+        (
+            format!("model predict bcast --ranks 4 --network {missing}"),
+            "`sabani model measure` makes",
+        ),
+        (
+            "model predict bcast --ranks 4 --replicates 0".into(),
+            "--replicates",
+        ),
+        (
+            format!("receive {missing} --key {missing}"),
+            "`sabani key` makes one",
+        ),
+        ("bench layers --layers [nobody]".into(), "nobody"),
+    ] {
+        let refused = output(&arguments);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{arguments}: {stderr}");
+        assert!(stderr.contains(said), "{arguments}: {stderr}");
+    }
+    let mut unfit = sabani("bench ping");
+    let refused = unfit.env("SABANI_LAYERS", "sideways").output();
+    let refused = refused.expect("the program starts");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+/// Stops the program for longer than a busy machine would.
+#[test]
+fn what_was_measured_while_the_program_was_stopped_is_measured_again() {
+    let _turn = alone();
+    let mut bench = sabani("bench ping --sizes 4 --rounds 1 --seconds 1 --plain --against none");
+    let bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let bench = bench.expect("the program starts");
+    let id = bench.id().to_string();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, id.as_str()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
+    };
+    // It has begun once it has another process.
+    let children = format!("/proc/{id}/task/{id}/children");
+    while std::fs::read_to_string(&children).is_ok_and(|children| children.is_empty()) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal("-STOP");
+    thread::sleep(Duration::from_millis(1_500));
+    signal("-CONT");
+    let output = bench.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("measured again").count(), 1, "{said}");
 }
 
 #[test]

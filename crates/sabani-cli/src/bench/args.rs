@@ -34,7 +34,8 @@ const ROUNDS: u32 = 5;
 /// Without a subcommand: a short overview of all three benches. Two processes are started, each on
 /// a core of its own, and the transports take short turns in them, round after round: ratios are
 /// formed turn by turn and their median is shown, so that a machine which changes its speed every
-/// few seconds does not decide the comparison.
+/// few seconds does not decide the comparison. After Ctrl-Z and `fg`, what was measured meanwhile is
+/// thrown away and measured again.
 ///
 /// How Sabani is used. As any program would: a node with its default settings, except that a
 /// waiting call spins for 1 s (default 50 µs) before it sleeps, since the baselines spin as well

@@ -13,6 +13,7 @@ mod measure;
 mod pair;
 mod ping;
 mod place;
+mod renewed;
 mod report;
 mod results;
 mod schedules;
@@ -41,6 +42,7 @@ use machine::Machine;
 use measure::Limit;
 use pair::Pair;
 use place::Place;
+use renewed::Renewed;
 use results::{Cell, Results};
 use task::Task;
 use transport::Transport;
@@ -125,10 +127,10 @@ fn measure(common: &CommonArgs, rounds: u32, tasks: &[Task]) -> Result<()> {
     };
     let machine = Machine::here().watched(&pin.cores());
     let place = Place::create(common.place)?;
-    let mut pair = match to {
-        Some(to) => Pair::start_with(to, pin, &common.node)?,
-        None => Pair::start(&place, pin, &common.node)?,
-    };
+    let mut pair = Renewed::start(|| match to {
+        Some(to) => Pair::start_with(to, pin, &common.node),
+        None => Pair::start(&place, pin, &common.node),
+    })?;
     let progress = progress_bar(tasks.len() * transports.len() * rounds as usize)?;
     for &task in tasks {
         results
@@ -144,7 +146,7 @@ fn measure(common: &CommonArgs, rounds: u32, tasks: &[Task]) -> Result<()> {
 /// One task by all transports, which take turns; the order is reversed from round to round, so that
 /// none always follows the same other.
 fn take_turns(
-    pair: &mut Pair,
+    pair: &mut Renewed<Pair, impl Fn() -> Result<Pair>>,
     task: Task,
     transports: &[Transport],
     rounds: u32,
@@ -165,7 +167,8 @@ fn take_turns(
         }
         for cell in order {
             progress.set_message(format!("{} {}", task.bench(), cell.transport.label()));
-            cell.samples.push(pair.turn(cell.transport, task)?);
+            let sample = pair.turn(|pair| pair.turn(cell.transport, task))?;
+            cell.samples.push(sample);
             progress.inc(1);
         }
     }

@@ -20,6 +20,8 @@ use sabani_model::Network;
 use sabani_model::measure::Label;
 use sabani_model::network::Transport;
 
+use crate::exit::Usage;
+
 /// Know how a network carries messages: measure it, predict collectives, choose their algorithms.
 ///
 /// See docs/model.md for what is measured and predicted, how, and when not to believe it.
@@ -53,15 +55,18 @@ pub fn run(args: &ModelArgs) -> Result<()> {
 }
 
 /// Reads a network's description.
-fn load(path: &Path) -> Result<Network> {
+fn load(path: &Path) -> Result<Network, Usage> {
     let named = || format!("cannot use {}", path.display());
     let text = fs::read_to_string(path)
-        .with_context(|| format!("{}; `sabani model measure` makes such a file", named()))?;
-    Network::from_json(&text).with_context(named)
+        .with_context(|| format!("{}; `sabani model measure` makes such a file", named()))
+        .map_err(Usage::of)?;
+    Network::from_json(&text)
+        .with_context(named)
+        .map_err(Usage::of)
 }
 
 /// One of a network's transports.
-fn transport<'n>(network: &'n Network, name: &str) -> Result<&'n Transport> {
+fn transport<'n>(network: &'n Network, name: &str) -> Result<&'n Transport, Usage> {
     let known = || {
         network
             .transports
@@ -71,7 +76,12 @@ fn transport<'n>(network: &'n Network, name: &str) -> Result<&'n Transport> {
             .join(", ")
     };
     let found = network.transports.get(name);
-    found.with_context(|| format!("nothing was measured over `{name}`, only over {}", known()))
+    found.ok_or_else(|| {
+        Usage(format!(
+            "nothing was measured over `{name}`, only over {}",
+            known()
+        ))
+    })
 }
 
 /// The upper half of the tags of probes' messages; the lower one is the label.

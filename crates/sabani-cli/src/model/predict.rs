@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 use sabani_collective::Collective;
 use sabani_model::choose::{self, Ranked};
@@ -43,7 +43,8 @@ pub struct PredictArgs {
     transport: String,
     /// Simulated runs for each interval. With 19, a run lies between the least and the largest of them with a
     /// probability of 90 %.
-    #[arg(long, value_name = "N", default_value_t = REPLICATES)]
+    #[arg(long, value_name = "N", default_value_t = REPLICATES,
+          value_parser = clap::value_parser!(u64).range(1..))]
     replicates: u64,
     #[command(flatten)]
     output: OutputArgs,
@@ -74,7 +75,6 @@ pub fn parse_collective(name: &str) -> Result<Collective, String> {
 /// # Errors
 /// If the network's file can't be used, or an output can't be written.
 pub fn run(args: &PredictArgs) -> Result<()> {
-    ensure!(args.replicates > 0, "--replicates: 1 or more");
     let mut reports = Reports::open(&args.output)?;
     let network = load(&args.network)?;
     let transport = transport(&network, &args.transport)?;

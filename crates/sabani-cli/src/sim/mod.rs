@@ -101,7 +101,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         return run_file(args);
     };
     for assignment in &common.set {
-        plan.set(assignment).context("--set")?;
+        plan.set(assignment).context("--set").map_err(Usage::of)?;
     }
     if common.plan {
         return print(plan.to_toml());
@@ -117,12 +117,16 @@ fn run_file(args: &SimArgs) -> Result<()> {
     run_plan(&name, read_plan(path)?, &args.output)
 }
 
-fn read_plan(path: &Path) -> Result<Plan> {
+fn read_plan(path: &Path) -> Result<Plan, Usage> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| {
-        format!("cannot read {shown} (named scenarios are listed by `sabani sim --help`)")
-    })?;
-    Plan::from_toml(&text).with_context(|| format!("{shown} is not a plan"))
+    let bytes = std::fs::read(path)
+        .with_context(|| {
+            format!("cannot read {shown} (named scenarios are listed by `sabani sim --help`)")
+        })
+        .map_err(Usage::of)?;
+    Plan::from_toml(&String::from_utf8_lossy(&bytes))
+        .with_context(|| format!("{shown} is not a plan"))
+        .map_err(Usage::of)
 }
 
 fn run_plan(name: &str, plan: Plan, output: &OutputArgs) -> Result<()> {

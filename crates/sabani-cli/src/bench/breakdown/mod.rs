@@ -7,7 +7,7 @@ mod turn;
 use anyhow::Result;
 use sabani_ring::{cores, pin};
 
-use super::{machine::Machine, progress_bar, transport::Key};
+use super::{machine::Machine, progress_bar, renewed::Renewed, transport::Key};
 use crate::report::Reports;
 use args::BreakdownArgs;
 use turn::{Couple, Sample};
@@ -18,6 +18,14 @@ struct Cell {
     sealed: Vec<Sample>,
     plain: Vec<Sample>,
     copy_ns: Vec<f64>,
+}
+
+impl Cell {
+    fn add(&mut self, (sealed, plain, copy_ns): (Sample, Sample, f64)) {
+        self.sealed.push(sealed);
+        self.plain.push(plain);
+        self.copy_ns.push(copy_ns);
+    }
 }
 
 /// Measures, and reports as the user wishes.
@@ -31,6 +39,8 @@ pub fn run(args: &BreakdownArgs) -> Result<()> {
     let (sealed, plain) = (sealed?, plain?);
     // Not before the other ends have their cores.
     pin(cores(1)[0]);
+    let mut turns = Renewed::start(|| Ok(()))?;
+    let seconds = args.turns.seconds;
     let progress = progress_bar(args.sizes.len() * args.turns.rounds as usize)?;
     let mut cells = Vec::new();
     for &size in &args.sizes {
@@ -41,9 +51,10 @@ pub fn run(args: &BreakdownArgs) -> Result<()> {
             copy_ns: Vec::new(),
         };
         for _ in 0..args.turns.rounds {
-            cell.sealed.push(sealed.turn(size, args.turns.seconds)?);
-            cell.plain.push(plain.turn(size, args.turns.seconds)?);
-            cell.copy_ns.push(turn::copy_ns(size));
+            cell.add(turns.turn(|()| {
+                let [sealed, plain] = [&sealed, &plain].map(|couple| couple.turn(size, seconds));
+                Ok((sealed?, plain?, turn::copy_ns(size)))
+            })?);
             progress.inc(1);
         }
         cells.push(cell);

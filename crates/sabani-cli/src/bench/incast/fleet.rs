@@ -90,7 +90,7 @@ impl Fleet {
     /// Does one turn, and adds it to a cell.
     ///
     /// # Errors
-    /// If something fails in one of the processes, or the user interrupts.
+    /// If something fails in one of the processes, or the user interrupts: the cell is as it was then.
     pub fn turn(&mut self, turn: Turn, cell: &mut Cell) -> Result<()> {
         let what = turn.transport.label();
         let (sent, port) = (self.count(turn.transport)?, self.port()?);
@@ -101,9 +101,10 @@ impl Fleet {
             Ok(other) => return Err(self.workers.nonsense(self.receiver, &other)),
             Err(error) => return Err(error).context(what),
         };
-        cell.cpu = cell.cpu.plus(CpuTime::now()?.since(cpu));
-        cell.add_times(times);
+        let spent = CpuTime::now()?.since(cpu);
         let (sent_now, port_now) = (self.count(turn.transport)?, self.port()?);
+        cell.cpu = cell.cpu.plus(spent);
+        cell.add_times(times);
         cell.packets += sent_now.packets - sent.packets;
         cell.resent += sent_now.resent - sent.resent;
         cell.dropped += port_now.dropped - port.dropped;

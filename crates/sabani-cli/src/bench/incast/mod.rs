@@ -16,7 +16,7 @@ pub mod worker;
 
 use anyhow::Result;
 
-use super::{machine::Machine, progress_bar, transport::Transport};
+use super::{machine::Machine, progress_bar, renewed::Renewed, transport::Transport};
 use crate::interrupt;
 use crate::report::Reports;
 
@@ -58,8 +58,8 @@ fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
     let machine = Machine::here();
     interrupt::install()?;
-    let mut fleet = Fleet::start(senders, args.link, &transports, &args.layers)?;
-    let round_trip = fleet.round_trip()?;
+    let mut fleet = Renewed::start(|| Fleet::start(senders, args.link, &transports, &args.layers))?;
+    let round_trip = fleet.turn(Fleet::round_trip)?;
     let results = Results {
         senders,
         pattern,
@@ -77,7 +77,7 @@ fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
 
 /// Every other time in the reverse order, so that none always follows the same other.
 fn take_turns(
-    fleet: &mut Fleet,
+    fleet: &mut Renewed<Fleet, impl Fn() -> Result<Fleet>>,
     transports: &[Transport],
     pattern: Pattern,
     rounds: u32,
@@ -97,7 +97,7 @@ fn take_turns(
                 pattern,
                 rounds: ROUNDS_PER_TURN.min(rounds - turn * ROUNDS_PER_TURN),
             };
-            fleet.turn(turn, cell)?;
+            fleet.turn(|fleet| fleet.turn(turn, cell))?;
             progress.inc(1);
         }
     }

@@ -12,7 +12,8 @@ mod turn;
 
 use anyhow::{Result, ensure};
 
-use super::{machine::Machine, progress_bar};
+use super::{machine::Machine, progress_bar, renewed::Renewed};
+use crate::exit::Usage;
 use crate::report::Reports;
 use args::{LayersArgs, ProtocolName};
 use handover::Handover;
@@ -56,11 +57,14 @@ pub fn run(args: &LayersArgs) -> Result<()> {
     };
     let progress = progress_bar(results.cells.len() * args.rounds as usize)?;
     let batch = args.batches.iter().copied().max().unwrap_or(1);
+    let mut turns = Renewed::start(|| Ok(()))?;
     for _ in 0..args.rounds {
-        results.handovers.extend(Handover::measure(batch.into()));
+        let handover = turns.turn(|()| Ok(Handover::measure(batch.into())))?;
+        results.handovers.extend(handover);
         for cell in &mut results.cells {
             progress.set_message(cell.setup.protocol.name());
-            cell.ns_per_pdu.push(cell.setup.run(args.pdus)?);
+            let ns = turns.turn(|()| cell.setup.run(args.pdus))?;
+            cell.ns_per_pdu.push(ns);
             progress.inc(1);
         }
     }
@@ -93,7 +97,7 @@ fn cells(args: &LayersArgs) -> Result<Vec<Cell>> {
     }
     for schedule in &args.layers {
         let fits = cells.iter().any(|cell| cell.setup.schedule == *schedule);
-        ensure!(fits, "{schedule} fits none of the stacks");
+        ensure!(fits, Usage(format!("{schedule} fits none of the stacks")));
     }
     Ok(cells)
 }

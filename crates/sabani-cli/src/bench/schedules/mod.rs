@@ -12,6 +12,7 @@ use sabani_ring::cores;
 use super::{
     machine::Machine,
     progress_bar,
+    renewed::Renewed,
     transport::{Key, Transport},
 };
 use crate::report::Reports;
@@ -37,14 +38,17 @@ pub fn run(args: &SchedulesArgs) -> Result<()> {
     let mut cells = cells(args);
     let places = Places::find();
     let progress = progress_bar(cells.len() * args.turns.rounds as usize)?;
+    let mut turns = Renewed::start(|| Ok(()))?;
     for _ in 0..args.turns.rounds {
         for cell in &mut cells {
             progress.set_message(cell.schedule.to_string());
             let key = cell.transport.is_sealed().then(Key::random).transpose()?;
-            // Anew for each turn: two nodes at a time have the cores for themselves.
-            let ends = Ends::open(&cell.schedule, key, &places)?;
-            cell.mb_per_s
-                .push(ends.turn(cell.size, args.turns.seconds)?);
+            let mb_per_s = turns.turn(|()| {
+                // Anew for each turn: two nodes at a time have the cores for themselves.
+                let ends = Ends::open(&cell.schedule, key, &places)?;
+                ends.turn(cell.size, args.turns.seconds)
+            })?;
+            cell.mb_per_s.push(mb_per_s);
             progress.inc(1);
         }
     }

@@ -5,7 +5,7 @@ mod collective;
 mod report;
 mod scores;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 use sabani_collective::{Choice, Collective, Mode, Parameters};
 use sabani_model::choose::candidates;
@@ -51,7 +51,7 @@ pub struct CompareArgs {
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "16,256,2k,16k,64k,256k")]
     bytes: Vec<usize>,
     /// How often each algorithm runs; runs before that, for 110 ms, open connections and do not count.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     #[command(flatten)]
     output: OutputArgs,
@@ -62,7 +62,6 @@ pub struct CompareArgs {
 /// # Errors
 /// If a measurement or a collective does not come to its end, or an output can't be written.
 pub fn run(args: &CompareArgs) -> Result<()> {
-    ensure!(args.runs > 0, "--runs: 1 or more");
     let mut reports = Reports::open(&args.output)?;
     let mut cells = Vec::new();
     let mut networks = Vec::new();
