@@ -380,11 +380,14 @@ fn write_refused(
     }
 }
 
-/// What helps where descriptors have run out.
+/// What helps where descriptors or memory have run out.
 fn io_cure(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some("this process has too many files open: raise its limit (`ulimit -n`)"),
         Errno::NFILE => Some("too many files are open on this machine: raise `fs.file-max`"),
+        Errno::NOMEM | Errno::NOBUFS => Some(
+            "the system has no memory for it: end other programs, or raise what limits this one's",
+        ),
         _ => None,
     }
 }
@@ -442,6 +445,8 @@ mod tests {
             (Errno::ADDRNOTAVAIL, "0.0.0.0 is all of them"),
             (Errno::ACCESS, "take a larger one"),
             (Errno::MFILE, "`ulimit -n`"),
+            (Errno::NFILE, "`fs.file-max`"),
+            (Errno::NOMEM, "no memory for it: end other programs"),
             (Errno::AFNOSUPPORT, "an IPv6 address"),
         ] {
             let source = errno.into();
