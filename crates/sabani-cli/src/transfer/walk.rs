@@ -6,10 +6,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
-
 use super::path::RelativePath;
 use super::protocol::{FileInfo, Meta};
+use crate::exit::Usage;
 
 /// Something to send.
 pub enum Entry {
@@ -62,23 +61,27 @@ impl Root {
     ///
     /// # Errors
     /// If nothing is there or it has no name.
-    pub fn new(path: &Path) -> Result<Self> {
+    pub fn new(path: &Path) -> Result<Self, Usage> {
         let shown = path.display();
         let source = fs::canonicalize(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => anyhow!("{shown}: no such file or folder: is the path right?"),
-            ErrorKind::NotADirectory => {
-                anyhow!("{shown}: a name before the last one is a file's: is the path right?")
+            ErrorKind::NotFound => {
+                Usage(format!("{shown}: no such file or folder: is the path right?"))
             }
-            _ => anyhow!("{shown}: {error}"),
+            ErrorKind::NotADirectory => Usage(format!(
+                "{shown}: a name before the last one is a file's: is the path right?"
+            )),
+            _ => Usage(format!("{shown}: {error}")),
         })?;
         let named = match path.file_name() {
             Some(name) => name,
-            None => source.file_name().with_context(|| {
-                format!("{shown} has no name: send what is in it, such as {shown}*")
+            None => source.file_name().ok_or_else(|| {
+                Usage(format!(
+                    "{shown} has no name: send what is in it, such as {shown}*"
+                ))
             })?,
         };
-        let path =
-            RelativePath::parse(named.as_encoded_bytes()).with_context(|| format!("{shown}"))?;
+        let path = RelativePath::parse(named.as_encoded_bytes())
+            .map_err(|bad| Usage(format!("{shown}: {bad}")))?;
         Ok(Root { source, path })
     }
 
