@@ -1,34 +1,37 @@
 //! Who talks to the receiver, and who works for them.
 //!
 //! Each sender has a thread that listens to it alone: a receive from anybody would wait for the rest of
-//! a message that a dead sender has begun. What it hears goes to the workers, each job always to
-//! the same one, so that waiting for the disk holds up nobody else.
+//! a message that one of them has only begun. The workers write, so that waiting for the disk holds up
+//! nobody else.
 
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
+use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result};
-use sabani::{Error, Event, LinkState, Match, Message, PeerId, PeerLost};
+use sabani::{Match, Message, PeerId};
 
-use super::protocol::{Request, TAG_HELLO};
-use super::worker::{Shared, Task, Worker};
+use super::listener::{Listener, Senders};
+use super::protocol::{Answer, Ask, HELLO_MAX, Reply, Request, TAG_HELLO};
+use super::worker::{Shared, Task, Worker, greet};
 use crate::interrupt::TICK;
 
 /// Threads that write: several, because each waits for the disk at the end of each file.
 const WORKERS: usize = 8;
 /// Messages that wait for a worker before those behind them must wait as well.
 const QUEUE: usize = 32;
+/// Senders at a time: each has a thread.
+const SENDERS_MAX: usize = 256;
 
 /// The senders and the workers. All threads end with the process: what they leave behind is good
 /// at any time.
-#[derive(Clone)]
 pub struct Desk {
     shared: Arc<Shared>,
-    workers: Vec<SyncSender<Task>>,
-    senders: Arc<Mutex<HashSet<PeerId>>>,
+    workers: Arc<[SyncSender<Task>]>,
+    senders: Senders,
+    /// The user knows that somebody comes without a hello.
+    told: bool,
 }
 
 impl Desk {
@@ -48,77 +51,88 @@ impl Desk {
         Ok(Desk {
             shared: shared.clone(),
             workers: (0..WORKERS).map(start).collect::<Result<_>>()?,
-            senders: Arc::default(),
+            senders: Senders::default(),
+            told: false,
         })
     }
 
     /// Waits a little for somebody new.
     ///
     /// # Errors
-    /// If the node fails.
-    pub fn welcome(&self) -> Result<()> {
+    /// If the node is closed, or the key log can't be written.
+    pub fn welcome(&mut self) -> Result<()> {
         let node = &self.shared.node;
-        let hello = match node.recv_timeout(Match::any().tag(TAG_HELLO), TICK) {
-            Err(Error::PeerLost { .. }) => None,
-            received => received?,
-        };
-        while let Some(event) = self.shared.key_log.next_event(node)? {
-            if let Event::Lost { why, .. } = event
-                && why != PeerLost::Closed
-            {
-                let note = format!("a sender is gone: {why}");
-                self.shared.progress.note(note);
-            }
-        }
+        let hello = node.probe_timeout(Match::any().tag(TAG_HELLO), TICK)?;
+        // Their ends are the listeners' concern.
+        while self.shared.key_log.next_event(node)?.is_some() {}
         let Some(hello) = hello else { return Ok(()) };
-        let sender = hello.source;
-        if self.senders().insert(sender) {
-            let desk = self.clone();
-            spawn(format!("sender {sender}"), move || desk.listen(sender))?;
+        let from_them = Match::any().from(hello.source).tag(TAG_HELLO);
+        // What has not come whole is no hello: to wait for the rest would keep all others out.
+        if !hello.complete || hello.len > HELLO_MAX {
+            node.discard(from_them)?;
+            self.tell(hello.source);
+        } else if let Ok(Some(hello)) = node.try_recv(from_them) {
+            self.answer(&hello);
         }
-        self.pass(hello);
         Ok(())
     }
 
-    /// Hears a sender out.
-    fn listen(&self, sender: PeerId) {
-        let node = &self.shared.node;
-        loop {
-            match node.recv_timeout(Match::any().from(sender), TICK) {
-                Ok(Some(message)) => self.pass(message),
-                Ok(None) | Err(Error::PeerLost { .. }) if self.dismiss_if_gone(sender) => return,
-                Ok(None) | Err(Error::PeerLost { .. }) => {}
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Forgets a sender without a connection; whether it was one.
-    fn dismiss_if_gone(&self, sender: PeerId) -> bool {
-        // Held throughout: whoever says hello meanwhile is met by a new thread.
-        let mut senders = self.senders();
-        let stats = self.shared.node.peer_stats(sender);
-        if stats.is_some_and(|stats| stats.state == LinkState::Open) {
-            return false;
-        }
-        senders.remove(&sender);
-        for worker in &self.workers {
-            // Fails only when the program ends.
-            let _ = worker.send(Task::Lost(sender));
-        }
-        true
-    }
-
-    fn pass(&self, message: Message) {
-        let Ok((request, _)) = Request::decode(message.body()) else {
-            return;
+    fn answer(&mut self, hello: &Message) {
+        let sender = hello.source;
+        let Ok((Request { job, attempt, ask }, _)) = Request::decode(hello.body()) else {
+            return self.tell(sender);
         };
-        let worker = &self.workers[place(&(message.source, request.job))];
-        let _ = worker.send(Task::Request(message));
+        let Ask::Hello { version } = ask else {
+            return self.tell(sender);
+        };
+        let reply = match greet(version) {
+            Reply::Welcome { version } => match self.admit(sender) {
+                Ok(()) => Reply::Welcome { version },
+                Err(why) => Reply::Refused(why),
+            },
+            refused => refused,
+        };
+        let answer = Answer {
+            job,
+            attempt,
+            reply,
+        };
+        self.shared.answer(sender, &answer);
     }
 
-    fn senders(&self) -> std::sync::MutexGuard<'_, HashSet<PeerId>> {
-        self.senders.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Has a sender listened to from now on, or says why not.
+    fn admit(&self, sender: PeerId) -> Result<(), String> {
+        let mut senders = self.senders.lock();
+        if senders.contains(&sender) {
+            return Ok(());
+        }
+        if senders.len() >= SENDERS_MAX {
+            return Err(format!(
+                "{SENDERS_MAX} senders are at work already: give the same command again later"
+            ));
+        }
+        let listener = Listener {
+            sender,
+            shared: self.shared.clone(),
+            workers: self.workers.clone(),
+            senders: self.senders.clone(),
+            said_bye: false,
+            told: false,
+        };
+        spawn(format!("sender {sender}"), move || listener.run())
+            .map_err(|error| format!("{error:#}: try again later, with fewer senders at a time"))?;
+        senders.insert(sender);
+        Ok(())
+    }
+
+    fn tell(&mut self, sender: PeerId) {
+        if !mem::replace(&mut self.told, true) {
+            let note = format!(
+                "what peer {sender} says is no sender's hello, and is ignored; so is what others say in \
+                 its place"
+            );
+            self.shared.progress.note(note);
+        }
     }
 }
 
@@ -127,8 +141,18 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
     thread.map(drop).context("starting a thread")
 }
 
-fn place(job: &impl Hash) -> usize {
-    let mut hasher = DefaultHasher::new();
-    job.hash(&mut hasher);
-    (hasher.finish() % WORKERS as u64) as usize
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_so_many_senders_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = Desk::open(&Arc::new(Shared::in_folder(folder.path()))).unwrap();
+        let full = SENDERS_MAX as u32;
+        desk.senders.lock().extend((1..=full).map(PeerId));
+        assert!(desk.admit(PeerId(full)).is_ok());
+        let why = desk.admit(PeerId(full + 1)).unwrap_err();
+        assert!(why.contains("again later"), "{why}");
+    }
 }

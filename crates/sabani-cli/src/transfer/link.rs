@@ -9,11 +9,12 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sabani::{Error, Event, Match, Node, PeerLost};
+use sabani::{ConnectError, Error, Event, Match, Message, Node, PeerLost};
 
-use super::CONNECT_TIMEOUT;
+use super::path::Shown;
 use super::progress::Progress;
 use super::protocol::{Answer, Ask, RECEIVER, Reply, Request, TAG_ANSWER, VERSION};
+use super::{CONNECT_TIMEOUT, receive};
 use crate::interrupt::{self, TICK};
 use crate::key_log::KeyLog;
 
@@ -183,26 +184,34 @@ impl<'a> Link<'a> {
     /// Hands out answers until [`Link::close`].
     pub fn deliver(&self) {
         while !self.closing.load(Ordering::Relaxed) {
-            let received = self.node.recv_timeout(Match::any(), TICK);
+            let received = receive(&self.node, Match::any());
             while let Some(event) = self.next_event() {
                 if let Event::Lost { why, .. } = event {
                     lock(&self.presence).lost(&why);
                     self.breaks.fetch_add(1, Ordering::Release);
                 }
             }
-            let Ok(Some(message)) = received else {
-                continue;
-            };
-            if message.source != RECEIVER || message.tag != TAG_ANSWER {
-                continue;
-            }
-            lock(&self.presence).answered();
-            if let Ok(answer) = Answer::decode(message.body())
-                && let Some(inbox) = self.inboxes.get(answer.job as usize)
+            // Nobody but the receiver is let in, and what can't be taken is none of its answers.
+            if let Ok(Some(message)) = received
+                && message.tag == TAG_ANSWER
             {
-                // A job that has ended does not care.
-                let _ = inbox.send(answer);
+                self.sort(&message);
             }
+        }
+    }
+
+    /// Gives an answer to the job that waits for it.
+    fn sort(&self, message: &Message) {
+        lock(&self.presence).answered();
+        let Ok(mut answer) = Answer::decode(message.body()) else {
+            return;
+        };
+        if let Reply::Refused(why) = &mut answer.reply {
+            *why = Shown(why.as_bytes()).brief();
+        }
+        if let Some(inbox) = self.inboxes.get(answer.job as usize) {
+            // A job that has ended does not care.
+            let _ = inbox.send(answer);
         }
     }
 
@@ -306,7 +315,8 @@ impl<'a> Link<'a> {
                 Err(Error::Unconnected { why, .. }) if !self.is_heard() => wait.tell(
                     self.progress,
                     format_args!(
-                        "no receiver at {} yet, trying for {} s: {why}",
+                        "{} {}, trying for {} s: {why}",
+                        unwelcome(&why),
                         self.addr,
                         CONNECT_TIMEOUT.as_secs()
                     ),
@@ -399,6 +409,14 @@ impl<'a> Link<'a> {
             true => Ok(()),
             false => Err(Trouble::Lost),
         }
+    }
+}
+
+/// What is wrong with an address, so far.
+fn unwelcome(why: &ConnectError) -> &'static str {
+    match why {
+        ConnectError::NoAnswer { .. } => "no receiver yet at",
+        ConnectError::Rejected { .. } => "turned away by",
     }
 }
 

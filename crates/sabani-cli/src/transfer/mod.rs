@@ -2,14 +2,19 @@
 //!
 //! [`protocol`] says what the two tell each other. On the sending side, [`sender`] starts threads,
 //! [`walk`] finds files, [`upload`] sends one, [`link`] holds the connection. On the receiving
-//! side, [`receiver`] is the program, [`desk`] gives each sender a thread that listens, and hands
-//! what it says to those that write, [`worker`] is one of these, [`incoming`] takes one file, [`lease`] keeps two senders from the same one, and [`store`] is the folder, from which
-//! nothing escapes.
+//! side, [`receiver`] is the program, [`desk`] greets senders, [`listener`] hears one of them out, and
+//! hands what it says to those that write, [`worker`] is one of these, [`incoming`] takes one file,
+//! [`lease`] keeps two senders from the same one, and [`store`] is the folder, from which nothing
+//! escapes.
+//!
+//! Whoever has the job key may be at the other end: what one of them says, or fails to say, is an error
+//! of its own, and neither ends the program nor holds up others.
 
 mod desk;
 mod incoming;
 mod lease;
 mod link;
+mod listener;
 mod path;
 mod progress;
 mod protocol;
@@ -22,6 +27,10 @@ mod worker;
 
 use std::time::Duration;
 
+use sabani::{Error, Match, Message, Node};
+
+use crate::interrupt::TICK;
+
 /// The port if none is said: SABN on a telephone's keys.
 const DEFAULT_PORT: u16 = 7226;
 /// How long a receiver is waited for that has never answered.
@@ -32,3 +41,15 @@ const DEAD_AFTER: Duration = Duration::from_secs(5);
 const DEAD_AFTER_MIN: Duration = Duration::from_secs(1);
 /// Disks are what is waited for here: a core that spins would only be missed elsewhere.
 const SPIN: Duration = Duration::ZERO;
+
+/// Waits a little for a message. One that is too long for this node is thrown away.
+///
+/// # Errors
+/// As [`Node::recv_timeout`].
+fn receive(node: &Node, wanted: Match) -> Result<Option<Message>, Error> {
+    let received = node.recv_timeout(wanted, TICK);
+    if let Err(Error::TooLarge { envelope, .. }) = &received {
+        node.discard(Match::any().from(envelope.source).tag(envelope.tag))?;
+    }
+    received
+}

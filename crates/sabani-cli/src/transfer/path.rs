@@ -109,8 +109,21 @@ impl fmt::Display for RelativePath {
     }
 }
 
-/// A name or path for people. It may hold line breaks and worse: a terminal must not act on them.
+/// A name, a path, or what somebody else says, for people. It may hold line breaks and worse: a terminal
+/// must not act on them.
 pub struct Shown<'a>(pub &'a [u8]);
+
+impl Shown<'_> {
+    /// Its beginning, if it is long.
+    pub fn brief(&self) -> String {
+        const CHARS: usize = 500;
+        let text = self.to_string();
+        match text.char_indices().nth(CHARS) {
+            Some((end, _)) => format!("{} ...", &text[..end]),
+            None => text,
+        }
+    }
+}
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,5 +194,9 @@ mod tests {
     fn control_characters_are_escaped_for_people() {
         let path = RelativePath::parse("a\n\u{1b}[2Jé".as_bytes()).unwrap();
         assert_eq!(path.to_string(), "a\\n\\u{1b}[2Jé");
+        assert_eq!(Shown(path.as_bytes()).brief(), path.to_string());
+        let long = "é".repeat(600);
+        let brief = Shown(long.as_bytes()).brief();
+        assert_eq!(brief, "é".repeat(500) + " ...");
     }
 }

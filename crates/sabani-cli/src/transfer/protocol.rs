@@ -24,6 +24,7 @@
 //!                                 ←     Done                    everything is on the disk
 //! ```
 //!
+//! Nothing is heard of a sender before its Hello was answered by Welcome, again after each break.
 //! [`Ask::Data`] at offset 0 starts a file afresh. A receiver that loses a sender keeps what it has
 //! of each file for the next [`Ask::Offer`] of the same path, size and modification time.
 
@@ -54,6 +55,14 @@ pub const SMALL: u64 = 128 << 10;
 pub const WINDOW: u64 = 16 << 20;
 /// The receiver says how far it is after this many bytes.
 pub const REPORT_EVERY: u64 = 2 << 20;
+
+/// Files that a sender works on at a time, at most: each is open at the receiver. Their jobs have the
+/// numbers below this.
+pub const FILES_MAX: u16 = 256;
+/// Jobs of a sender: beside those of files one that ends the conversation, and one that begins it.
+pub const JOBS_MAX: u32 = FILES_MAX as u32 + 2;
+/// The longest [`Ask::Hello`]: so short that it comes with its envelope.
+pub const HELLO_MAX: u64 = 64;
 
 /// BLAKE3 of a file's content or of a prefix of it.
 pub type Hash = [u8; 32];

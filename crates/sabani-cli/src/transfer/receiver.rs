@@ -40,6 +40,9 @@ const LINGER: Duration = Duration::from_secs(2);
 /// DIR/.sabani-partial, where the next attempt finds it after a break of any kind; what nobody
 /// has gone on with for seven days is removed at the start. A receiver that ends leaves that folder
 /// behind only if there is something in it to go on with.
+///
+/// Up to 256 senders are served at a time, up to 256 files of each. What one of them says that can't be
+/// taken is thrown away, and told once; nobody waits for one that is slow or silent but itself.
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 for success, 1 for a failure, 2 for a mistake on the command \
@@ -101,7 +104,7 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
 }
 
 fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()> {
-    let desk = Desk::open(shared)?;
+    let mut desk = Desk::open(shared)?;
     loop {
         if interrupt::requested() {
             return Err(Interrupted(

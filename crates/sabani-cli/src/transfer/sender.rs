@@ -17,7 +17,7 @@ use sabani::{Error, Node, PeerId};
 use super::link::{Line, Link, Trouble};
 use super::path::Shown;
 use super::progress::{Progress, count_things};
-use super::protocol::{Answer, Ask, RECEIVER, Reply, Totals};
+use super::protocol::{Answer, Ask, FILES_MAX, RECEIVER, Reply, Totals};
 use super::upload::{Failure, Uploader, refused};
 use super::walk::{Entry, Folder, Root, Visitor};
 use super::{CONNECT_TIMEOUT, DEAD_AFTER, DEAD_AFTER_MIN, DEFAULT_PORT, SPIN};
@@ -62,7 +62,8 @@ pub struct SendArgs {
     #[command(flatten)]
     layers: LayersOption,
     /// Files that are under way at a time.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(FILES_MAX)))]
     jobs: u16,
     /// How long to wait for a receiver that has answered and is gone, in seconds since it was last heard.
     ///
@@ -137,6 +138,7 @@ fn open(args: &SendArgs, key_log: &KeyLog, addr: SocketAddr) -> Result<Node> {
     let builder = args.layers.apply(builder);
     let node = key_log
         .apply(builder)
+        .accept_unknown(false)
         .connect_timeout(CONNECT_TIMEOUT)
         .dead_after(dead_after(Duration::from_secs(args.patience)))
         .linger(LINGER)
@@ -163,7 +165,7 @@ fn roots(paths: &[PathBuf]) -> Result<Vec<Root>> {
     let roots: Vec<Root> = paths
         .iter()
         .map(|path| Root::new(path))
-        .collect::<Result<_>>()?;
+        .collect::<Result<_, _>>()?;
     for (index, root) in roots.iter().enumerate() {
         if roots[..index]
             .iter()

@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 
 use super::path::{PARTIAL, RelativePath};
 use super::protocol::{FileInfo, Hash, Meta};
+use crate::exit::Usage;
 
 /// What nobody has gone on with for this long is removed when a receiver starts.
 const STALE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -38,6 +40,8 @@ const FOLDER_IN_THE_WAY: &str = "a folder stands where the file should be: move 
 pub struct Store {
     root: OwnedFd,
     partial: OwnedFd,
+    /// Links made so far.
+    links: AtomicU64,
 }
 
 /// A file that is not whole yet.
@@ -56,14 +60,20 @@ impl Store {
         let shown = folder.display();
         fs::create_dir_all(folder).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
-                anyhow!("{shown} is a file, or below one: name a folder to receive into")
+                let what =
+                    format!("{shown} is a file, or below one: name a folder to receive into");
+                Usage(what).into()
             }
-            _ => anyhow!("making the folder {shown}: {error}"),
+            _ => anyhow!("making the folder {shown}: {}", explained(&error)),
         })?;
         let root = rustix::fs::open(folder, FOLDER - OFlags::NOFOLLOW, Mode::empty())
-            .with_context(|| format!("opening the folder {shown}"))?;
+            .map_err(|error| anyhow!("opening the folder {shown}: {}", explained(&error.into())))?;
         let partial = lock_partial(root.as_fd(), &shown)?;
-        let store = Store { root, partial };
+        let store = Store {
+            root,
+            partial,
+            links: AtomicU64::new(0),
+        };
         store.remove(is_old).context("removing old partial files")?;
         Ok(store)
     }
@@ -81,13 +91,14 @@ impl Store {
         }
     }
 
-    /// Removes those of the partial files.
+    /// Removes those of the partial files, and links that never got their name.
     fn remove(&self, which: impl Fn(&Stat) -> bool) -> io::Result<()> {
         for entry in rustix::fs::Dir::read_from(&self.partial)? {
             let entry = entry?;
             let name = entry.file_name();
             let stat = rustix::fs::statat(&self.partial, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            if FileType::from_raw_mode(stat.st_mode).is_file() && which(&stat) {
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if kind.is_symlink() || kind.is_file() && which(&stat) {
                 rustix::fs::unlinkat(&self.partial, name, AtFlags::empty())?;
             }
         }
@@ -193,8 +204,8 @@ impl Store {
     pub fn link(&self, path: &RelativePath, target: &[u8], meta: &Meta) -> io::Result<()> {
         let (folders, name) = path.split();
         let folder = walk(self.root.as_fd(), folders, open_or_make)?;
-        let temporary = format!("link-{}", blake3::hash(path.as_bytes()).to_hex());
-        self.forget(&temporary);
+        // Several senders may have the same tree, and each link its own name until it has its last.
+        let temporary = format!("link-{}", self.links.fetch_add(1, Ordering::Relaxed));
         rustix::fs::symlinkat(target, &self.partial, &temporary)?;
         let itself = AtFlags::SYMLINK_NOFOLLOW;
         let made = rustix::fs::utimensat(&self.partial, &temporary, &modified(meta), itself)
@@ -285,7 +296,7 @@ fn modified(meta: &Meta) -> Timestamps {
 fn lock_partial(root: BorrowedFd<'_>, shown: &impl Display) -> Result<OwnedFd> {
     loop {
         let partial = open_or_make(root, OsStr::new(PARTIAL))
-            .with_context(|| format!("making {shown}/{PARTIAL}"))?;
+            .map_err(|error| anyhow!("making {shown}/{PARTIAL}: {}", explained(&error)))?;
         match rustix::fs::flock(&partial, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => bail!(
                 "another `sabani receive` works in {shown}: end that one, or name another folder"
@@ -297,6 +308,24 @@ fn lock_partial(root: BorrowedFd<'_>, shown: &impl Display) -> Result<OwnedFd> {
             return Ok(partial);
         }
     }
+}
+
+/// An error of the folder, and what helps.
+pub fn explained(error: &io::Error) -> String {
+    let cure = match Errno::from_io_error(error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => "make room there",
+        Some(Errno::ACCESS | Errno::PERM) => "its user may not write there: `ls -ld` shows who may",
+        Some(Errno::ROFS) => "name a folder on a file system that can be written",
+        Some(Errno::XDEV) => {
+            "another file system is mounted there: receive into that folder itself"
+        }
+        Some(Errno::MFILE) => {
+            "it has too many files open: raise its limit (`ulimit -n`), or send with fewer `--jobs`"
+        }
+        Some(Errno::NFILE) => "too many files are open on that machine: raise `fs.file-max`",
+        _ => return error.to_string(),
+    };
+    format!("{error}: {cure}")
 }
 
 fn is_old(file: &Stat) -> bool {
@@ -372,6 +401,7 @@ pub fn digest(hasher: &blake3::Hasher) -> Hash {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::thread;
 
     use super::*;
 
@@ -470,13 +500,57 @@ mod tests {
     }
 
     #[test]
+    fn senders_of_one_link_do_not_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (path, info) = info("link", 0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        store.link(&path, b"target", &info.meta).unwrap();
+                    }
+                });
+            }
+        });
+        // One that was begun by a receiver that was killed is in nobody's way.
+        symlink("x", folder.path().join(PARTIAL).join("link-0")).unwrap();
+        drop(store);
+        let store = Store::open(folder.path()).unwrap();
+        store.link(&path, b"other", &info.meta).unwrap();
+        let found = fs::read_link(folder.path().join("link")).unwrap();
+        assert_eq!(found, Path::new("other"));
+    }
+
+    #[test]
+    fn errors_of_the_folder_have_a_cure() {
+        for (errno, cure) in [
+            (Errno::NOSPC, ": make room there"),
+            (Errno::ACCESS, ": its user may not write there"),
+            (Errno::ROFS, ": name a folder on a file system"),
+            (Errno::XDEV, ": another file system is mounted there"),
+            (Errno::MFILE, "raise its limit (`ulimit -n`)"),
+            (Errno::IO, "Input/output error (os error 5)"),
+        ] {
+            let said = explained(&errno.into());
+            assert!(said.contains(cure), "{said}");
+        }
+        // Nobody, not even root, makes folders there; in a container it may be mounted read-only.
+        let said = Store::open(Path::new("/sys/sabani")).unwrap_err();
+        let cures = [Errno::PERM, Errno::ROFS].map(|errno| explained(&errno.into()));
+        let said = said.to_string();
+        assert!(cures.iter().any(|cure| said.ends_with(cure)), "{said}");
+    }
+
+    #[test]
     fn a_file_is_no_folder() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         for path in [file.clone(), file.join("below")] {
-            let error = Store::open(&path).unwrap_err().to_string();
-            assert!(error.contains("name a folder"), "{error}");
+            let error = Store::open(&path).unwrap_err();
+            assert!(error.is::<Usage>(), "{error}");
+            assert!(error.to_string().contains("name a folder"), "{error}");
         }
     }
 

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::link::{Line, Trouble};
 use super::path::RelativePath;
@@ -51,6 +52,12 @@ impl From<io::Error> for Setback {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Setback::Changed,
+            io::ErrorKind::PermissionDenied => {
+                Setback::File(format!("{error}: `ls -l` shows who may read it"))
+            }
+            _ if Errno::from_io_error(&error) == Some(Errno::MFILE) => Setback::File(format!(
+                "{error}: raise this process's limit (`ulimit -n`), or send with fewer `--jobs`"
+            )),
             _ => Setback::File(error.to_string()),
         }
     }
@@ -126,6 +133,9 @@ impl<'a> Uploader<'a> {
         let mut content = Vec::with_capacity(info.size as usize);
         file.take(info.size + 1).read_to_end(&mut content)?;
         unchanged(file, info)?;
+        if content.len() as u64 != info.size {
+            return Err(made_up(info));
+        }
         let ask = Ask::Put {
             file: info.clone(),
             hash: *blake3::hash(&content).as_bytes(),
@@ -133,13 +143,16 @@ impl<'a> Uploader<'a> {
         let request = self.line.request(ask);
         let mut message = request.encode(content.len());
         message.extend_from_slice(&content);
+        let is_first = self.had.replace(0).is_none();
         self.line.send(&request, message)?;
         let already = done(self.line.reply()?)?;
-        self.advance(match already {
+        // What was there only at a later try was moved by an earlier one.
+        let spared = already && is_first;
+        self.advance(match spared {
             true => Bytes::spared(info.size),
             false => Bytes::moved(info.size),
         });
-        Ok(already)
+        Ok(spared)
     }
 
     /// A larger file in pieces, beginning where the receiver's copy ends.
@@ -188,13 +201,17 @@ impl<'a> Uploader<'a> {
             let mut message = request.encode(len);
             let head = message.len();
             if (&mut *file).take(len as u64).read_to_end(&mut message)? < len {
-                return Err(Setback::Changed);
+                unchanged(file, info)?;
+                return Err(made_up(info));
             }
             hasher.update(&message[head..]);
             self.line.send(&request, message)?;
             self.advance(Bytes::moved(len as u64));
         }
-        Ok(())
+        match file.read(&mut [0])? {
+            0 => Ok(()),
+            _ => unchanged(file, info).and(Err(made_up(info))),
+        }
     }
 
     /// Waits until what is under way fits into the window; returns what is written.
@@ -260,6 +277,15 @@ fn unchanged(file: &File, info: &FileInfo) -> Result<(), Setback> {
         true => Ok(()),
         false => Err(Setback::Changed),
     }
+}
+
+/// A file whose length is none: the system makes the content when it is read.
+fn made_up(info: &FileInfo) -> Setback {
+    Setback::File(format!(
+        "it is said to have {} bytes, and does not: as in /proc and /sys, its content is made when it \
+         is read; copy it to a file, and send that",
+        info.size
+    ))
 }
 
 fn done(reply: Reply) -> Result<bool, Setback> {

@@ -64,9 +64,9 @@ impl Root {
     pub fn new(path: &Path) -> Result<Self, Usage> {
         let shown = path.display();
         let source = fs::canonicalize(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                Usage(format!("{shown}: no such file or folder: is the path right?"))
-            }
+            ErrorKind::NotFound => Usage(format!(
+                "{shown}: no such file or folder: is the path right?"
+            )),
             ErrorKind::NotADirectory => Usage(format!(
                 "{shown}: a name before the last one is a file's: is the path right?"
             )),

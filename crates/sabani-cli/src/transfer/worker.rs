@@ -1,19 +1,19 @@
 //! A thread of the receiver: does what some of the senders' jobs ask, in their order.
 
 use std::collections::HashMap;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::mpsc;
 
-use sabani::{Message, Node, PeerId};
+use sabani::{LinkState, Message, Node, PeerId};
 
 use super::incoming::{self, Incoming};
 use super::lease::{Leases, Owner};
 use super::path::{BadPath, RelativePath};
 use super::progress::Progress;
 use super::protocol::{
-    Answer, Ask, Bytes, FileInfo, Hash, Meta, Reply, Request, TAG_ANSWER, Totals, VERSION,
+    Answer, Ask, Bytes, FileInfo, Hash, JOBS_MAX, Meta, Reply, Request, TAG_ANSWER, Totals, VERSION,
 };
-use super::store::Store;
+use super::store::{Store, explained};
 use crate::key_log::KeyLog;
 
 /// What all workers share.
@@ -33,6 +33,20 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Whether a sender has a connection, though it may be silent for now.
+    pub fn is_here(&self, sender: PeerId) -> bool {
+        let stats = self.node.peer_stats(sender);
+        stats.is_some_and(|stats| matches!(stats.state, LinkState::Open | LinkState::Silent))
+    }
+
+    /// Answers a sender, unless that is gone, and will ask again when it is back, or takes no answers:
+    /// nobody else is to wait for that.
+    pub fn answer(&self, sender: PeerId, answer: &Answer) {
+        if self.is_here(sender) {
+            let _ = self.node.try_send(sender, TAG_ANSWER, &answer.encode());
+        }
+    }
+
     /// Ends a file before it is whole.
     fn abandon(&self, file: Incoming) {
         let path = file.path().clone();
@@ -99,16 +113,16 @@ impl<'a> Worker<'a> {
             attempt,
             reply,
         };
-        // A sender that is gone needs no answer, and will ask again when it is back.
-        let _ = self
-            .shared
-            .node
-            .send_owned(peer, TAG_ANSWER, answer.encode());
+        self.shared.answer(peer, &answer);
     }
 
     fn perform(&mut self, peer: PeerId, request: Request, content: &[u8]) -> Option<Reply> {
         let owner = (peer, request.job);
         let attempt = request.attempt;
+        if request.job >= JOBS_MAX {
+            let why = format!("a sender has at most {JOBS_MAX} jobs");
+            return Some(Reply::Refused(why));
+        }
         let done = match request.ask {
             Ask::Hello { version } => Ok(Some(greet(version))),
             Ask::Offer(info) => self.offer(owner, attempt, info).map(Some),
@@ -236,24 +250,12 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// An error of the folder, and what helps.
-fn explained(error: &io::Error) -> String {
-    let cure = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room there",
-        ErrorKind::PermissionDenied => "its user may not write there: `ls -ld` shows who may",
-        ErrorKind::CrossesDevices => {
-            "another file system is mounted there: receive into that folder itself"
-        }
-        _ => return error.to_string(),
-    };
-    format!("{error}: {cure}")
-}
-
 fn parse(path: &[u8]) -> io::Result<RelativePath> {
     RelativePath::parse(path).map_err(|bad: BadPath| io::Error::other(bad))
 }
 
-fn greet(version: u16) -> Reply {
+/// What a sender's hello is answered.
+pub fn greet(version: u16) -> Reply {
     match version {
         VERSION => Reply::Welcome { version },
         other => Reply::Refused(format!(
@@ -264,27 +266,29 @@ fn greet(version: u16) -> Reply {
 }
 
 #[cfg(test)]
-mod tests {
-    use rustix::io::Errno;
-    use sabani::Checksum;
+impl Shared {
+    /// Of a receiver that nobody knows of.
+    pub fn in_folder(folder: &std::path::Path) -> Self {
+        let node = Node::builder(PeerId(0)).bind("127.0.0.1:0".parse().unwrap());
+        Shared {
+            node: node.plain(sabani::Checksum::None).open().unwrap(),
+            key_log: crate::key_log::KeyLogArgs::default().open().unwrap(),
+            store: Store::open(folder).unwrap(),
+            leases: Leases::default(),
+            progress: Progress::of_receiver(),
+            finished: mpsc::channel().0,
+        }
+    }
+}
 
+#[cfg(test)]
+mod tests {
     use super::*;
-    use crate::key_log::KeyLogArgs;
-    use crate::transfer::protocol::Meta;
 
     #[test]
     fn the_end_of_an_older_attempt_leaves_the_newer_one_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let node = Node::builder(PeerId(0)).bind("127.0.0.1:0".parse().unwrap());
-        let (finished, _ends) = mpsc::channel();
-        let shared = Shared {
-            node: node.plain(Checksum::None).open().unwrap(),
-            key_log: KeyLogArgs::default().open().unwrap(),
-            store: Store::open(folder.path()).unwrap(),
-            leases: Leases::default(),
-            progress: Progress::of_receiver(),
-            finished,
-        };
+        let shared = Shared::in_folder(folder.path());
         let mut worker = Worker::new(&shared);
         let mut ask = |peer, attempt, ask| {
             let job = 0;
@@ -309,18 +313,5 @@ mod tests {
         assert_eq!(ask(2, 1, offer.clone()), Reply::Busy);
         assert_eq!(ask(1, 2, finish), Reply::Mismatch);
         assert!(matches!(ask(2, 1, offer), Reply::Start { .. }));
-    }
-
-    #[test]
-    fn errors_of_the_folder_have_a_cure() {
-        for (errno, cure) in [
-            (Errno::NOSPC, ": make room there"),
-            (Errno::ACCESS, ": its user may not write there"),
-            (Errno::XDEV, ": another file system is mounted there"),
-            (Errno::IO, "Input/output error (os error 5)"),
-        ] {
-            let said = explained(&errno.into());
-            assert!(said.contains(cure), "{said}");
-        }
     }
 }

@@ -207,7 +207,7 @@ fn another_key_is_refused_and_said() {
         sent.said
     );
     // Before the sender has given up.
-    let early = format!("no receiver at {} yet", receiver.addr);
+    let early = format!("turned away by {}, trying", receiver.addr);
     assert!(sent.said.contains(&early), "{}", sent.said);
     assert!(!sent.said.contains("sent 0 files"), "{}", sent.said);
     let plain = place.send(&receiver, &["--plain"]);
@@ -217,6 +217,36 @@ fn another_key_is_refused_and_said() {
         "{}",
         plain.said
     );
+}
+
+#[test]
+fn content_that_the_system_makes_up_is_not_sent_as_an_empty_file() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    fs::write(place.source().join("file"), "content").unwrap();
+    let receiver = place.receive();
+    // At once, and once more after a file that is there already, for then it is offered first.
+    for _ in 0..2 {
+        let mut sender = place.sender(&receiver.addr, &["--jobs", "1"]);
+        let sent = Program::start(sender.arg("/proc/cpuinfo")).end();
+        assert_eq!(sent.code, Some(1), "{}", sent.said);
+        let why = "cpuinfo: it is said to have 0 bytes";
+        assert!(sent.said.contains(why), "{}", sent.said);
+    }
+    assert!(!place.target().join("cpuinfo").exists());
+}
+
+#[test]
+fn paths_that_can_not_be_sent_are_mistakes_on_the_command_line() {
+    let place = Place::new();
+    fs::create_dir_all(place.path(".sabani-partial")).unwrap();
+    for path in ["/", ".sabani-partial", "no such file", "job.key/below"] {
+        let sent = sabani(&["send", "--to", "127.0.0.1", path])
+            .current_dir(place.path(""))
+            .output()
+            .unwrap();
+        assert_eq!(sent.status.code(), Some(2), "{path}");
+    }
 }
 
 #[test]

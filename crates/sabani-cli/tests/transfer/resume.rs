@@ -1,6 +1,8 @@
 //! Breaks of every kind: what has arrived is not sent again.
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -105,6 +107,25 @@ fn a_sender_that_is_interrupted_goes_on_when_it_is_started_again() {
     );
     assert_went_on(&place.send(&receiver, &[]));
     tree::assert_same(&place.source(), &place.arrived());
+    receiver.signal(Signal::INT);
+    let said = receiver.end().said;
+    assert!(said.contains("a sender has stopped before all"), "{said}");
+    assert!(!said.contains("gone"), "{said}");
+}
+
+#[test]
+fn a_sender_that_is_silent_for_a_while_goes_on() {
+    let place = place_with_a_large_file();
+    let receiver = place.receive();
+    let sender = place.start_send(&receiver, &[]);
+    until("some has arrived", || place.partial() > BREAK_AT);
+    sender.signal(Signal::STOP);
+    // Longer than half of the time after which it would count as lost, since it was asked for a sign of
+    // life.
+    thread::sleep(Duration::from_millis(4_500));
+    sender.signal(Signal::CONT);
+    until("all has arrived", || place.arrived().join("large").exists());
+    sender.end().assert_success();
 }
 
 #[test]
