@@ -34,7 +34,8 @@ impl<T, F: Fn() -> Result<T>> Renewed<T, F> {
         Ok(renewed)
     }
 
-    /// Does a turn that this program was not stopped in.
+    /// Does a turn that this program was not stopped in. What comes of others is thrown away, so a turn has to
+    /// return all that it measures.
     ///
     /// # Errors
     /// As `turn`, and as `start`.

@@ -41,12 +41,16 @@ impl Cell {
         }
     }
 
-    /// Adds the rounds of a turn.
-    pub fn add_times(&mut self, turn: Times) {
-        self.times.completion_ns.extend(turn.completion_ns);
-        self.times.unloaded_ns.extend(turn.unloaded_ns);
-        self.times.bytes += turn.bytes;
-        self.times.elapsed_ns += turn.elapsed_ns;
+    /// Adds a turn.
+    pub fn add(&mut self, turn: Cell) {
+        self.times.completion_ns.extend(turn.times.completion_ns);
+        self.times.unloaded_ns.extend(turn.times.unloaded_ns);
+        self.times.bytes += turn.times.bytes;
+        self.times.elapsed_ns += turn.times.elapsed_ns;
+        self.packets += turn.packets;
+        self.resent += turn.resent;
+        self.dropped += turn.dropped;
+        self.cpu = self.cpu.plus(turn.cpu);
     }
 
     /// After the last turn.
@@ -133,15 +137,20 @@ mod tests {
     fn figures_of_two_turns() {
         let mut cell = Cell::new(Transport::Sabani);
         for completion_ns in [vec![5_000_000, 4_000_000], vec![9_000_000]] {
-            cell.add_times(Times {
+            let times = Times {
                 elapsed_ns: completion_ns.iter().sum(),
                 bytes: completion_ns.len() as u64 * (512 << 10),
                 completion_ns,
                 unloaded_ns: Vec::new(),
+            };
+            cell.add(Cell {
+                times,
+                packets: 55,
+                resent: 5,
+                ..Cell::new(Transport::Sabani)
             });
         }
         cell.finish();
-        (cell.packets, cell.resent) = (110, 10);
         assert_eq!(cell.completion_ms(0.5), 5.0);
         assert_eq!(cell.completion_ms(0.99), 9.0);
         assert!(cell.unloaded_ms().is_nan());

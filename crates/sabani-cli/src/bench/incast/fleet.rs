@@ -87,11 +87,11 @@ impl Fleet {
         }
     }
 
-    /// Does one turn, and adds it to a cell.
+    /// Does one turn; what was measured in it.
     ///
     /// # Errors
-    /// If something fails in one of the processes, or the user interrupts: the cell is as it was then.
-    pub fn turn(&mut self, turn: Turn, cell: &mut Cell) -> Result<()> {
+    /// If something fails in one of the processes, or the user interrupts.
+    pub fn turn(&mut self, turn: Turn) -> Result<Cell> {
         let what = turn.transport.label();
         let (sent, port) = (self.count(turn.transport)?, self.port()?);
         let cpu = CpuTime::now()?;
@@ -101,14 +101,16 @@ impl Fleet {
             Ok(other) => return Err(self.workers.nonsense(self.receiver, &other)),
             Err(error) => return Err(error).context(what),
         };
-        let spent = CpuTime::now()?.since(cpu);
+        let cpu = CpuTime::now()?.since(cpu);
         let (sent_now, port_now) = (self.count(turn.transport)?, self.port()?);
-        cell.cpu = cell.cpu.plus(spent);
-        cell.add_times(times);
-        cell.packets += sent_now.packets - sent.packets;
-        cell.resent += sent_now.resent - sent.resent;
-        cell.dropped += port_now.dropped - port.dropped;
-        Ok(())
+        Ok(Cell {
+            transport: turn.transport,
+            times,
+            packets: sent_now.packets - sent.packets,
+            resent: sent_now.resent - sent.resent,
+            dropped: port_now.dropped - port.dropped,
+            cpu,
+        })
     }
 
     /// What all senders have sent by a transport.

@@ -97,7 +97,7 @@ fn take_turns(
                 pattern,
                 rounds: ROUNDS_PER_TURN.min(rounds - turn * ROUNDS_PER_TURN),
             };
-            fleet.turn(|fleet| fleet.turn(turn, cell))?;
+            cell.add(fleet.turn(|fleet| fleet.turn(turn))?);
             progress.inc(1);
         }
     }

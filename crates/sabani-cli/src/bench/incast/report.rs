@@ -244,12 +244,12 @@ mod tests {
     fn results(pattern: Pattern) -> Results {
         let mut cells = [Transport::Sabani, Transport::TcpBbr].map(Cell::new);
         for cell in &mut cells {
-            cell.add_times(Times {
+            cell.times = Times {
                 completion_ns: vec![5_000_000; 20],
                 unloaded_ns: vec![1_000_000; 20],
                 bytes: 20 * (512 << 10),
                 elapsed_ns: 20 * 5_000_000,
-            });
+            };
             (cell.packets, cell.resent, cell.dropped) = (1010, 10, 12);
         }
         Results {
