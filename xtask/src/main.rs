@@ -7,6 +7,7 @@ mod loom;
 mod miri;
 mod report;
 mod rules;
+mod sanitize;
 mod shell;
 mod test;
 
@@ -34,6 +35,9 @@ enum Command {
     Miri,
     /// Try all interleavings of what threads share without locks, with the model checker loom
     Loom,
+    /// Run what has unsafe code, with its sockets and threads, under the compiler's sanitizers (needs a nightly
+    /// toolchain with the `rust-src` component)
+    Sanitize(sanitize::Options),
     /// Run each fuzz target for a while, on the stable compiler
     Fuzz(fuzz::Options),
     /// Measure collectives against those of MPI libraries, which are installed if they are missing
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::Rules => rules::run(),
         Command::Miri => miri::run(),
         Command::Loom => loom::run(),
+        Command::Sanitize(options) => sanitize::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::BenchMpi(options) => bench_mpi::run(&options),
     };
