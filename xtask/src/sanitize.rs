@@ -55,6 +55,7 @@ impl Sanitizer {
         }
         // Tests forget handles and run out of memory on purpose, to see that it does no harm.
         command.env("ASAN_OPTIONS", "detect_leaks=0:allocator_may_return_null=1");
+        command.env("TSAN_OPTIONS", "allocator_may_return_null=1");
         shell::run(&mut command)
     }
 }
