@@ -1,15 +1,14 @@
 //! Measuring goes on where this program was stopped, by Ctrl-Z for example, and continued.
 
-use std::{
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::{Duration, Instant},
-};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::{interrupt::TICK, tell::note};
+use crate::interrupt::TICK;
+use crate::tell::note;
 
 /// What is measured with, made anew where this program was stopped meanwhile: processes that were left
 /// alone, or stopped as well, may be anywhere in their turn.

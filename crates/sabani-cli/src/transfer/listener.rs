@@ -5,12 +5,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use sabani::{Error, Match, Message, PeerId, PeerLost};
 
 use super::protocol::{Ask, Request};
 use super::receive;
 use super::worker::{Shared, Task};
+use crate::interrupt::TICK;
 
 /// Those who are listened to.
 #[derive(Clone, Default)]
@@ -35,7 +37,7 @@ pub struct Listener {
     pub senders: Senders,
     /// It has taken its leave.
     pub said_bye: bool,
-    /// The user knows that it sends what can't be taken.
+    /// The user knows that not all can be taken that it sends.
     pub told: bool,
 }
 
@@ -51,12 +53,13 @@ impl Listener {
                 }
                 Ok(None) => None,
                 Err(Error::PeerLost { why, .. }) => why,
-                Err(error @ (Error::Expired { .. } | Error::TooLarge { .. })) => {
+                Err(Error::Closed) => return,
+                // What it said can't be taken, or this machine is short of something for now.
+                Err(error) => {
                     self.tell(&error);
-                    continue;
+                    thread::sleep(TICK);
+                    None
                 }
-                // The node is closed.
-                Err(_) => return,
             };
             if self.dismiss_if_gone() {
                 return self.say_farewell(why);
@@ -90,7 +93,7 @@ impl Listener {
 
     fn tell(&mut self, error: &Error) {
         if !mem::replace(&mut self.told, true) {
-            let note = format_args!("a sender sends what can't be taken, and is ignored: {error}");
+            let note = format_args!("something that a sender sent can't be taken: {error}");
             self.shared.progress.note(note);
         }
     }

@@ -20,6 +20,8 @@ use super::{
 const RING_SLOTS: usize = 256;
 /// Nothing takes as long, unless something was lost.
 const LIMIT: Duration = Duration::from_secs(60);
+const NO_END: &str =
+    "not all PDUs were back after 60 s: some were lost, or other programs have the processors";
 
 /// What the stacked layers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl Setup {
                 let elapsed = outcome.recv_timeout(LIMIT);
                 stop.set();
                 running.wait();
-                elapsed.context("PDUs were lost")?
+                elapsed.context(NO_END)?
             }
         };
         Ok(elapsed.as_nanos() as f64 / pdus as f64)
@@ -148,7 +150,7 @@ fn call(mut running: Running<Pdu>, outcome: &Receiver<Duration>) -> Result<Durat
         }
         match outcome.try_recv() {
             Ok(elapsed) => return Ok(elapsed),
-            Err(TryRecvError::Empty) => ensure!(began.elapsed() < LIMIT, "PDUs were lost"),
+            Err(TryRecvError::Empty) => ensure!(began.elapsed() < LIMIT, NO_END),
             Err(TryRecvError::Disconnected) => unreachable!("the user is among the layers"),
         }
     }
