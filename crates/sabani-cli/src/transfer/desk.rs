@@ -1,59 +1,38 @@
-//! Who talks to the receiver, and who works for them.
+//! Who talks to the receiver.
 //!
 //! Each sender has a thread that listens to it alone: a receive from anybody would wait for the rest of
-//! a message that one of them has only begun. The workers write, so that waiting for the disk holds up
-//! nobody else.
+//! a message that one of them has only begun.
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::mpsc::{self, SyncSender};
-use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use sabani::{Match, Message, PeerId};
 
 use super::listener::{Listener, Senders};
 use super::protocol::{Answer, Ask, HELLO_MAX, Reply, Request, TAG_HELLO};
-use super::worker::{Shared, Task, Worker, greet};
+use super::worker::{Shared, Workers, greet, spawn};
 use crate::interrupt::TICK;
 
-/// Threads that write: several, because each waits for the disk at the end of each file.
-const WORKERS: usize = 8;
-/// Messages that wait for a worker before those behind them must wait as well.
-const QUEUE: usize = 32;
-/// Senders at a time: each has a thread.
+/// Senders at a time: each has threads.
 const SENDERS_MAX: usize = 256;
 
-/// The senders and the workers. All threads end with the process: what they leave behind is good
-/// at any time.
+/// The senders. All threads end with the process: what they leave behind is good at any time.
 pub struct Desk {
     shared: Arc<Shared>,
-    workers: Arc<[SyncSender<Task>]>,
     senders: Senders,
     /// The user knows that somebody comes without a hello.
     told: bool,
 }
 
 impl Desk {
-    /// Starts the workers.
-    ///
-    /// # Errors
-    /// If the system has no threads left.
-    pub fn open(shared: &Arc<Shared>) -> Result<Self> {
-        let start = |index| {
-            let (sender, tasks) = mpsc::sync_channel(QUEUE);
-            let shared = shared.clone();
-            spawn(format!("writer {index}"), move || {
-                Worker::new(&shared).run(tasks);
-            })?;
-            Ok(sender)
-        };
-        Ok(Desk {
+    /// Nobody is there yet.
+    pub fn open(shared: &Arc<Shared>) -> Self {
+        Desk {
             shared: shared.clone(),
-            workers: (0..WORKERS).map(start).collect::<Result<_>>()?,
             senders: Senders::default(),
             told: false,
-        })
+        }
     }
 
     /// Waits a little for somebody new.
@@ -114,7 +93,7 @@ impl Desk {
         let listener = Listener {
             sender,
             shared: self.shared.clone(),
-            workers: self.workers.clone(),
+            workers: Workers::default(),
             senders: self.senders.clone(),
             said_bye: false,
             told: false,
@@ -136,11 +115,6 @@ impl Desk {
     }
 }
 
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name).spawn(work);
-    thread.map(drop).context("starting a thread")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,7 +122,7 @@ mod tests {
     #[test]
     fn there_are_so_many_senders_and_no_more() {
         let folder = tempfile::tempdir().unwrap();
-        let desk = Desk::open(&Arc::new(Shared::in_folder(folder.path()))).unwrap();
+        let desk = Desk::open(&Arc::new(Shared::in_folder(folder.path())));
         let full = SENDERS_MAX as u32;
         desk.senders.lock().extend((1..=full).map(PeerId));
         assert!(desk.admit(PeerId(full)).is_ok());

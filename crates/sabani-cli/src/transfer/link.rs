@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,14 +13,16 @@ use sabani::{ConnectError, Error, Event, Match, Message, Node, PeerLost};
 
 use super::path::Shown;
 use super::progress::Progress;
-use super::protocol::{Answer, Ask, RECEIVER, Reply, Request, TAG_ANSWER, VERSION};
-use super::{CONNECT_TIMEOUT, receive};
+use super::protocol::{ANSWER_MAX, Answer, Ask, RECEIVER, Reply, Request, TAG_ANSWER, VERSION};
+use super::{CONNECT_TIMEOUT, Received, receive};
 use crate::interrupt::{self, TICK};
 use crate::key_log::KeyLog;
 
 /// The first pause before another try to reach the receiver; it doubles.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Answers that a job may have to look at: those to all that may be on its way, of several attempts.
+const ANSWERS_MAX: usize = 256;
 /// Who waits longer than this is told what for.
 const UNTOLD: Duration = Duration::from_secs(1);
 
@@ -59,7 +61,7 @@ pub struct Link<'a> {
     closing: AtomicBool,
     presence: Mutex<Presence>,
     /// Where answers go: one for each job, and the last for greetings.
-    inboxes: Vec<Sender<Answer>>,
+    inboxes: Vec<SyncSender<Answer>>,
     greeting: Mutex<Greeting>,
     /// Who waits for room in the transport's queue does so alone, so that all can be stopped.
     gate: Mutex<()>,
@@ -151,7 +153,8 @@ impl<'a> Link<'a> {
         progress: &'a Progress,
         jobs: usize,
     ) -> (Self, Vec<Receiver<Answer>>) {
-        let (inboxes, mut ends): (Vec<_>, Vec<_>) = (0..=jobs).map(|_| mpsc::channel()).unzip();
+        let (inboxes, mut ends): (Vec<_>, Vec<_>) =
+            (0..=jobs).map(|_| mpsc::sync_channel(ANSWERS_MAX)).unzip();
         let (inbox, greeted) = (ends.remove(jobs), None);
         let link = Link {
             node,
@@ -184,7 +187,7 @@ impl<'a> Link<'a> {
     /// Hands out answers until [`Link::close`].
     pub fn deliver(&self) {
         while !self.closing.load(Ordering::Relaxed) {
-            let received = receive(&self.node, Match::any());
+            let received = receive(&self.node, Match::any(), ANSWER_MAX);
             while let Some(event) = self.next_event() {
                 if let Event::Lost { why, .. } = event {
                     lock(&self.presence).lost(&why);
@@ -192,7 +195,7 @@ impl<'a> Link<'a> {
                 }
             }
             // Nobody but the receiver is let in, and what can't be taken is none of its answers.
-            if let Ok(Some(message)) = received
+            if let Ok(Received::Message(message)) = received
                 && message.tag == TAG_ANSWER
             {
                 self.sort(&message);
@@ -210,8 +213,9 @@ impl<'a> Link<'a> {
             *why = Shown(why.as_bytes()).brief();
         }
         if let Some(inbox) = self.inboxes.get(answer.job as usize) {
-            // A job that has ended does not care.
-            let _ = inbox.send(answer);
+            // A job that has ended does not care, and no receiver sends more than there is room for, unless it
+            // means ill.
+            let _ = inbox.try_send(answer);
         }
     }
 

@@ -1,17 +1,17 @@
 //! A thread of the receiver: hears one sender out.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fmt;
 use std::mem;
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use sabani::{Error, Match, Message, PeerId, PeerLost};
 
-use super::protocol::{Ask, Request};
-use super::receive;
-use super::worker::{Shared, Task};
+use super::protocol::{Answer, Ask, REQUEST_MAX, Reply, Request};
+use super::worker::{Shared, Workers};
+use super::{Received, receive};
 use crate::interrupt::TICK;
 
 /// Those who are listened to.
@@ -25,14 +25,15 @@ impl Senders {
     }
 }
 
-/// Listens to a sender. What it hears goes to the workers, each job always to the same one.
+/// Listens to a sender. What it hears goes to workers of that sender's own, each job always to the same one:
+/// whoever sends what takes long to check or to write keeps nobody else waiting.
 pub struct Listener {
     /// Who is listened to.
     pub sender: PeerId,
     /// What all share.
     pub shared: Arc<Shared>,
-    /// Who works.
-    pub workers: Arc<[SyncSender<Task>]>,
+    /// Who works for it.
+    pub workers: Workers,
     /// Where this one is struck off at the end.
     pub senders: Senders,
     /// It has taken its leave.
@@ -46,23 +47,25 @@ impl Listener {
     pub fn run(mut self) {
         loop {
             let wanted = Match::any().from(self.sender);
-            let why = match receive(&self.shared.node, wanted) {
-                Ok(Some(message)) => {
+            match receive(&self.shared.node, wanted, REQUEST_MAX) {
+                Ok(Received::Message(message)) => {
                     self.pass(message);
                     continue;
                 }
-                Ok(None) => None,
-                Err(Error::PeerLost { why, .. }) => why,
+                Ok(Received::TooLong(bytes)) => {
+                    self.tell(format_args!("{bytes} bytes in one message"));
+                    continue;
+                }
+                Ok(Received::Nothing) | Err(Error::PeerLost { .. }) => {}
                 Err(Error::Closed) => return,
                 // What it said can't be taken, or this machine is short of something for now.
                 Err(error) => {
-                    self.tell(&error);
+                    self.tell(format_args!("{error}"));
                     thread::sleep(TICK);
-                    None
                 }
-            };
+            }
             if self.dismiss_if_gone() {
-                return self.say_farewell(why);
+                return;
             }
         }
     }
@@ -72,28 +75,48 @@ impl Listener {
             return;
         };
         self.said_bye = matches!(request.ask, Ask::Bye(_));
-        let at = place(&(message.source, request.job), self.workers.len());
-        // Fails only when the program ends.
-        let _ = self.workers[at].send(Task::Request(message));
+        let (job, attempt) = (request.job, request.attempt);
+        if let Err(error) = self.workers.work(&self.shared, job, message) {
+            let reply = Reply::Refused(format!("{error:#}: try again later"));
+            let answer = Answer {
+                job,
+                attempt,
+                reply,
+            };
+            self.shared.answer(self.sender, &answer);
+        }
     }
 
     /// Forgets a sender without a connection; whether it was one.
-    fn dismiss_if_gone(&self) -> bool {
+    fn dismiss_if_gone(&mut self) -> bool {
         if self.shared.is_here(self.sender) {
             return false;
         }
-        // Before anybody else listens to it: what it asks for when it is back must not be forgotten, too.
-        for worker in &*self.workers {
-            let _ = worker.send(Task::Lost(self.sender));
-        }
+        // Nothing is on its way any more, so this says why.
+        let wanted = Match::any().from(self.sender);
+        let why = match self.shared.node.recv_timeout(wanted, Duration::ZERO) {
+            Ok(Some(message)) => {
+                self.pass(message);
+                return false;
+            }
+            Err(Error::PeerLost { why, .. }) => why,
+            _ => None,
+        };
+        // Before anybody else listens to it: what it held must be free when it is back.
+        self.workers.dismiss();
         let mut senders = self.senders.lock();
         // Whoever has come back meanwhile goes on being heard here.
-        !self.shared.is_here(self.sender) && senders.remove(&self.sender)
+        let is_gone = !self.shared.is_here(self.sender) && senders.remove(&self.sender);
+        drop(senders);
+        if is_gone {
+            self.say_farewell(why);
+        }
+        is_gone
     }
 
-    fn tell(&mut self, error: &Error) {
+    fn tell(&mut self, what: fmt::Arguments<'_>) {
         if !mem::replace(&mut self.told, true) {
-            let note = format_args!("something that a sender sent can't be taken: {error}");
+            let note = format_args!("something that a sender sent can't be taken: {what}");
             self.shared.progress.note(note);
         }
     }
@@ -110,10 +133,4 @@ impl Listener {
             None => progress.note(format_args!("a sender is gone {KEPT}")),
         }
     }
-}
-
-fn place(job: &impl Hash, places: usize) -> usize {
-    let mut hasher = DefaultHasher::new();
-    job.hash(&mut hasher);
-    (hasher.finish() % places as u64) as usize
 }

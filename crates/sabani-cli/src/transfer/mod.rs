@@ -42,14 +42,28 @@ const DEAD_AFTER_MIN: Duration = Duration::from_secs(1);
 /// Disks are what is waited for here: a core that spins would only be missed elsewhere.
 const SPIN: Duration = Duration::ZERO;
 
-/// Waits a little for a message. One that is too long for this node is thrown away.
+/// What a little wait for a message has brought.
+enum Received {
+    Message(Message),
+    /// One of more bytes than any that the protocol knows. It is thrown away before memory is taken for it,
+    /// which would be missing for others'.
+    TooLong(u64),
+    Nothing,
+}
+
+/// Waits a little for a message of at most `max` bytes.
 ///
 /// # Errors
 /// As [`Node::recv_timeout`].
-fn receive(node: &Node, wanted: Match) -> Result<Option<Message>, Error> {
-    let received = node.recv_timeout(wanted, TICK);
-    if let Err(Error::TooLarge { envelope, .. }) = &received {
-        node.discard(Match::any().from(envelope.source).tag(envelope.tag))?;
+fn receive(node: &Node, wanted: Match, max: u64) -> Result<Received, Error> {
+    let Some(envelope) = node.probe_timeout(wanted, TICK)? else {
+        return Ok(Received::Nothing);
+    };
+    let this = Match::any().from(envelope.source).tag(envelope.tag);
+    if envelope.len > max {
+        node.discard(this)?;
+        return Ok(Received::TooLong(envelope.len));
     }
-    received
+    let message = node.recv_timeout(this, TICK)?;
+    Ok(message.map_or(Received::Nothing, Received::Message))
 }

@@ -48,6 +48,10 @@ pub const TAG_ANSWER: u64 = 3;
 /// Bytes of a file in one message. 256 KiB were an eighth slower, and what is on its way of a message
 /// is lost in a break.
 pub const CHUNK: usize = 1 << 20;
+/// The longest message of a sender: a chunk, and in front of it no more than a path or a link's target.
+pub const REQUEST_MAX: u64 = CHUNK as u64 + (16 << 10);
+/// The longest of a receiver: a reason why not.
+pub const ANSWER_MAX: u64 = 64 << 10;
 /// Files up to this size go in one [`Ask::Put`].
 pub const SMALL: u64 = 128 << 10;
 /// Bytes of one file that may be on their way or unwritten: fills 1 GB/s × 16 ms, and bounds the

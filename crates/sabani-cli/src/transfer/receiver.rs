@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sabani::Node;
 
 use super::desk::Desk;
@@ -83,6 +84,7 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
         .open()?;
     // After the socket: who can't be reached makes no folder.
     let store = Store::open(&args.dir)?;
+    open_as_many_as_allowed();
     interrupt::install()?;
     // Files can be taken even if nobody reads this.
     let _ = say(format_args!("receiving on {}", node.local_addr()));
@@ -103,8 +105,19 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
     outcome.and(tidied.context("removing what holds nothing from .sabani-partial"))
 }
 
+/// Each file that is on its way is open: the limit that programs have at first is for fewer.
+fn open_as_many_as_allowed() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // If not, files that can't be opened are refused, with the cure.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
 fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()> {
-    let mut desk = Desk::open(shared)?;
+    let mut desk = Desk::open(shared);
     loop {
         if interrupt::requested() {
             return Err(Interrupted(

@@ -96,10 +96,17 @@ impl Store {
         for entry in rustix::fs::Dir::read_from(&self.partial)? {
             let entry = entry?;
             let name = entry.file_name();
-            let stat = rustix::fs::statat(&self.partial, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let stat = match rustix::fs::statat(&self.partial, name, AtFlags::SYMLINK_NOFOLLOW) {
+                // It has its name by now.
+                Err(Errno::NOENT) => continue,
+                stat => stat?,
+            };
             let kind = FileType::from_raw_mode(stat.st_mode);
             if kind.is_symlink() || kind.is_file() && which(&stat) {
-                rustix::fs::unlinkat(&self.partial, name, AtFlags::empty())?;
+                match rustix::fs::unlinkat(&self.partial, name, AtFlags::empty()) {
+                    Err(Errno::NOENT) => {}
+                    removed => removed?,
+                }
             }
         }
         Ok(())
@@ -197,17 +204,23 @@ impl Store {
         let _ = rustix::fs::unlinkat(&self.partial, name, AtFlags::empty());
     }
 
-    /// Makes a symbolic link with this time, in place of what has its name.
+    /// Makes a symbolic link with this time, in place of what has its name, unless that is the same.
     ///
     /// # Errors
     /// The system's.
     pub fn link(&self, path: &RelativePath, target: &[u8], meta: &Meta) -> io::Result<()> {
         let (folders, name) = path.split();
         let folder = walk(self.root.as_fd(), folders, open_or_make)?;
+        let itself = AtFlags::SYMLINK_NOFOLLOW;
+        let there = rustix::fs::readlinkat(&folder, name, Vec::new());
+        if there.is_ok_and(|there| there.as_bytes() == target)
+            && rustix::fs::utimensat(&folder, name, &modified(meta), itself).is_ok()
+        {
+            return Ok(());
+        }
         // Several senders may have the same tree, and each link its own name until it has its last.
         let temporary = format!("link-{}", self.links.fetch_add(1, Ordering::Relaxed));
         rustix::fs::symlinkat(target, &self.partial, &temporary)?;
-        let itself = AtFlags::SYMLINK_NOFOLLOW;
         let made = rustix::fs::utimensat(&self.partial, &temporary, &modified(meta), itself)
             .map_err(io::Error::from)
             .and_then(|()| self.give_name(&temporary, folder.as_fd(), name));
@@ -454,6 +467,27 @@ mod tests {
         assert!(store.folder(&path, &info.meta).is_err());
         assert!(store.link(&path, b"x", &info.meta).is_err());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    /// Its folder may be one that nobody may write to by then.
+    #[test]
+    fn a_link_that_is_there_is_left_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (path, info) = info("a/b", 0);
+        let inode = |target: &[u8]| {
+            store.link(&path, target, &info.meta).unwrap();
+            fs::symlink_metadata(folder.path().join("a/b"))
+                .unwrap()
+                .ino()
+        };
+        let first = inode(b"x");
+        assert_eq!(inode(b"x"), first);
+        assert_ne!(inode(b"y"), first);
+        assert_eq!(
+            fs::read_link(folder.path().join("a/b")).unwrap(),
+            Path::new("y")
+        );
     }
 
     #[test]

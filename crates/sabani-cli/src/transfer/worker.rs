@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::{self, JoinHandle};
 
+use anyhow::{Context, Result};
 use sabani::{LinkState, Message, Node, PeerId};
 
 use super::incoming::{self, Incoming};
@@ -55,12 +58,55 @@ impl Shared {
     }
 }
 
-/// Something to do.
-pub enum Task {
-    /// A message from a sender.
-    Request(Message),
-    /// A sender is gone.
-    Lost(PeerId),
+/// Threads that write for one sender: several, because each waits for the disk at the end of each file.
+const WORKERS: usize = 8;
+/// Messages that wait for a worker before those behind them must wait as well: each is up to a chunk of memory
+/// that the node no longer counts.
+const QUEUE: usize = 2;
+
+/// Those who write for one sender. Each begins when there is something for it to do.
+#[derive(Default)]
+pub struct Workers([Option<(SyncSender<Message>, JoinHandle<()>)>; WORKERS]);
+
+impl Workers {
+    /// Hands a message to the worker that has its job, once that has room for it.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub fn work(&mut self, shared: &Arc<Shared>, job: u32, message: Message) -> Result<()> {
+        let place = &mut self.0[job as usize % WORKERS];
+        let (tasks, _) = match place {
+            Some(worker) => worker,
+            none => none.insert(start(shared)?),
+        };
+        // Fails only when the program ends.
+        let _ = tasks.send(message);
+        Ok(())
+    }
+
+    /// Has them do what they have been handed, and give back what they hold.
+    pub fn dismiss(&mut self) {
+        for (tasks, thread) in self.0.iter_mut().filter_map(Option::take) {
+            drop(tasks);
+            let _ = thread.join();
+        }
+    }
+}
+
+fn start(shared: &Arc<Shared>) -> Result<(SyncSender<Message>, JoinHandle<()>)> {
+    let (sender, tasks) = mpsc::sync_channel(QUEUE);
+    let shared = shared.clone();
+    let thread = spawn("writer".into(), move || Worker::new(&shared).run(tasks))?;
+    Ok((sender, thread))
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// If the system has none left.
+pub fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = thread::Builder::new().name(name).spawn(work);
+    thread.context("starting a thread")
 }
 
 /// A worker and the files it works on.
@@ -83,19 +129,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Works until there will be no more tasks.
-    pub fn run(mut self, tasks: mpsc::Receiver<Task>) {
-        for task in tasks {
-            match task {
-                Task::Request(message) => self.request(&message),
-                Task::Lost(peer) => self.forget(peer),
-            }
-        }
-    }
-
-    fn forget(&mut self, peer: PeerId) {
-        let gone = |&(owner, _): &Owner, _: &mut Job| owner == peer;
-        for (_, job) in self.jobs.extract_if(gone) {
+    /// Works until there will be no more to do.
+    pub fn run(mut self, requests: mpsc::Receiver<Message>) {
+        requests.iter().for_each(|message| self.request(&message));
+        for (_, job) in self.jobs {
             self.shared.abandon(job.file);
         }
     }
@@ -106,14 +143,23 @@ impl<'a> Worker<'a> {
         };
         let peer = message.source;
         let (job, attempt) = (request.job, request.attempt);
+        let totals = match &request.ask {
+            Ask::Bye(totals) => Some(*totals),
+            _ => None,
+        };
         let reply = self.perform(peer, request, content);
         let Some(reply) = reply else { return };
+        let totals = totals.filter(|_| matches!(reply, Reply::Done { .. }));
         let answer = Answer {
             job,
             attempt,
             reply,
         };
         self.shared.answer(peer, &answer);
+        // The program may end with that, so the answer comes first.
+        if let Some(totals) = totals {
+            let _ = self.shared.finished.send(totals);
+        }
     }
 
     fn perform(&mut self, peer: PeerId, request: Request, content: &[u8]) -> Option<Reply> {
@@ -133,7 +179,7 @@ impl<'a> Worker<'a> {
             Ask::Folder { path, meta } => parse(&path)
                 .and_then(|path| self.shared.store.folder(&path, &meta))
                 .map(|()| Some(Reply::Done { already: false })),
-            Ask::Bye(totals) => self.bye(totals).map(Some),
+            Ask::Bye(_) => self.bye().map(Some),
         };
         done.unwrap_or_else(|error| {
             self.drop_job(owner);
@@ -243,9 +289,8 @@ impl<'a> Worker<'a> {
         Ok(Reply::Done { already: false })
     }
 
-    fn bye(&mut self, totals: Totals) -> io::Result<Reply> {
+    fn bye(&mut self) -> io::Result<Reply> {
         self.shared.store.sync()?;
-        let _ = self.shared.finished.send(totals);
         Ok(Reply::Done { already: false })
     }
 }

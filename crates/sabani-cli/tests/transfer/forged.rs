@@ -166,8 +166,31 @@ fn what_can_not_be_taken_is_its_senders_concern_alone() {
     assert_eq!(answer(&node, &put(b"after"))[2], DONE);
     receiver.signal(Signal::INT);
     let said = receiver.end().said;
-    let told = said.matches("a sender sends what can't be taken").count();
+    let told = said
+        .matches("something that a sender sent can't be taken")
+        .count();
     assert_eq!(told, 1, "{said}");
+    let _ = node.close(Duration::ZERO);
+}
+
+#[test]
+fn what_is_longer_than_any_request_takes_no_memory_from_others() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    fs::write(place.source().join("large"), vec![1; 20 << 20]).unwrap();
+    let receiver = place.receive_with("127.0.0.1:0", &["--plain"]);
+    let node = node(&receiver.addr);
+    // All that the receiver's node may allocate, if it asked for it; and no more of it comes.
+    node.send_owned(PeerId(0), TAG_CONTENT, vec![0; TOO_LARGE - 1])
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(60));
+    node.disconnect(PeerId(0)).unwrap();
+    place
+        .send(&receiver, &["--plain", "--patience", "5"])
+        .assert_success();
+    receiver.signal(Signal::INT);
+    let said = receiver.end().said;
+    assert!(said.contains("1073741824 bytes in one message"), "{said}");
     let _ = node.close(Duration::ZERO);
 }
 
