@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use rustix::fs::{Access, access};
 
+use crate::exit::Usage;
+
 /// Creates a file, or empties it.
 ///
 /// # Errors
@@ -28,7 +30,7 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
 /// Finds out before long work whether a file can be written after it, and leaves all as it is.
 ///
 /// # Errors
-/// As [`create`].
+/// As [`create`]; it counts as a mistake on the command line.
 pub fn expect_writable(path: &Path) -> Result<()> {
     let writable = match File::options().append(true).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -36,7 +38,7 @@ pub fn expect_writable(path: &Path) -> Result<()> {
         }
         opened => opened.map(drop),
     };
-    explained(path, writable)
+    explained(path, writable).map_err(|error| Usage::of(error).into())
 }
 
 /// Names the file, and what helps, in an error of writing it.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sabani_proto::{Outbound, SendError};
+use sabani_proto::{Outbound, SendError, SendTicket};
 use sabani_udp::{Capabilities, Counters as SocketCounters};
 
 use crate::address;
@@ -30,6 +30,8 @@ const LOOK_NS: u64 = 50_000;
 const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 /// After everything has been acknowledged, saying goodbye takes at most this long.
 const GOODBYE: Duration = Duration::from_millis(200);
+/// Of a longer body a copy is made before the node is taken hold of. A shorter one takes some ten microseconds.
+const COPIED_APART: usize = 256 << 10;
 
 /// A process's end of all its connections. Cheap to clone, usable from several threads. Dropping
 /// the last one closes it; a [`Posted`], [`PostedInto`] or [`Sent`] counts as one.
@@ -192,16 +194,45 @@ impl Node {
     /// [`Error::Full`], and those of [`Node::send`].
     #[inline]
     pub fn try_send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
+        if body.len() > COPIED_APART {
+            return self.try_send_large(to, tag, body);
+        }
         let mut state = self.0.shared.lock()?;
         state.engine.lap(Stage::Program);
         let now_ns = state.engine.now_ns();
         let sent = state.engine.node.send_copy(now_ns, to, tag, body, false);
+        self.note_sent(&mut state, to, sent)
+    }
+
+    /// Makes the copy while others use the node: of gigabytes it may take longer than peers have patience.
+    fn try_send_large(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        let room = state.engine.node.has_room(to, body.len());
+        if room.is_err() {
+            return self.note_sent(&mut state, to, room.map(|()| None));
+        }
+        let pool = state.engine.node.pool().clone();
+        drop(state);
+        let copy = pool.outbound(&[body])?;
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.now_ns();
+        let sent = state.engine.node.send(now_ns, to, tag, copy, false);
+        self.note_sent(&mut state, to, sent)
+    }
+
+    #[inline]
+    fn note_sent(
+        &self,
+        state: &mut State,
+        to: PeerId,
+        sent: Result<Option<SendTicket>, SendError>,
+    ) -> Result<(), Error> {
         if let Err(error @ SendError::Full { .. }) = sent {
-            self.0.shared.progress(&mut state);
+            self.0.shared.progress(state);
             return Err(error.into());
         }
         sent?;
-        self.after_send(&mut state, to);
+        self.after_send(state, to);
         Ok(())
     }
 
@@ -291,7 +322,7 @@ impl Node {
         body: Outbound,
         value: Value,
         tracked: bool,
-    ) -> Result<Option<sabani_proto::SendTicket>, Error> {
+    ) -> Result<Option<SendTicket>, Error> {
         let len = body.bytes().len();
         loop {
             let mut state = self.0.shared.lock()?;

@@ -1,6 +1,7 @@
 //! Nodes in one process that talk over real sockets on the loopback interface.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 use sabani::{Checksum, Error, Event, JobKey, Match, Node, PeerId, PeerLost};
 
@@ -25,6 +26,31 @@ fn pair(sealed: bool) -> (Node, Node) {
 
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + seed) as u8).collect()
+}
+
+/// The copy of a large message takes a while, which others must not wait for: peers lose patience.
+#[test]
+fn while_a_large_message_is_copied_others_use_the_node() {
+    let (left, _right) = pair(false);
+    left.connect(PeerId(1), SOON).unwrap();
+    let large = pattern(256 << 20, 3);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let began = Instant::now();
+            left.send(PeerId(1), 1, &large).unwrap();
+            ended.store(true, SeqCst);
+            began.elapsed()
+        });
+        let mut longest_look = Duration::ZERO;
+        while !ended.load(SeqCst) {
+            let began = Instant::now();
+            assert!(left.try_recv(Match::any()).unwrap().is_none());
+            longest_look = longest_look.max(began.elapsed());
+        }
+        let took = sending.join().unwrap();
+        assert!(longest_look < took / 2, "{longest_look:?} of {took:?}");
+    });
 }
 
 #[test]

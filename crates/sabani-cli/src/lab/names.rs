@@ -97,7 +97,9 @@ impl Lab {
     /// If it has not.
     pub fn check(&self, host: Host) -> Result<()> {
         if !self.running()?.contains(&host) {
-            let what = format!("the lab `{self}` has no host {host}: see `sabani lab status`");
+            let what = format!(
+                "the lab `{self}` has no host {host}: see `sabani lab status --name {self}`"
+            );
             return Err(Usage(what).into());
         }
         Ok(())

@@ -14,7 +14,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 
-use crate::{files, tell::explained};
+use crate::{exit::Usage, files, tell::explained};
 
 /// Where the results go, beside a table on standard output.
 #[derive(Args, Debug)]
@@ -35,6 +35,11 @@ pub struct Reports {
     html: Option<File>,
 }
 
+/// A file of the command line, before anything was begun.
+fn created(path: &Path) -> Result<File> {
+    files::create(path).map_err(|error| Usage::of(error).into())
+}
+
 impl Reports {
     /// Opens what was asked for. The table makes way for JSON on standard output.
     ///
@@ -44,7 +49,7 @@ impl Reports {
         let stdout_is_json = output.json.as_deref() == Some(Path::new("-"));
         let json: Option<Box<dyn Write>> = match &output.json {
             Some(_) if stdout_is_json => Some(Box::new(io::stdout())),
-            Some(path) => Some(Box::new(files::create(path)?)),
+            Some(path) => Some(Box::new(created(path)?)),
             None => None,
         };
         let table: Box<dyn Write> = match stdout_is_json {
@@ -54,7 +59,7 @@ impl Reports {
         Ok(Self {
             table,
             json,
-            html: output.html.as_deref().map(files::create).transpose()?,
+            html: output.html.as_deref().map(created).transpose()?,
         })
     }
 
