@@ -84,7 +84,8 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     }
     print(summary(&measured))?;
     let file = args.output.display();
-    if args.no_table {
+    let is_steady = measured.network.graph.fit.is_none_or(|fit| fit.is_steady());
+    if args.no_table || !is_steady {
         return say(format_args!(
             "written to {file}; `sabani model compile --network {file}` adds the table of the best algorithms"
         ));
@@ -186,7 +187,10 @@ pub fn summary(measured: &Measured) -> String {
             100.0 * fit.error.exp_m1(),
             100.0 * fit.noise.exp_m1(),
         );
-        if !fit.is_good() {
+        if !fit.is_steady() {
+            text += "the same measured twice differs so much that nothing here can be believed: other programs use the \
+                     network or the processors, or there are more ranks than cores; measure again without them\n";
+        } else if !fit.is_good() {
             text += "no tree of shared links explains this network: intervals have been widened\n";
         }
     }

@@ -120,6 +120,15 @@ impl Fit {
     /// more exact than that.
     const NOISES: f64 = 1.5;
 
+    /// More than this between two measurements of the same, as a difference of logarithms, and they say
+    /// nothing: others use the network or the processors. Quiet networks stay below a tenth of it.
+    const STEADY: f64 = 0.25;
+
+    /// Whether what was measured was so again when it was measured again.
+    pub fn is_steady(&self) -> bool {
+        self.noise <= Self::STEADY
+    }
+
     /// Whether the network is as the graph says, as far as one can see. If not, intervals of capacities
     /// have been widened.
     pub fn is_good(&self) -> bool {
