@@ -1,0 +1,237 @@
+//! Messages that the program sends.
+
+use sabani_proto::{Outbound, SendError, SendTicket};
+
+use super::{Node, room};
+use crate::engine::TRAIN_BYTES;
+use crate::pending::SendFate;
+use crate::shared::State;
+use crate::timing::Stage;
+use crate::{Error, PeerId, Sent, Value};
+
+/// A send reads the clock once in this many calls.
+const SENDS_PER_CLOCK: u32 = 32;
+/// A program that sends and sends looks at the socket this often, even if the window is open: a
+/// look in vain takes half a microsecond.
+const LOOK_NS: u64 = 50_000;
+/// Of a longer body a copy is made before the node is taken hold of. A shorter one takes some ten microseconds.
+const COPIED_APART: usize = 256 << 10;
+
+impl Node {
+    /// Sends a message; the body is copied. Waits while the queue towards the peer is full.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`]; [`Error::Disconnected`]; [`Error::PeerLost`] once after a connection
+    /// has ended; [`Error::NoMemory`] for the copy; [`Error::Closed`], [`Error::Forked`].
+    #[inline]
+    pub fn send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
+        match self.try_send(to, tag, body) {
+            Err(Error::Full { .. }) => {
+                self.wait_for_room(to, body.len())?;
+                self.send(to, tag, body)
+            }
+            done => done,
+        }
+    }
+
+    /// Like [`Node::send`], but fails when the queue is full.
+    ///
+    /// # Errors
+    /// [`Error::Full`], and those of [`Node::send`].
+    #[inline]
+    pub fn try_send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
+        if body.len() > COPIED_APART {
+            return self.try_send_large(to, tag, body);
+        }
+        let mut state = self.0.shared.lock()?;
+        state.engine.lap(Stage::Program);
+        let now_ns = state.engine.now_ns();
+        let sent = state.engine.node.send_copy(now_ns, to, tag, body, false);
+        self.note_sent(&mut state, to, sent)
+    }
+
+    /// Makes the copy while others use the node: of gigabytes it may take longer than peers have patience.
+    fn try_send_large(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
+        let mut state = self.0.shared.lock()?;
+        let room = state.engine.node.has_room(to, body.len());
+        if room.is_err() {
+            return self.note_sent(&mut state, to, room.map(|()| None));
+        }
+        let pool = state.engine.node.pool().clone();
+        drop(state);
+        let copy = pool.outbound(&[body])?;
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.now_ns();
+        let sent = state.engine.node.send(now_ns, to, tag, copy, false);
+        self.note_sent(&mut state, to, sent)
+    }
+
+    #[inline]
+    fn note_sent(
+        &self,
+        state: &mut State,
+        to: PeerId,
+        sent: Result<Option<SendTicket>, SendError>,
+    ) -> Result<(), Error> {
+        if let Err(error @ SendError::Full { .. }) = sent {
+            self.0.shared.progress(state);
+            return Err(error.into());
+        }
+        sent?;
+        self.after_send(state, to);
+        Ok(())
+    }
+
+    /// Sends a body that is handed over, or shared: no copy is made.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_owned(&self, to: PeerId, tag: u64, body: impl Into<Outbound>) -> Result<(), Error> {
+        self.post_send(to, tag, body.into(), Value::Reliable, false)
+            .map(|_| ())
+    }
+
+    /// Sends a body that need not arrive (U17): `value` says how far to go for it. Order is kept, and
+    /// later messages never wait for a body that does not come. What has been dropped is told to the
+    /// receive that it had matched ([`Error::Expired`]), or to the receiving program as
+    /// [`Event::Expired`]; here, by the result. Waits while the queue towards the peer is full.
+    ///
+    /// Small messages take 24 bytes more on the wire than with [`Node::send`].
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_valued(
+        &self,
+        to: PeerId,
+        tag: u64,
+        body: impl Into<Outbound>,
+        value: Value,
+    ) -> Result<Sent, Error> {
+        let ticket = self.post_send(to, tag, body.into(), value, true)?;
+        Ok(self.sent(to, ticket))
+    }
+
+    /// Sends the pieces as one message.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_gather(&self, to: PeerId, tag: u64, pieces: &[&[u8]]) -> Result<(), Error> {
+        let pool = self.0.shared.lock()?.engine.node.pool().clone();
+        self.send_owned(to, tag, pool.outbound(pieces)?)
+    }
+
+    /// Sends a body that is handed over; the result tells when the peer's library has it.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_tracked(
+        &self,
+        to: PeerId,
+        tag: u64,
+        body: impl Into<Outbound>,
+    ) -> Result<Sent, Error> {
+        let ticket = self.post_send(to, tag, body.into(), Value::Reliable, true)?;
+        Ok(self.sent(to, ticket))
+    }
+
+    /// Like [`Node::send_tracked`], without waiting for room: the program bounds what it hands over.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_unbounded(
+        &self,
+        to: PeerId,
+        tag: u64,
+        body: impl Into<Outbound>,
+    ) -> Result<Sent, Error> {
+        let mut state = self.0.shared.lock()?;
+        let now_ns = state.engine.now_ns();
+        let node = &mut state.engine.node;
+        let ticket = node.send_unbounded(now_ns, to, tag, body.into(), true)?;
+        self.after_send(&mut state, to);
+        drop(state);
+        Ok(self.sent(to, ticket))
+    }
+
+    fn sent(&self, to: PeerId, ticket: Option<SendTicket>) -> Sent {
+        Sent {
+            handle: self.0.clone(),
+            to,
+            fate: ticket.map_or(SendFate::Known(Ok(())), SendFate::UnderWay),
+        }
+    }
+
+    fn post_send(
+        &self,
+        to: PeerId,
+        tag: u64,
+        body: Outbound,
+        value: Value,
+        tracked: bool,
+    ) -> Result<Option<SendTicket>, Error> {
+        let len = body.bytes().len();
+        loop {
+            let mut state = self.0.shared.lock()?;
+            state.engine.lap(Stage::Program);
+            let now_ns = match value {
+                Value::Within(_) => state.engine.clock(),
+                Value::Reliable | Value::BestEffort => state.engine.now_ns(),
+            };
+            match state.engine.node.has_room(to, len) {
+                Err(SendError::Full { .. }) => {
+                    drop(state);
+                    self.wait_for_room(to, len)?;
+                    continue;
+                }
+                room => room?,
+            }
+            let node = &mut state.engine.node;
+            let ticket = node.send_valued(now_ns, to, tag, body, value, tracked)?;
+            self.after_send(&mut state, to);
+            return Ok(ticket);
+        }
+    }
+
+    #[cold]
+    fn wait_for_room(&self, to: PeerId, len: usize) -> Result<(), Error> {
+        let room = self
+            .0
+            .shared
+            .wait_until(None, |state| room(state, to, len))?;
+        room.transpose()?;
+        Ok(())
+    }
+
+    /// What was accepted leaves now if the peer is idle, if a train is full, or if something has
+    /// waited for long enough.
+    #[inline]
+    fn after_send(&self, state: &mut State, to: PeerId) {
+        state.engine.lap(Stage::MessagesOut);
+        if to == self.0.id {
+            return self.0.shared.call_others(state, true);
+        }
+        let engine = &mut state.engine;
+        let waiting = engine.node.waiting(to);
+        engine.unclocked += 1;
+        let waits = !waiting.idle && waiting.bytes < TRAIN_BYTES;
+        if waits && !waiting.late && engine.unclocked < SENDS_PER_CLOCK {
+            return;
+        }
+        engine.clock();
+        if !waits || engine.has_held(waiting.rtt_ns) {
+            self.send_now(state, to);
+        }
+    }
+
+    fn send_now(&self, state: &mut State, to: PeerId) {
+        let engine = &mut state.engine;
+        engine.transmit();
+        // Acknowledgements make a difference when the window is used up.
+        let left = engine.node.waiting(to).bytes;
+        if left >= TRAIN_BYTES || engine.now_ns() >= engine.looked_ns + LOOK_NS {
+            self.0.shared.progress(state);
+        } else {
+            self.0.shared.call_others(state, false);
+        }
+    }
+}
