@@ -26,7 +26,7 @@ const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 /// After everything has been acknowledged, saying goodbye takes at most this long.
 const GOODBYE: Duration = Duration::from_millis(200);
 /// A process's end of all its connections. Cheap to clone, usable from several threads. Dropping
-/// the last one closes it; a [`Posted`], [`PostedInto`] or [`Sent`] counts as one.
+/// the last one closes it; a [`Posted`], [`PostedInto`] or [`Sent`](crate::Sent) counts as one.
 #[derive(Clone, Debug)]
 pub struct Node(Arc<Handle>);
 
@@ -380,7 +380,7 @@ impl Node {
     /// source and tag.
     ///
     /// No memory is taken, whatever the length. What is not here yet still crosses the network, and is
-    /// dropped as it comes; to its sender the message has arrived once all of it has ([`Sent::wait`]).
+    /// dropped as it comes; to its sender the message has arrived once all of it has ([`Sent::wait`](crate::Sent::wait)).
     /// Later messages of the sender don't wait for that. A message that a posted receive has been given
     /// is out of reach until that receive is withdrawn ([`Posted::cancel`]).
     ///

@@ -94,7 +94,7 @@ impl Node {
     /// Sends a body that need not arrive (U17): `value` says how far to go for it. Order is kept, and
     /// later messages never wait for a body that does not come. What has been dropped is told to the
     /// receive that it had matched ([`Error::Expired`]), or to the receiving program as
-    /// [`Event::Expired`]; here, by the result. Waits while the queue towards the peer is full.
+    /// [`Event::Expired`](crate::Event::Expired); here, by the result. Waits while the queue towards the peer is full.
     ///
     /// Small messages take 24 bytes more on the wire than with [`Node::send`].
     ///
