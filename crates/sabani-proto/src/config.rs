@@ -49,7 +49,8 @@ pub struct Config {
     /// Default 8 MiB.
     pub log_window_max: u64,
     /// Memory for messages that nobody has asked for yet, over all peers; posted receives without
-    /// buffers of their own may allocate as much again. Default 1 GiB.
+    /// buffers of their own may allocate as much again, and an eighth more that is kept for bodies of at most
+    /// that length. Default 1 GiB.
     pub memory_bytes: u64,
     /// How much of it the large bodies of one peer may take, in bytes: those that nobody has asked
     /// for yet, and as much again those on their way to posted receives. Beyond, the peer's next

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::wire::{RejectReason, VERSION, VERSION_MIN};
-use crate::{HumanTime, Obstacle, PeerId};
+use crate::{Envelope, HumanTime, Obstacle, PeerId};
 
 /// Why a message was not accepted for sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -279,3 +279,45 @@ impl fmt::Display for ConnectError {
 }
 
 impl std::error::Error for ConnectError {}
+
+/// What keeps the node's memory from a receive without a buffer, which waits in vain until the program does something
+/// about it, or a peer reconnects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Starvation {
+    /// The message that can't come.
+    pub waiting: Envelope,
+    /// The longest of those that hold memory and do not give it back. If it is complete, its receive was withdrawn,
+    /// or has timed out; else either program has disconnected from the other.
+    pub holder: Envelope,
+    /// Bytes that all of these hold.
+    pub held_bytes: u64,
+    /// The node's memory for messages that receives wait for, in bytes.
+    pub limit: u64,
+}
+
+impl fmt::Display for Starvation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (waiting, holder) = (&self.waiting, &self.holder);
+        write!(
+            f,
+            "the message from peer {} with tag {} has {} bytes, for which there is no room while others hold {} of \
+             the {} bytes that this node allocates for messages; the longest, {} bytes from peer {} with tag {}, ",
+            waiting.source,
+            waiting.tag,
+            waiting.len,
+            self.held_bytes,
+            self.limit,
+            holder.len,
+            holder.source,
+            holder.tag,
+        )?;
+        f.write_str(match holder.complete {
+            true => "is here, and nobody receives it: receive it, discard it",
+            false => {
+                "does not come on while that peer and this one are disconnected: reconnect, or withdraw its receive \
+                 and discard it"
+            }
+        })?;
+        f.write_str(", hand over a buffer for the one that waits, or raise the node's `memory`")
+    }
+}

@@ -115,6 +115,11 @@ impl LinkState {
         matches!(self, Disconnected | DisconnectedByBoth | Barred)
     }
 
+    /// Whether either program has disconnected, so that no messages come.
+    pub(crate) fn is_apart(self) -> bool {
+        self.is_disconnected() || self.is_disconnected_by_peer()
+    }
+
     /// Whether the peer's program has.
     pub fn is_disconnected_by_peer(self) -> bool {
         matches!(self, DisconnectedByPeer | DisconnectedByBoth)

@@ -31,7 +31,8 @@ pub enum Limit {
 pub enum Shortage {
     /// The peer's share: other bodies of it are on their way (`peer_memory_bytes`).
     Peer,
-    /// The node's: other bodies, of any peers, are on their way or untaken (`memory_bytes`).
+    /// The node's: other bodies, of any peers, are on their way or untaken (`memory_bytes`). Whose they are:
+    /// [`PeerStats::posted_bytes`].
     Node,
     /// The system's: it gives this process none for a body, however much of `memory_bytes` is left. It is
     /// asked again when other bodies have given memory back.
@@ -74,7 +75,12 @@ pub struct PeerStats {
     /// What the peer has granted to that; `None` before its answer, and without a wish (U10:
     /// `datagram_getdestbuf`).
     pub granted: Option<Terms>,
-    /// What keeps this side from granting bodies that receives wait for, if anything does.
+    /// Memory of [`NodeStats::posted_bytes`] that messages from there hold, in bytes.
+    pub posted_bytes: u64,
+    /// How much of that comes back only when the program receives or discards messages: their receives
+    /// were withdrawn, or timed out.
+    pub withdrawn_bytes: u64,
+    /// What keeps this side from granting bodies that receives wait for, or have waited for, if anything does.
     pub shortage: Option<Shortage>,
     /// Smoothed round-trip time in nanoseconds; zero before the first sample.
     pub rtt_ns: u64,
@@ -148,7 +154,8 @@ pub struct NodeStats {
     pub unmatched_messages: usize,
     /// Memory reserved for them, in bytes.
     pub unmatched_bytes: u64,
-    /// Memory allocated for messages on their way to posted receives without buffers, in bytes.
+    /// Memory allocated for messages on their way to posted receives without buffers, and for those that such
+    /// receives had been given before they were withdrawn, in bytes. At most `memory_bytes` and an eighth of it.
     pub posted_bytes: u64,
     /// What is known of the link to this node and promised to those who send over it.
     pub credit: CreditStats,

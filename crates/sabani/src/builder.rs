@@ -212,7 +212,8 @@ impl Builder {
         self
     }
 
-    /// Memory for messages that nobody has asked for, over all peers. Default 1 GiB.
+    /// Memory for messages that nobody has asked for, over all peers; receives without buffers may take
+    /// as much again, and an eighth more that is kept for messages of at most that length. Default 1 GiB.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.config.memory_bytes = bytes;
         self

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use sabani_proto::{
-    ConnectError, Envelope, HumanTime, Obstacle, PeerId, PeerLost, RecvError, SendError,
+    ConnectError, Envelope, HumanTime, Obstacle, PeerId, PeerLost, RecvError, SendError, Starvation,
 };
 use sabani_ring::ScheduleError;
 
@@ -89,6 +89,10 @@ pub enum Error {
         /// Credit that its untaken messages use.
         bytes: u64,
     },
+    /// Messages that do not come on, or that nobody takes, use up the node's memory
+    /// ([`crate::Builder::memory`]), so what this receive waits for can't come. A receive with a buffer
+    /// ([`crate::Node::post`]) needs no such memory.
+    Starved(Starvation),
     /// This receive has given its message, or the error that ended it, before ([`crate::Posted`]).
     Ended,
     /// There was no connection to the peer when the time was over. It is still being made.
@@ -307,6 +311,7 @@ impl fmt::Display for Error {
                  the message waited for can't come: receive or discard those first, or raise \
                  `log_window_max`"
             ),
+            Error::Starved(why) => why.fmt(f),
             Error::Ended => write!(
                 f,
                 "this receive has ended, and what came of it was returned before: post another one"

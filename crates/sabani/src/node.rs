@@ -18,11 +18,11 @@ use crate::shared::{Shared, State};
 use crate::timing::{Stage, Timings};
 use crate::{
     Builder, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId, PeerStats,
-    Posted,
+    Posted, Starvation,
 };
 
-/// A receive that waits for one peer looks this often whether it waits in vain.
-const BACKLOG_EVERY: Duration = Duration::from_secs(1);
+/// A receive looks this often whether it waits in vain.
+const IN_VAIN_EVERY: Duration = Duration::from_secs(1);
 /// After everything has been acknowledged, saying goodbye takes at most this long.
 const GOODBYE: Duration = Duration::from_millis(200);
 /// A process's end of all its connections. Cheap to clone, usable from several threads. Dropping
@@ -183,7 +183,7 @@ impl Node {
     /// closed, or has been silent for [`Builder::dead_after`].
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`], [`Error::Backlog`],
+    /// [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`], [`Error::Backlog`], [`Error::Starved`],
     /// [`Error::Closed`]; [`Error::UnknownPeer`] if the peer is not known and
     /// [`Builder::accept_unknown`] lets no such one in.
     // Never inlined: see [`take_ready`].
@@ -196,18 +196,20 @@ impl Node {
     }
 
     fn recv_later(&self, wanted: Match) -> Result<Message, Error> {
+        let mut before = None;
         loop {
-            if let Some(message) = self.recv_timeout(wanted, BACKLOG_EVERY)? {
+            if let Some(message) = self.recv_timeout(wanted, IN_VAIN_EVERY)? {
                 return Ok(message);
             }
-            self.check_backlog(&wanted)?;
+            before = self.check_in_vain(&wanted, before)?;
         }
     }
 
-    /// Like [`Node::recv`]; `None` when nothing came in time.
+    /// Like [`Node::recv`]; `None` when nothing came in time. If that was for want of memory,
+    /// [`PeerStats::shortage`] of the peer says so, and [`PeerStats::posted_bytes`] of others who holds it.
     ///
     /// # Errors
-    /// As [`Node::recv`].
+    /// As [`Node::recv`], but for [`Error::Backlog`] and [`Error::Starved`].
     // Never inlined: see [`take_ready`].
     #[inline(never)]
     pub fn recv_timeout(&self, wanted: Match, timeout: Duration) -> Result<Option<Message>, Error> {
@@ -283,7 +285,7 @@ impl Node {
     /// Takes the oldest message that matches if it is here; makes progress otherwise.
     ///
     /// # Errors
-    /// As [`Node::recv`], but for [`Error::Backlog`].
+    /// As [`Node::recv`], but for [`Error::Backlog`] and [`Error::Starved`].
     // Never inlined: see [`take_ready`].
     #[inline(never)]
     pub fn try_recv(&self, wanted: Match) -> Result<Option<Message>, Error> {
@@ -305,14 +307,22 @@ impl Node {
         }
     }
 
-    fn check_backlog(&self, wanted: &Match) -> Result<(), Error> {
-        if wanted.source().is_none() {
-            return Ok(());
+    /// Whether a receive that has just been withdrawn waited in vain. Who holds memory may be about to give it
+    /// back, in another thread: that counts if it was so `before`, and is returned for the next time.
+    fn check_in_vain(
+        &self,
+        wanted: &Match,
+        before: Option<Starvation>,
+    ) -> Result<Option<Starvation>, Error> {
+        let mut state = self.0.shared.lock()?;
+        let node = &mut state.engine.node;
+        if let Some((peer, bytes)) = wanted.source().and_then(|_| node.backlogged(wanted)) {
+            return Err(Error::Backlog { peer, bytes });
         }
-        let state = self.0.shared.lock()?;
-        match state.engine.node.backlogged(wanted) {
-            Some((peer, bytes)) => Err(Error::Backlog { peer, bytes }),
-            None => Ok(()),
+        let starved = node.starved(wanted);
+        match (before, starved) {
+            (Some(before), Some(why)) if before.holder == why.holder => Err(Error::Starved(why)),
+            _ => Ok(starved),
         }
     }
 
@@ -323,6 +333,7 @@ impl Node {
     /// [`Node::recv`].
     pub fn recv_into(&self, wanted: Match, buffer: &mut [u8]) -> Result<Envelope, Error> {
         let max = buffer.len() as u64;
+        let mut before = None;
         loop {
             let mut state = self.0.shared.lock()?;
             if state.engine.node.probe(&wanted).is_none() {
@@ -330,10 +341,10 @@ impl Node {
             }
             let ticket = state.engine.node.post_within(wanted, max);
             drop(state);
-            if let Some(message) = self.wait_received(ticket, BACKLOG_EVERY)? {
+            if let Some(message) = self.wait_received(ticket, IN_VAIN_EVERY)? {
                 return Ok(copy_out(&message, buffer));
             }
-            self.check_backlog(&wanted)?;
+            before = self.check_in_vain(&wanted, before)?;
         }
     }
 

@@ -1,5 +1,6 @@
 //! Nodes in one process that talk over real sockets on the loopback interface.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -345,6 +346,50 @@ fn progress_goes_on_while_the_program_is_away() {
         right.try_recv(Match::any()).unwrap().unwrap().body().len(),
         8 << 20
     );
+}
+
+/// A message of this length is here in part, or whole, after its receive was withdrawn.
+fn withdrawn(left: &Node, right: &Node, tag: u64, len: usize) {
+    let body = Arc::<[u8]>::from(pattern(len, 1));
+    loop {
+        let posted = right.post(Match::any().tag(tag), None).unwrap();
+        let mut sent = left.send_unbounded(PeerId(1), tag, body.clone()).unwrap();
+        while right.peer_stats(PeerId(0)).unwrap().posted_bytes == 0 && !sent.test().unwrap() {
+            std::thread::yield_now();
+        }
+        if let (None, _) = posted.cancel() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_receive_that_waits_in_vain_for_memory_says_who_holds_it() {
+    let key = JobKey::generate().unwrap();
+    let open = |id| {
+        let builder = Node::builder(PeerId(id)).bind("127.0.0.1:0".parse().unwrap());
+        let builder = builder.job_key(key.clone()).memory(48 << 20);
+        builder.open().unwrap()
+    };
+    let (left, right) = (open(0), open(1));
+    left.add_peer(PeerId(1), right.local_addr()).unwrap();
+    left.connect(PeerId(1), SOON).unwrap();
+    withdrawn(&left, &right, 1, 40 << 20);
+    let next = vec![7; 20 << 20];
+    let _sent = left.send_unbounded(PeerId(1), 2, next).unwrap();
+    let error = right.recv(Match::any().tag(2)).unwrap_err();
+    let Error::Starved(why) = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((why.waiting.tag, why.holder.tag), (2, 1));
+    assert!(
+        error.to_string().contains("receive it, discard it"),
+        "{error}"
+    );
+    for (tag, len) in [(1, 40 << 20), (2, 20 << 20)] {
+        let message = right.recv(Match::any().tag(tag)).unwrap();
+        assert_eq!(message.body().len(), len);
+    }
 }
 
 #[test]

@@ -12,8 +12,8 @@ pub(crate) use log_credit::LogCredit;
 use super::mailbox::{Charge, Pending};
 use super::matching::ArrivedKey;
 use super::{
-    Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, Pool, RecvTicket, Spans, charge_if_inline,
-    expand_id,
+    Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, Pool, RecvTicket, Spans, Turn,
+    charge_if_inline, expand_id,
 };
 use crate::PeerId;
 use crate::error::PeerLost;
@@ -60,6 +60,8 @@ struct InBody {
     /// Bytes before this may come.
     granted: u64,
     has_room: bool,
+    /// The program has asked for it, whether or not it still does.
+    wanted: bool,
     charge: Charge,
 }
 
@@ -422,12 +424,10 @@ impl Incoming {
 
     /// Asks for a body that somebody waits for, if there is memory for it.
     fn feed(&mut self, at: usize, mailbox: &mut Mailbox) -> Result<(), Shortage> {
-        let body = &mut self.bodies[at];
-        // With nothing on its way one may always come: it can't wait for anything.
-        if self.aside.asked > 0 && body.total > mailbox.peer_share.saturating_sub(self.aside.asked)
-        {
+        if self.is_beyond_share(self.bodies[at].total, mailbox) {
             return Err(Shortage::Peer);
         }
+        let body = &mut self.bodies[at];
         if !mailbox.posted.charge(body.total) {
             return Err(Shortage::Node);
         }
@@ -441,6 +441,12 @@ impl Incoming {
         Ok(())
     }
 
+    /// Whether a body must wait until others of this peer have come. With none on its way one may always
+    /// come: it can't wait for anything.
+    fn is_beyond_share(&self, total: u64, mailbox: &Mailbox) -> bool {
+        self.aside.asked > 0 && total > mailbox.peer_share.saturating_sub(self.aside.asked)
+    }
+
     /// Lets all of a body come.
     fn grant(&mut self, at: usize) {
         let body = &mut self.bodies[at];
@@ -449,11 +455,11 @@ impl Incoming {
         self.grants.push_back(body.id);
     }
 
-    /// Remembers that a receive waits for memory.
-    fn starve(&mut self, shortage: Shortage, mailbox: &mut Mailbox) {
+    /// Remembers that a receive waits for memory for this body.
+    fn starve(&mut self, at: usize, shortage: Shortage, mailbox: &mut Mailbox) {
         match shortage {
             Shortage::Peer => self.aside.squeezed = true,
-            Shortage::Node => mailbox.starved = true,
+            Shortage::Node => mailbox.posted.wait(self.bodies[at].total),
             Shortage::System => {
                 self.aside.denied = true;
                 mailbox.denied = true;
@@ -480,6 +486,7 @@ impl Incoming {
                     received: Spans::default(),
                     granted: 0,
                     has_room: false,
+                    wanted: false,
                     charge: Charge::default(),
                 },
             );
@@ -509,6 +516,7 @@ impl Incoming {
         let given = inbox.mailbox.bind(ticket, inbox.link, id);
         let body = &mut self.bodies[at];
         body.owner = Owner::Posted(ticket);
+        body.wanted = true;
         match given {
             Some(given) if !body.has_room || body.received.bytes() == 0 => {
                 body.buffer = Buffer::given(given, body.total as usize);
@@ -521,7 +529,7 @@ impl Incoming {
             if body.has_room {
                 self.grant(at);
             } else if let Err(shortage) = self.feed(at, inbox.mailbox) {
-                self.starve(shortage, inbox.mailbox);
+                self.starve(at, shortage, inbox.mailbox);
             }
         }
         self.finish(at, inbox);
@@ -537,25 +545,26 @@ impl Incoming {
             if !self.bodies[at].is_starved() {
                 continue;
             }
-            // In turn, so that small ones don't keep the memory from a large one for ever; but one that the
-            // system has no memory for may never get it.
-            let fed = match inbox.mailbox.starved {
-                true => Err(Shortage::Node),
-                false => self.feed(at, inbox.mailbox),
+            let posted = &inbox.mailbox.posted;
+            let fed = match posted.is_turn_of(self.bodies[at].total) {
+                true => self.feed(at, inbox.mailbox),
+                false => Err(Shortage::Node),
             };
             if let Err(shortage) = fed {
-                self.starve(shortage, inbox.mailbox);
-                if shortage != Shortage::System {
+                self.starve(at, shortage, inbox.mailbox);
+                // One that the system has no memory for may never get it: others don't wait behind it.
+                if shortage == Shortage::Peer || inbox.mailbox.posted.turn == Turn::Nobody {
                     return;
                 }
             }
         }
     }
 
-    /// What receives that wait for bodies of this peer have to wait for, if there are any.
-    pub fn shortage(&self) -> Option<Shortage> {
-        let starved = self.bodies.iter().any(InBody::is_starved);
-        starved.then_some(if self.aside.squeezed {
+    /// What bodies of this peer that the program has asked for have to wait for, if there are any.
+    pub fn shortage(&self, mailbox: &Mailbox) -> Option<Shortage> {
+        let mut bodies = self.bodies.iter();
+        let first = bodies.find(|body| body.wanted && body.granted < body.total)?;
+        Some(if self.is_beyond_share(first.total, mailbox) {
             Shortage::Peer
         } else if self.aside.denied {
             Shortage::System
@@ -564,14 +573,40 @@ impl Incoming {
         })
     }
 
+    /// Whether a body was not granted memory.
+    pub fn lacks_room(&self, id: u64) -> bool {
+        let body = self.body_at(id).map(|at| &self.bodies[at]);
+        body.is_some_and(|body| body.granted < body.total)
+    }
+
+    /// Memory that bodies take on their way to those who asked for them.
+    pub fn asked_bytes(&self) -> u64 {
+        self.aside.asked
+    }
+
+    /// How much of that is for receives that were withdrawn.
+    pub fn withdrawn_bytes(&self) -> u64 {
+        let parked = |body: &&InBody| matches!(body.owner, Owner::Parked);
+        let parked = self.bodies.iter().filter(parked);
+        parked.map(|body| body.charge.posted).sum()
+    }
+
+    /// Tags and lengths of bodies that take such memory.
+    pub fn asked_bodies(&self) -> impl Iterator<Item = (u64, u64)> {
+        let bodies = self.bodies.iter().filter(|body| body.charge.posted > 0);
+        bodies.map(|body| (body.tag, body.total))
+    }
+
     /// The program would take this body if it were here: asks for it.
     pub fn want(&mut self, id: u64, inbox: &mut Inbox<'_>) {
         let Some(at) = self.body_at(id) else {
             return;
         };
         if self.bodies[at].granted < self.bodies[at].total {
-            // If there is no memory now, the program will ask again.
-            let _ = self.feed(at, inbox.mailbox);
+            self.bodies[at].wanted = true;
+            if let Err(shortage) = self.feed(at, inbox.mailbox) {
+                self.starve(at, shortage, inbox.mailbox);
+            }
         }
     }
 

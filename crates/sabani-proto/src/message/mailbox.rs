@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use super::matching::{ArrivedKey, PostedKey};
-use super::{Body, Budget, Buffer, Match, Matcher, Pool, Ticket, Tickets, Unread};
+use super::{Body, Budget, Buffer, Match, Matcher, Pool, Room, Ticket, Tickets, Turn, Unread};
 use crate::PeerId;
 use crate::error::PeerLost;
 use crate::wire::Entries;
@@ -234,13 +234,11 @@ pub(crate) struct Mailbox {
     /// Memory for bodies that nobody has asked for yet.
     pub unmatched: Budget,
     /// Memory for bodies that a receive without a buffer of its own waits for.
-    pub posted: Budget,
+    pub posted: Room,
     /// How much of either the bodies of one peer may take, in bytes.
     pub peer_share: u64,
     /// Receives that have ended, one way or the other.
     pub ended: u64,
-    /// Some receive waits until others have given such memory back.
-    pub starved: bool,
     /// Some receive waits because the system had no memory.
     pub denied: bool,
     /// Peers with a body that nobody has asked for, and that waits until the node has memory
@@ -257,10 +255,9 @@ impl Mailbox {
             unread: Unread::default(),
             pool: Pool::default(),
             unmatched: Budget::new(memory_bytes),
-            posted: Budget::new(memory_bytes),
+            posted: Room::new(memory_bytes),
             peer_share,
             ended: 0,
-            starved: false,
             left: VecDeque::new(),
             denied: false,
         }
@@ -285,7 +282,7 @@ impl Mailbox {
                 len,
                 complete: false,
             };
-            match misfit(receive, envelope, self.posted.limit) {
+            match misfit(receive, envelope, self.posted.limit()) {
                 None => {
                     receive.stamp = self.matcher.pass();
                     return Some(ticket);
@@ -416,7 +413,7 @@ impl Mailbox {
             self.progress(ticket, Progress::Waiting(key));
             return (ticket, None);
         };
-        if let Some(error) = misfit(&mut receive, envelope, self.posted.limit) {
+        if let Some(error) = misfit(&mut receive, envelope, self.posted.limit()) {
             receive.progress = Progress::Done(Err(error));
             return (self.receives.insert(receive), None);
         }
@@ -470,7 +467,7 @@ impl Mailbox {
     /// Whether receives that wait for memory should be tried again.
     #[inline]
     pub fn may_feed(&mut self) -> bool {
-        std::mem::take(&mut self.posted.freed) && (self.starved || self.denied)
+        self.posted.take_freed() && (self.posted.turn != Turn::Anybody || self.denied)
     }
 
     /// Whether bodies that nobody has asked for, and that wait for memory, should be tried again.
@@ -559,6 +556,24 @@ impl Mailbox {
         at.map(|at| self.parked.remove(at)).is_some()
     }
 
+    /// Messages that are all here, whose receives were withdrawn, and what they hold.
+    pub fn withdrawn(&self) -> impl Iterator<Item = (Envelope, Charge)> {
+        self.parked
+            .iter()
+            .filter_map(|parked| match &parked.arrived {
+                Arrived::Whole { body, charge, .. } => Some((
+                    Envelope {
+                        source: parked.source,
+                        tag: parked.tag,
+                        len: body.len() as u64,
+                        complete: true,
+                    },
+                    *charge,
+                )),
+                Arrived::Pending(_) => None,
+            })
+    }
+
     /// The parked message that waits for this body.
     fn parked_pending(&self, link: LinkRef, id: u64) -> Option<usize> {
         let pending = |parked: &Parked| matches!(parked.arrived, Arrived::Pending(pending) if pending.link == link && pending.id == id);
@@ -619,7 +634,7 @@ impl Mailbox {
     /// matches is longer than the node may allocate.
     pub fn oversized(&mut self, wanted: &Match) -> Option<RecvError> {
         let envelope = self.peek(wanted)?;
-        let limit = self.posted.limit;
+        let limit = self.posted.limit();
         let fits = envelope.complete || envelope.len <= limit;
         (!fits).then_some(RecvError::TooLarge { envelope, limit })
     }

@@ -8,6 +8,7 @@ mod mailbox;
 mod matching;
 mod outgoing;
 mod pool;
+mod room;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use matching::Match;
 pub(crate) use matching::Matcher;
 pub(crate) use outgoing::{Content, Outgoing, SendWindow};
 pub use pool::{Buffer, Pool};
+pub(crate) use room::{Room, Turn};
 pub(crate) use spans::Spans;
 pub use tickets::Ticket;
 pub(crate) use tickets::Tickets;

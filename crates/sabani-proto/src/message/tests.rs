@@ -288,7 +288,7 @@ proptest! {
         }
         prop_assert_eq!(pipe.out.queued_bytes(), 0);
         prop_assert_eq!(pipe.incoming.backlog_bytes(), 0);
-        prop_assert_eq!(pipe.mailbox.posted.used, 0);
+        prop_assert_eq!(pipe.mailbox.posted.used(), 0);
         pipe.arrived_sends.sort_by_key(|ticket| sends.iter().position(|send| send == ticket));
         prop_assert_eq!(pipe.arrived_sends, sends);
     }
@@ -534,13 +534,13 @@ fn receives_starved_of_memory_get_it_in_turn() {
     for (id, len) in [(0, 150_000), (1, 150_000), (2, 40_000)] {
         pipe.deliver(&entry(id, EntryMode::Granted, len)).unwrap();
     }
-    assert_eq!(pipe.mailbox.posted.used, 190_000, "the middle one waits");
+    assert_eq!(pipe.mailbox.posted.used(), 190_000, "the middle one waits");
     let mut inbox = inbox_of(&mut pipe.mailbox);
     for _ in 0..3 {
-        inbox.mailbox.starved = false;
+        inbox.mailbox.posted.turn = Turn::Anybody;
         pipe.incoming.retry_starved(&mut inbox);
     }
-    assert_eq!(pipe.mailbox.posted.used, 190_000, "trying costs nothing");
+    assert_eq!(pipe.mailbox.posted.used(), 190_000, "trying costs nothing");
     for at in (0..150_000).step_by(50_000) {
         pipe.deliver(&Carried::Fragment(0, 150_000, at, vec![3; 50_000]))
             .unwrap();
@@ -548,9 +548,67 @@ fn receives_starved_of_memory_get_it_in_turn() {
     assert!(pipe.mailbox.result(tickets[0]).unwrap().is_ok());
     assert!(pipe.mailbox.may_feed(), "memory has come back");
     let mut inbox = inbox_of(&mut pipe.mailbox);
-    inbox.mailbox.starved = false;
+    inbox.mailbox.posted.turn = Turn::Anybody;
     pipe.incoming.retry_starved(&mut inbox);
-    assert_eq!(pipe.mailbox.posted.used, 190_000);
+    assert_eq!(pipe.mailbox.posted.used(), 190_000);
+}
+
+#[test]
+fn the_shorter_bodies_have_room_of_their_own() {
+    let mut room = Room::new(800);
+    assert!(room.charge(800) && !room.charge(101) && room.charge(60) && room.charge(40));
+    assert!(
+        !room.charge(1),
+        "all is used, and what is kept for short ones"
+    );
+    assert_eq!(room.used(), 900);
+    room.release(60);
+    assert!(room.take_freed() && !room.charge(61) && room.charge(60));
+    room.release(800);
+    for _ in 0..8 {
+        assert!(
+            room.charge(100),
+            "what is beyond their own takes of the rest"
+        );
+    }
+    assert!(!room.charge(1) && room.used() == 900);
+    for bytes in [100; 8] {
+        room.release(bytes);
+    }
+    assert!(
+        room.charge(800),
+        "what is their own never keeps a long one out"
+    );
+}
+
+#[test]
+fn a_short_body_does_not_wait_behind_a_long_one() {
+    let mut pipe = Pipe::new(200_000);
+    let post = |pipe: &mut Pipe| pipe.mailbox.post(Match::any(), None, u64::MAX).0;
+    let tickets = [(); 5].map(|()| post(&mut pipe));
+    for (id, len) in (0..).zip([200_000, 150_000, 25_000, 25_000, 10_000]) {
+        pipe.deliver(&entry(id, EntryMode::Granted, len)).unwrap();
+    }
+    let granted =
+        |pipe: &mut Pipe| -> Vec<_> { (0..5).map(|id| pipe.incoming.granted(id)).collect() };
+    let none = Some(0);
+    assert_eq!(
+        granted(&mut pipe),
+        [Some(200_000), none, Some(25_000), none, none]
+    );
+    let whole = Carried::Fragment(2, 25_000, 0, vec![3; 25_000]);
+    pipe.deliver(&whole).unwrap();
+    assert!(pipe.mailbox.result(tickets[2]).unwrap().is_ok());
+    assert!(pipe.mailbox.may_feed(), "memory has come back");
+    pipe.mailbox.posted.turn = Turn::Anybody;
+    let mut inbox = inbox_of(&mut pipe.mailbox);
+    pipe.incoming.retry_starved(&mut inbox);
+    let (first, next) = (Some(200_000), Some(25_000));
+    assert_eq!(
+        granted(&mut pipe),
+        [first, none, None, next, none],
+        "in turn"
+    );
 }
 
 /// More than any machine has.
@@ -563,17 +621,23 @@ fn a_body_that_the_system_has_no_memory_for_gets_no_credit() {
     let tickets = [post(&mut pipe), post(&mut pipe)];
     pipe.deliver(&entry(0, EntryMode::Granted, ABSURD)).unwrap();
     assert_eq!(pipe.incoming.granted(0), Some(0));
-    assert_eq!(pipe.incoming.shortage(), Some(Shortage::System));
+    assert_eq!(
+        pipe.incoming.shortage(&pipe.mailbox),
+        Some(Shortage::System)
+    );
     pipe.deliver(&entry(1, EntryMode::Granted, 60_000)).unwrap();
     let whole = Carried::Fragment(1, 60_000, 0, vec![3; 60_000]);
     pipe.deliver(&whole).unwrap();
     assert!(pipe.mailbox.result(tickets[1]).unwrap().is_ok());
-    assert_eq!(pipe.mailbox.posted.used, 0);
+    assert_eq!(pipe.mailbox.posted.used(), 0);
     assert!(pipe.mailbox.may_feed(), "it is tried again now");
     pipe.mailbox.denied = false;
     pipe.incoming
         .retry_starved(&mut inbox_of(&mut pipe.mailbox));
-    assert_eq!(pipe.incoming.shortage(), Some(Shortage::System));
+    assert_eq!(
+        pipe.incoming.shortage(&pipe.mailbox),
+        Some(Shortage::System)
+    );
     assert!(pipe.mailbox.result(tickets[0]).is_none());
 }
 
@@ -607,15 +671,15 @@ fn a_peer_gets_no_more_than_its_share() {
     for (id, len) in [(0, 60_000), (1, 60_000), (2, 150_000)] {
         pipe.deliver(&entry(id, EntryMode::Granted, len)).unwrap();
     }
-    assert_eq!(pipe.mailbox.posted.used, 60_000, "the others wait");
-    assert_eq!(pipe.incoming.shortage(), Some(Shortage::Peer));
+    assert_eq!(pipe.mailbox.posted.used(), 60_000, "the others wait");
+    assert_eq!(pipe.incoming.shortage(&pipe.mailbox), Some(Shortage::Peer));
     for (at, len, next) in [(0, 60_000, 60_000), (1, 60_000, 150_000), (2, 150_000, 0)] {
         let whole = Carried::Fragment(at, len, 0, vec![3; len as usize]);
         pipe.deliver(&whole).unwrap();
         assert!(pipe.mailbox.result(tickets[at as usize]).unwrap().is_ok());
-        assert_eq!(pipe.mailbox.posted.used, next, "one by one");
+        assert_eq!(pipe.mailbox.posted.used(), next, "one by one");
     }
-    assert_eq!(pipe.incoming.shortage(), None);
+    assert_eq!(pipe.incoming.shortage(&pipe.mailbox), None);
 }
 
 #[test]
@@ -635,7 +699,7 @@ fn what_nobody_asked_for_gets_no_more_than_its_share() {
     assert_eq!(pipe.mailbox.unmatched.used, CREDIT + 80_000);
     assert_eq!(pipe.finish().len(), 3);
     assert_eq!(pipe.mailbox.unmatched.used, CREDIT, "all of it came back");
-    assert_eq!(pipe.mailbox.posted.used, 0);
+    assert_eq!(pipe.mailbox.posted.used(), 0);
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Node {
         let Some(link) = peer.link.as_mut() else {
             return;
         };
-        let held = peer.state.is_disconnected() || peer.state.is_disconnected_by_peer();
+        let held = peer.state.is_apart();
         let was_held = link.outgoing.hold(held);
         link.outgoing.keep_lost(peer.keeps_lost);
         if let Some(session) = &mut link.session {

@@ -21,6 +21,7 @@ mod takes;
 mod terms;
 mod timers;
 mod transmit;
+mod vain;
 mod value;
 
 use std::cmp::Reverse;

@@ -14,11 +14,16 @@ impl Node {
     /// A snapshot of one peer's flow (U7).
     pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
         let peer = &self.peers[self.peers.index(peer)?];
+        let withdrawn = self.hub.mailbox.withdrawn();
+        let withdrawn = withdrawn.filter(|(envelope, _)| envelope.source == peer.id);
+        let withdrawn_bytes = withdrawn.map(|(_, charge)| charge.posted).sum();
         let mut stats = PeerStats {
             peer: peer.id,
             address: Some(peer.addr),
             state: peer.state,
             quality: peer.quality.as_deref().copied().unwrap_or_default(),
+            posted_bytes: withdrawn_bytes,
+            withdrawn_bytes,
             ..PeerStats::default()
         };
         let Some(link) = &peer.link else {
@@ -31,6 +36,7 @@ impl Node {
         stats.obstacle = link.attempt.as_ref().and_then(|attempt| attempt.obstacle);
         if let Some(session) = &link.session {
             session.describe(&link.outgoing, &mut stats);
+            stats.shortage = session.incoming.shortage(&self.hub.mailbox);
         }
         Some(stats)
     }
@@ -72,7 +78,7 @@ impl Node {
             peers: self.peers.len(),
             unmatched_messages: self.hub.mailbox.arrived_len(),
             unmatched_bytes: self.hub.mailbox.unmatched.used,
-            posted_bytes: self.hub.mailbox.posted.used,
+            posted_bytes: self.hub.mailbox.posted.used(),
             credit: self.hub.granter.stats(),
             counters: self.hub.past,
             dropped: self.dropped,
@@ -126,7 +132,8 @@ impl Session {
             stats.expired_sent = seldom.expired_sent;
             stats.expired_received = seldom.expired_received;
         }
-        stats.shortage = self.incoming.shortage();
+        stats.posted_bytes += self.incoming.asked_bytes();
+        stats.withdrawn_bytes += self.incoming.withdrawn_bytes();
         stats.rtt_ns = self.channel.rtt.smoothed_ns();
         stats.rtt_variation_ns = self.channel.rtt.variation_ns();
         stats.rtt_min_ns = self.channel.rtt.min_ns();

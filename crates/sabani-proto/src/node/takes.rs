@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 
 use super::peers::Peers;
 use super::{Node, enqueue};
-use crate::PeerId;
 use crate::message::{
-    Cancelled, Envelope, Inbox, LinkRef, Match, Message, RecvError, RecvTicket, Taken,
+    Cancelled, Envelope, Inbox, LinkRef, Match, Message, RecvError, RecvTicket, Taken, Turn,
 };
 
 impl Node {
@@ -152,7 +151,7 @@ impl Node {
 
     /// Looks again for receives that wait for memory.
     pub(super) fn feed_starved(&mut self) {
-        self.hub.mailbox.starved = false;
+        self.hub.mailbox.posted.turn = Turn::Anybody;
         self.hub.mailbox.denied = false;
         for index in self.peers.indices() {
             let link = self.peers[index].reference(index);
@@ -194,17 +193,6 @@ impl Node {
             link,
         };
         Some(act(&mut session.incoming, &mut inbox))
-    }
-
-    /// A peer whose messages fill its credit, so that nothing more can come from it until the
-    /// program takes some: a receive that waits for something else from there waits in vain.
-    pub fn backlogged(&self, wanted: &Match) -> Option<(PeerId, u64)> {
-        self.peers
-            .iter()
-            .filter(|peer| wanted.source().is_none_or(|source| source == peer.id))
-            .filter_map(|peer| Some((peer.id, peer.session()?)))
-            .find(|(_, session)| session.incoming.is_full())
-            .map(|(id, session)| (id, session.incoming.backlog_bytes()))
     }
 
     /// Withdraws a receive. A message that has begun to fill it stays receivable. Returns the

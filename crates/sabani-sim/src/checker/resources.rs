@@ -56,6 +56,11 @@ impl Checker {
         if reserved > config.memory_bytes + LEAST_CREDIT * stats.peers as u64 {
             broken.push(format!("{reserved} bytes reserved for unmatched messages"));
         }
+        // Short bodies have some of their own.
+        let allocated = stats.posted_bytes;
+        if allocated > config.memory_bytes + config.memory_bytes / 8 {
+            broken.push(format!("{allocated} bytes allocated for receives"));
+        }
         for what in broken {
             let what = format!("{host} exceeds its bounds: {what}");
             self.violated(now_ns, Rule::Bounds, what);

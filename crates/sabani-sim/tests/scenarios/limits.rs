@@ -1,7 +1,7 @@
 //! Room is finite, and nothing overruns it or hangs for want of it.
 
 use sabani_proto::wire::Frame;
-use sabani_proto::{Config, Match, PeerId, RecvError, SendError, Shortage};
+use sabani_proto::{Config, Match, PeerId, RecvError, RecvTicket, SendError, Shortage};
 use sabani_sim::{HostId, MS, Network, Packet, Reading, SEC, US, checker, sealed};
 
 use crate::{A, B, peer_stats, plain, sound, warm_pair};
@@ -174,6 +174,115 @@ fn a_peer_that_sends_what_nobody_asks_for_keeps_memory_from_nobody() {
     net.host(A).program.reading = Reading::Take(Match::any());
     net.kick(A);
     sound(net.settle(5 * SEC));
+}
+
+/// Messages of one class from one peer.
+fn class_from(from: HostId, class: u8) -> Match {
+    let wanted = Match::any().from(PeerId(from.0));
+    wanted.tag_mask(u64::from(class) << 56, checker::CLASS_MASK)
+}
+
+/// Posts a receive for what comes next in a class, has that sent, and gives it some time.
+fn posted(net: &mut Network, from: HostId, class: u8, len: usize, time_ns: u64) -> RecvTicket {
+    let ticket = net.host(A).node().post(class_from(from, class), None);
+    net.send_as(from, A, class, len, false);
+    net.run_for(time_ns);
+    ticket
+}
+
+/// A receiver with 8 MiB and two senders, the first of which has sent a part of what takes all of it, for a
+/// receive that was withdrawn, and has disconnected.
+fn stuck_hog() -> (Network, HostId, HostId) {
+    let (mut net, hog, other) = hog();
+    for from in [hog, other] {
+        let message = net.host(A).node().try_take(&class_from(from, 0));
+        net.note_received(A, &message.expect("it is here"));
+    }
+    net.links(|link| link.bits_per_second = 1_000_000_000);
+    let ticket = posted(&mut net, hog, 0, 8 << 20, 20 * MS);
+    let (result, _) = net.host(A).node().cancel(ticket);
+    assert!(result.is_none(), "not all of it is here");
+    net.set_connected(hog, false);
+    net.run_for(10 * MS);
+    (net, hog, other)
+}
+
+/// The hog reconnects, and everything comes.
+fn all_comes(mut net: Network, hog: HostId) {
+    net.set_connected(hog, true);
+    net.host(A).program.reading = Reading::Take(Match::any());
+    net.kick(A);
+    sound(net.settle(5 * SEC));
+    assert_eq!(net.host(A).node().stats().posted_bytes, 0);
+}
+
+#[test]
+fn a_long_body_that_does_not_come_on_keeps_no_short_one_waiting() {
+    let (mut net, hog, other) = stuck_hog();
+    // One that waits for the same memory keeps none either.
+    let long = posted(&mut net, other, 1, 3 << 20, MS);
+    for _ in 0..20 {
+        let ticket = posted(&mut net, other, 0, 1 << 20, 100 * MS);
+        let message = net.host(A).node().take_received(ticket);
+        net.note_received(A, &message.expect("there is room").unwrap());
+    }
+    let tickets = [(); 3].map(|()| posted(&mut net, other, 0, 1 << 20, 0));
+    net.run_for(100 * MS);
+    for ticket in tickets {
+        let message = net.host(A).node().take_received(ticket);
+        net.note_received(A, &message.expect("its turn has come").unwrap());
+    }
+    let (result, _) = net.host(A).node().cancel(long);
+    assert!(result.is_none());
+    all_comes(net, hog);
+}
+
+#[test]
+fn it_is_said_who_holds_the_memory_that_a_receive_waits_for() {
+    let (mut net, hog, other) = stuck_hog();
+    let ticket = posted(&mut net, other, 0, 3 << 20, 100 * MS);
+    let check = |net: &mut Network| {
+        let waits = peer_stats(net, A, other).shortage;
+        assert_eq!(waits, Some(Shortage::Node));
+        let holder = peer_stats(net, A, hog);
+        let held = (holder.posted_bytes, holder.withdrawn_bytes);
+        assert_eq!(held, (8 << 20, 8 << 20));
+    };
+    check(&mut net);
+    let (result, _) = net.host(A).node().cancel(ticket);
+    assert!(result.is_none());
+    check(&mut net);
+    let wanted = class_from(other, 0);
+    let in_vain = |net: &mut Network| {
+        let why = net.host(A).node().starved(&wanted)?;
+        assert_eq!(why.waiting.source, PeerId(other.0));
+        assert_eq!(why.holder.source, PeerId(hog.0));
+        assert_eq!((why.held_bytes, why.limit), (8 << 20, 8 << 20));
+        Some((why.holder.complete, why.to_string()))
+    };
+    let (complete, text) = in_vain(&mut net).expect("the peer is disconnected");
+    assert!(!complete && text.contains("reconnect"), "{text}");
+    net.set_connected(hog, true);
+    net.run_for(10 * MS);
+    assert_eq!(in_vain(&mut net), None, "it comes on");
+    net.run_for(SEC);
+    let (complete, text) = in_vain(&mut net).expect("it is here, and nobody takes it");
+    assert!(complete && text.contains("receive it"), "{text}");
+    check(&mut net);
+    all_comes(net, hog);
+}
+
+#[test]
+fn who_looks_for_a_message_now_and_then_is_told_that_there_is_no_room_for_it() {
+    let (mut net, hog, other) = stuck_hog();
+    net.send(other, A, 3 << 20);
+    net.run_for(10 * MS);
+    assert_eq!(peer_stats(&mut net, A, other).shortage, None, "nobody asks");
+    let message = net.host(A).node().try_take(&class_from(other, 0));
+    assert!(message.is_none());
+    let waits = peer_stats(&mut net, A, other).shortage;
+    assert_eq!(waits, Some(Shortage::Node));
+    all_comes(net, hog);
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! Memory for bodies on their way to receives that bring no buffer.
+
+use super::Budget;
+
+/// Short bodies are those of at most one part in so many of the memory. As much beyond it is their own:
+/// that costs little, and holds most messages of most programs.
+const SHORT_PART: u64 = 8;
+
+/// Memory that all such bodies share, and as much more as one short body may take, for short ones only: a long
+/// one that does not come on can't keep all of it from them, nor can they keep all of it from a long one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// What long ones take, and short ones beyond their own.
+    shared: Budget,
+    /// Bytes of short ones.
+    short: u64,
+    /// Whose turn it is among those that have waited.
+    pub turn: Turn,
+}
+
+/// Who of those that have waited may be given room now. It is given in turn, so that those who need little don't
+/// keep it for ever from one that needs much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Turn {
+    Anybody,
+    /// Some long one waits: short ones may take what is their own.
+    Short,
+    /// Some short one waits.
+    Nobody,
+}
+
+impl Room {
+    pub fn new(limit: u64) -> Self {
+        Room {
+            shared: Budget::new(limit),
+            short: 0,
+            turn: Turn::Anybody,
+        }
+    }
+
+    /// Length of the longest body there can be room for.
+    pub fn limit(&self) -> u64 {
+        self.shared.limit
+    }
+
+    /// Bytes taken; at most the limit and an eighth of it.
+    pub fn used(&self) -> u64 {
+        self.shared.used + self.short.min(self.own())
+    }
+
+    /// What only short bodies may take, and the length of the longest of them.
+    fn own(&self) -> u64 {
+        self.limit() / SHORT_PART
+    }
+
+    fn is_short(&self, bytes: u64) -> bool {
+        bytes <= self.own()
+    }
+
+    /// What one more body takes, or took as the last one, of the memory that all share.
+    fn share_of(&self, bytes: u64) -> u64 {
+        if self.is_short(bytes) {
+            bytes.min((self.short + bytes).saturating_sub(self.own()))
+        } else {
+            bytes
+        }
+    }
+
+    /// Charges a body, if there is room for it.
+    pub fn charge(&mut self, bytes: u64) -> bool {
+        let fits = self.shared.charge(self.share_of(bytes));
+        if fits && self.is_short(bytes) {
+            self.short += bytes;
+        }
+        fits
+    }
+
+    /// Gives a body's room back.
+    pub fn release(&mut self, bytes: u64) {
+        if self.is_short(bytes) {
+            debug_assert!(bytes <= self.short);
+            self.short = self.short.saturating_sub(bytes);
+        }
+        self.shared.release(self.share_of(bytes));
+        self.shared.freed |= bytes > 0;
+    }
+
+    /// Remembers that a receive waits for room for a body.
+    pub fn wait(&mut self, bytes: u64) {
+        let left = match self.is_short(bytes) {
+            true => Turn::Nobody,
+            false => Turn::Short,
+        };
+        self.turn = self.turn.max(left);
+    }
+
+    /// Whether a body that has waited may be given room, if there is some.
+    pub fn is_turn_of(&self, bytes: u64) -> bool {
+        match self.turn {
+            Turn::Anybody => true,
+            Turn::Short => self.share_of(bytes) == 0,
+            Turn::Nobody => false,
+        }
+    }
+
+    /// Whether some has come back since somebody looked.
+    #[inline]
+    pub fn take_freed(&mut self) -> bool {
+        std::mem::take(&mut self.shared.freed)
+    }
+}
