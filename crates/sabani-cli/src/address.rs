@@ -1,6 +1,6 @@
 //! Addresses as people write them.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use anyhow::{Result, anyhow};
 
@@ -9,7 +9,7 @@ use crate::exit::Usage;
 /// Finds the address that the option `--to` names: `HOST:PORT`, or `HOST` with a default port.
 ///
 /// # Errors
-/// If there is no such host or port.
+/// [`Usage`], if there is no such host or port.
 pub fn resolve(to: &str, default_port: u16) -> Result<SocketAddr> {
     let (host, port) = divide(to);
     if host.is_empty() {
@@ -25,17 +25,15 @@ pub fn resolve(to: &str, default_port: u16) -> Result<SocketAddr> {
         None => default_port,
     };
     let unknown = |why: String| {
-        anyhow!(
+        Usage(format!(
             "`--to {to}`: no address is found for `{host}`{why}: is the name right? `getent hosts` asks \
              for it, too"
-        )
+        ))
     };
     let found = (host, port).to_socket_addrs();
     let mut found = found.map_err(|error| unknown(format!(" ({error})")))?;
-    found
-        .next()
-        .map(canonical)
-        .ok_or_else(|| unknown(String::new()))
+    let found = found.next().map(canonical);
+    Ok(found.ok_or_else(|| unknown(String::new()))?)
 }
 
 /// Reads an address of this machine, with a port; for the command line.
@@ -47,8 +45,17 @@ pub fn parse_local(text: &str) -> Result<SocketAddr> {
         parse_port(port)
             .ok_or_else(|| anyhow!("`{port}` is no port: ports are numbers up to 65,535"))?;
     }
-    let example = "expected an address and a port, as in 0.0.0.0:7000 or [::]:0";
-    text.parse().map(canonical).map_err(|_| anyhow!(example))
+    let example = "expected an address and a port, as in 0.0.0.0:7000, [::]:0 or [fe80::1%eth0]:0";
+    let found = text.parse().ok().or_else(|| scoped(text));
+    found.map(canonical).ok_or_else(|| anyhow!(example))
+}
+
+/// An IPv6 address with the name of an interface, which the system looks up as it does names.
+fn scoped(text: &str) -> Option<SocketAddr> {
+    let (host, port) = divide(text);
+    let (ip, _) = host.split_once('%')?;
+    ip.parse::<Ipv6Addr>().ok()?;
+    (host, parse_port(port?)?).to_socket_addrs().ok()?.next()
 }
 
 /// The address in the notation of its own version of IP: `::ffff:a.b.c.d` is an IPv4 address.
@@ -96,8 +103,12 @@ mod tests {
             let error = resolve(text, 7).unwrap_err();
             assert!(error.is::<Usage>(), "{error}");
         }
-        let error = resolve("a..b", 7).unwrap_err().to_string();
-        assert!(error.contains("found for `a..b`"), "{error}");
+        let error = resolve("a..b", 7).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            error.is::<Usage>() && said.contains("found for `a..b`"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -123,6 +134,11 @@ mod tests {
         assert_eq!(parse_local("[::]:0").unwrap().to_string(), "[::]:0");
         let mapped = parse_local("[::ffff:127.0.0.1]:0").unwrap();
         assert_eq!(mapped.to_string(), "127.0.0.1:0");
+        let named = parse_local("[fe80::1%lo]:9").unwrap();
+        assert!(
+            matches!(named, SocketAddr::V6(addr) if addr.scope_id() > 0),
+            "{named}"
+        );
         for (text, said) in [
             ("0.0.0.0:70000", "65,535"),
             ("7000", "0.0.0.0:7000"),

@@ -1,5 +1,6 @@
 //! Ways to end that are not plain failures, and the exit status of each.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -19,6 +20,32 @@ impl Usage {
 #[derive(Debug)]
 pub struct Interrupted(pub String);
 
+/// A program that the command line names can't be run. Exit status 127 if it is not there, 126 if it is, as a
+/// shell has it.
+#[derive(Debug)]
+pub struct NotRun {
+    /// The exit status.
+    pub status: u8,
+    problem: String,
+}
+
+impl NotRun {
+    /// There is no such program.
+    pub fn not_found(program: &OsStr, why: impl fmt::Display) -> Self {
+        Self::new(127, program, why)
+    }
+
+    /// The system does not start it.
+    pub fn not_executable(program: &OsStr, why: impl fmt::Display) -> Self {
+        Self::new(126, program, why)
+    }
+
+    fn new(status: u8, program: &OsStr, why: impl fmt::Display) -> Self {
+        let problem = format!("cannot run `{}`: {why}", program.display());
+        Self { status, problem }
+    }
+}
+
 /// Nobody reads standard output any more, and nobody wants to hear of that. Exit status 141, as a
 /// shell has it.
 #[derive(Debug)]
@@ -36,6 +63,12 @@ impl fmt::Display for Interrupted {
     }
 }
 
+impl fmt::Display for NotRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem.fmt(f)
+    }
+}
+
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("nobody reads standard output any more")
@@ -44,6 +77,7 @@ impl fmt::Display for Unread {
 
 impl std::error::Error for Usage {}
 impl std::error::Error for Interrupted {}
+impl std::error::Error for NotRun {}
 impl std::error::Error for Unread {}
 
 /// The exit status for an error.
@@ -52,6 +86,8 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
         ExitCode::from(2)
     } else if error.is::<Interrupted>() {
         ExitCode::from(130)
+    } else if let Some(NotRun { status, .. }) = error.downcast_ref() {
+        ExitCode::from(*status)
     } else if error.is::<Unread>() {
         ExitCode::from(141)
     } else {

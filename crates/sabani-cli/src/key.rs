@@ -3,11 +3,12 @@
 use std::env;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
-use sabani::{Builder, Checksum, JobKey};
+use sabani::{Builder, Checksum, Error, JobKey};
 
 use crate::exit::Usage;
+use crate::files;
 use crate::tell::say;
 
 /// Names the key file when the command line does not.
@@ -26,9 +27,16 @@ pub struct KeyArgs {
 /// Runs `sabani key`.
 ///
 /// # Errors
-/// If the file exists already or can't be written.
+/// [`Usage`], if the file exists already or can't be written.
 pub fn run(args: &KeyArgs) -> Result<()> {
-    JobKey::generate()?.save(&args.file)?;
+    files::expect_writable(&args.file)?;
+    JobKey::generate()?
+        .save(&args.file)
+        .map_err(|error| match error {
+            // It is there already.
+            Error::JobKey { .. } => Usage::of(error).into(),
+            error => anyhow!(error),
+        })?;
     say(format_args!("wrote {}", args.file.display()))
 }
 

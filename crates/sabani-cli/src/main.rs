@@ -13,6 +13,7 @@ mod key_log;
 mod lab;
 mod layers;
 mod model;
+mod program;
 mod report;
 mod run;
 mod sim;

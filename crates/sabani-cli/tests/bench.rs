@@ -305,16 +305,20 @@ fn exit_status_tells_failure_from_misuse() {
     let said = String::from_utf8_lossy(&two.stderr);
     assert!(said.contains("one bench at a time"), "{said}");
     let unknown = output("bench ping --to no-such-host.invalid");
-    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(unknown.status.code(), Some(2));
     let said = String::from_utf8_lossy(&unknown.stderr);
     assert!(said.contains("`--to no-such-host.invalid`"), "{said}");
-    let pinned = output("bench ping --pin 0,1000");
-    let said = String::from_utf8_lossy(&pinned.stderr);
-    assert!(
-        said.starts_with("sabani: server: cannot run on core 1000: the machine has no such core"),
-        "{said}"
-    );
-    assert_eq!(output("bench ping --pin 0,100000").status.code(), Some(1));
+    for (arguments, core) in [
+        ("bench ping --pin 0,1000", 1000),
+        ("bench ping --pin 100000,0", 100_000),
+        ("bench serve --listen 127.0.0.1:0 --pin 1000", 1000),
+    ] {
+        let pinned = output(arguments);
+        let said = String::from_utf8_lossy(&pinned.stderr);
+        let expected = format!("sabani: cannot run on core {core}: the machine has no such core");
+        assert_eq!(pinned.status.code(), Some(2), "{said}");
+        assert!(said.starts_with(&expected), "{said}");
+    }
     assert_eq!(output("--help").status.code(), Some(0));
     let version = output("--version").stdout;
     assert!(version.starts_with(b"sabani "), "{version:?}");

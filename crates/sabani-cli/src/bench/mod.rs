@@ -5,6 +5,7 @@ mod breakdown;
 mod burst;
 mod coll;
 mod control;
+mod cores;
 mod cpu;
 pub mod incast;
 mod layers;
@@ -26,12 +27,8 @@ mod workers;
 
 pub use place::guard;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use nix::{
-    sched::{CpuSet, sched_getaffinity},
-    unistd::Pid,
-};
 
 use crate::{address::resolve, exit::Usage, interrupt, report::Reports};
 use args::{
@@ -118,8 +115,13 @@ fn measure(common: &CommonArgs, rounds: u32, tasks: &[Task]) -> Result<()> {
         .pin
         .unwrap_or_else(|| match common.node.layers.needs_cores() {
             true => Pin::None,
-            false => default_pin(),
+            false => cores::default_pin(),
         });
+    match (pin, to) {
+        (Pin::None, _) => {}
+        (Pin::Cores(client, _), Some(_)) => cores::expect([client])?,
+        (Pin::Cores(client, server), None) => cores::expect([client, server])?,
+    }
     let mut results = Results {
         place: to.map_or(common.place.name().into(), |to| to.to_string()),
         schedule: common.node.layers.schedule()?,
@@ -184,10 +186,11 @@ fn baselines(against: &[Against]) -> Result<Vec<Transport>> {
     let mut wanted: Vec<Transport> = Vec::new();
     for transport in against.iter().flat_map(|word| &word.0) {
         if !transport.is_available() {
-            bail!(
+            return Err(Usage(format!(
                 "this system does not let you use {}; see net.ipv4.tcp_allowed_congestion_control",
                 transport.name()
-            );
+            ))
+            .into());
         }
         if !wanted.contains(transport) {
             wanted.push(*transport);
@@ -202,16 +205,6 @@ fn tcp_baselines(against: &[Against], why: &str) -> Result<Vec<Transport>> {
     match wanted.iter().find(|transport| !transport.is_tcp()) {
         Some(other) => Err(Usage(format!("{} {why}", other.name())).into()),
         None => Ok(wanted),
-    }
-}
-
-/// The first two cores that this process may use, if there are as many.
-fn default_pin() -> Pin {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-    let mut cores = (0..CpuSet::count()).filter(|&core| allowed.is_set(core).unwrap_or(false));
-    match (cores.next(), cores.next()) {
-        (Some(client), Some(server)) => Pin::Cores(client, server),
-        _ => Pin::None,
     }
 }
 

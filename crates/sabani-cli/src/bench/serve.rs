@@ -9,15 +9,16 @@ use std::{
 
 use anyhow::{Context, Error, Result, anyhow};
 
-use super::args::ServeArgs;
+use super::{args::ServeArgs, cores};
 use crate::tell::note;
 
 /// Starts a process for each machine that comes to measure, one after the other: two at a time
 /// would measure each other.
 ///
 /// # Errors
-/// If the address cannot be had.
+/// If the core or the address cannot be had.
 pub fn run(args: &ServeArgs) -> Result<()> {
+    cores::expect(args.pin)?;
     let listener = TcpListener::bind(args.listen).map_err(|error| unheard(args.listen, &error))?;
     note(format_args!(
         "waiting on {} for `sabani bench --to`",

@@ -12,17 +12,11 @@ use std::{
     thread,
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use nix::{
-    errno::Errno,
-    sched::{CpuSet, sched_setaffinity},
-    unistd::Pid,
-};
-
 use super::{
     args::WorkerArgs,
     burst,
     control::{Command, Outcome, Reply, VERSION},
+    cores,
     measure::Stop,
     ping,
     task::Task,
@@ -32,6 +26,7 @@ use super::{
 };
 use crate::key_log::KeyLog;
 use crate::tell::note;
+use anyhow::{Context, Result, bail, ensure};
 
 /// Obeys until standard input ends.
 ///
@@ -39,7 +34,7 @@ use crate::tell::note;
 /// If standard output is gone. What else fails is answered.
 pub fn run(args: &WorkerArgs) -> Result<()> {
     if let Some(core) = args.core
-        && let Err(error) = pin(core)
+        && let Err(error) = cores::pin(core)
     {
         return answer::<Reply>(Err(error));
     }
@@ -54,21 +49,6 @@ pub fn run(args: &WorkerArgs) -> Result<()> {
         answer(worker.obey(command))?;
     }
     Ok(())
-}
-
-/// Moves this process to one core.
-fn pin(core: usize) -> Result<()> {
-    let mut cores = CpuSet::new();
-    cores
-        .set(core)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &cores))
-        .map_err(|error| match error {
-            Errno::EINVAL => anyhow!(
-                "cannot run on core {core}: the machine has no such core, or this process may not use it: \
-                 choose others with `--pin` (`taskset -cp $$` lists them), or none"
-            ),
-            error => anyhow!("cannot run on core {core}: {error}"),
-        })
 }
 
 /// Reads commands in a thread that sleeps while the main one spins. `Stop` takes effect at once;

@@ -25,7 +25,7 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Make a lab.
     Up(UpArgs),
-    /// Run a command on a host; ends with its exit status.
+    /// Run a command on a host; ends with its exit status, or with 126 or 127 if it can't be run.
     Exec(ExecArgs),
     /// Lose packets at random on their way to a host, or to all.
     Loss(LossArgs),

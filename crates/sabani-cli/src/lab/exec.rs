@@ -12,15 +12,17 @@ use super::{
     args::ExecArgs,
     names::{Host, Lab},
 };
-use crate::tools;
+use crate::{program, tools};
 
 /// Becomes the command, on a host: with its network, its files of names, and its host name.
 ///
 /// # Errors
-/// Without root, if there is no such host, or if the command can't be started.
+/// Without root, if there is no such host, [`NotRun`](crate::exit::NotRun), or if the command can't be started.
 pub fn run(args: &ExecArgs) -> Result<()> {
     tools::need_root("")?;
     args.name.lab.check(args.host)?;
+    // `ip` would say it in its own words, and end as if it had failed itself.
+    program::find(&args.command[0])?;
     unshare(CloneFlags::CLONE_NEWUTS).context("cannot have a host name of its own")?;
     sethostname(args.host.to_string())?;
     let error = Command::new("ip")

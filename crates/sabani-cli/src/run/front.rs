@@ -1,9 +1,6 @@
 //! The process that the user has started.
 
 use std::env;
-use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::{self, Command};
 
 use anyhow::{Context, Result};
@@ -18,24 +15,16 @@ use super::args::RunArgs;
 use super::descendants;
 use super::end::End;
 use super::signals::Signals;
+use crate::program;
 use crate::tell::note;
-
-/// As a shell has it for programs that are not there, and for those that can't be run.
-const NOT_FOUND: i32 = 127;
-const NOT_EXECUTABLE: i32 = 126;
 
 /// Runs the job and ends with its exit status.
 ///
 /// # Errors
-/// If the keeper can't be started.
+/// [`NotRun`](crate::exit::NotRun); and if the keeper can't be started.
 pub fn run(args: &RunArgs) -> Result<()> {
-    if let Err((problem, status)) = find(&args.command[0]) {
-        note(format_args!(
-            "sabani: cannot run `{}`: {problem}",
-            args.command[0].display()
-        ));
-        process::exit(status);
-    }
+    // Here, so that its absence is said once, and not by each rank.
+    program::find(&args.command[0])?;
     prctl::set_child_subreaper(true)?;
     let signals = Signals::collect()?;
     let keeper = Command::new(env::current_exe()?)
@@ -78,50 +67,6 @@ fn watch(keeper: Pid, signals: &Signals) -> Result<End> {
                 // If it has ended, that is the next thing to hear.
                 signal => drop(kill(keeper, signal)),
             }
-        }
-    }
-}
-
-/// Looks for a program where the system would, so that its absence is said once, and not by each
-/// rank.
-fn find(program: &OsStr) -> Result<(), (&'static str, i32)> {
-    let is_file = |path: &Path| path.metadata().is_ok_and(|data| data.is_file());
-    let is_executable = |path: &Path| {
-        let mode = path.metadata().map(|data| data.permissions().mode());
-        is_file(path) && mode.is_ok_and(|mode| mode & 0o111 != 0)
-    };
-    let path = Path::new(program);
-    if path.components().count() > 1 || program.as_encoded_bytes().contains(&b'/') {
-        return match (is_file(path), is_executable(path)) {
-            (_, true) => Ok(()),
-            (true, false) => Err(("it is not executable", NOT_EXECUTABLE)),
-            (false, false) => Err(("there is no such file", NOT_FOUND)),
-        };
-    }
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&folders).any(|folder| is_executable(&folder.join(program)));
-    found.then_some(()).ok_or((
-        "no folder in PATH has it; write ./ before a program in this folder",
-        NOT_FOUND,
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_looked_for() {
-        for (program, outcome) in [
-            ("sh", Ok(())),
-            ("/bin/sh", Ok(())),
-            ("sabani-no-such-program", Err(127)),
-            ("./sabani-no-such-program", Err(127)),
-            ("/etc/passwd", Err(126)),
-            ("/etc", Err(127)),
-        ] {
-            let found = find(OsStr::new(program)).map_err(|(_, status)| status);
-            assert_eq!(found, outcome, "{program}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The process that becomes a rank's program.
 
 use std::os::unix::process::CommandExt;
-use std::process::{self, Command};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -11,12 +11,12 @@ use nix::unistd::{Pid, getppid};
 
 use super::args::RankArgs;
 use super::signals;
-use crate::tell::note;
+use crate::exit::NotRun;
 
 /// Becomes the program, which is killed when its keeper dies.
 ///
 /// # Errors
-/// If the keeper has died already, or the cores can't be bound.
+/// If the keeper has died already, the cores can't be bound, or the system does not start the program.
 pub fn run(args: &RankArgs) -> Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // It may have died before that.
@@ -29,11 +29,7 @@ pub fn run(args: &RankArgs) -> Result<()> {
         .args(&args.command[1..])
         .env("SABANI_RUN_FD", args.fd.to_string())
         .exec();
-    note(format_args!(
-        "sabani: cannot run `{}`: {error}",
-        args.command[0].display()
-    ));
-    process::exit(126)
+    Err(NotRun::not_executable(&args.command[0], error).into())
 }
 
 fn bind(cores: &[usize]) -> Result<()> {

@@ -182,7 +182,7 @@ fn without_a_key_the_way_to_one_is_told() {
         fs::metadata(&key).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    assert_eq!(make(), Some(1), "a key is never overwritten");
+    assert_eq!(make(), Some(2), "a key is never overwritten");
 }
 
 #[test]
