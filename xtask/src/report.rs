@@ -54,6 +54,8 @@ pub struct Reader {
     result: Option<(Counts, String)>,
     test: String,
     skipped: Vec<(String, String)>,
+    /// Those that say so in their attributes: `cargo test` counts them itself.
+    ignored: Vec<Shown>,
     in_failures: bool,
     total: Counts,
 }
@@ -70,6 +72,10 @@ impl Reader {
         if let Some(result) = result(text) {
             self.result = Some(result);
             self.in_failures = false;
+            return Vec::new();
+        }
+        if let Some((test, why)) = ignored(text) {
+            self.ignored.push(Shown::Skipped(test, why));
             return Vec::new();
         }
         if let Some(test) = section(text) {
@@ -108,6 +114,7 @@ impl Reader {
         self.test.clear();
         self.in_failures = false;
         let skipped = std::mem::take(&mut self.skipped);
+        let ignored = std::mem::take(&mut self.ignored);
         let Some((mut counts, time)) = self.result.take() else {
             return Vec::new();
         };
@@ -118,7 +125,8 @@ impl Reader {
         let skipped = skipped
             .into_iter()
             .map(|(test, why)| Shown::Skipped(test, why));
-        std::iter::once(suite).chain(skipped).collect()
+        let suite = std::iter::once(suite);
+        suite.chain(skipped).chain(ignored).collect()
     }
 }
 
@@ -136,6 +144,13 @@ fn suite_name(text: &str) -> Option<String> {
 /// Of `---- module::test stdout ----`: `module::test`.
 fn section(text: &str) -> Option<&str> {
     text.strip_prefix("---- ")?.strip_suffix(" stdout ----")
+}
+
+/// Of `test name ... ignored, reason`: the name and the reason.
+fn ignored(text: &str) -> Option<(String, String)> {
+    let (test, rest) = text.strip_prefix("test ")?.split_once(" ... ignored")?;
+    let why = rest.strip_prefix(", ").unwrap_or("ignored");
+    Some((test.to_owned(), why.to_owned()))
 }
 
 /// Of `test result: ok. 5 passed; 0 failed; 1 ignored; …; finished in 0.01s`: the counts and the time.
@@ -208,6 +223,7 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
    Doc-tests sabani_udp
 
 running 2 tests
+test whole ... ignored, minutes: --ignored
 test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.00s
 ";
 
@@ -227,9 +243,11 @@ test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
         assert!(shown.contains(&skipped), "{shown:?}");
         assert!(shown.contains(&Shown::Line("it broke".into())));
         assert!(!shown.contains(&Shown::Line("running 1 test".into())));
-        let Shown::Suite(name, _, time) = &shown[shown.len() - 1] else {
+        let [.., Shown::Suite(name, _, time), ignored] = &shown[..] else {
             panic!("{shown:?}");
         };
+        let why = "minutes: --ignored".into();
+        assert_eq!(*ignored, Shown::Skipped("whole".into(), why));
         assert_eq!(
             (&name[..], &time[..]),
             ("sabani_udp: documentation", "1.00s")

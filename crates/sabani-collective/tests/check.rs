@@ -55,7 +55,7 @@ fn every_algorithm_does_what_it_should() {
 }
 
 #[test]
-#[ignore = "minutes: all sizes, counts, roots and parameters"]
+#[ignore = "minutes, for all sizes, counts, roots and parameters: cargo test --release -p sabani-collective --test check -- --ignored"]
 fn every_algorithm_does_what_it_should_in_every_situation() {
     let sizes: Vec<_> = (1..=65).collect();
     prove_all(&sizes, Depth::Whole);

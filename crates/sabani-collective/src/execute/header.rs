@@ -10,6 +10,25 @@ use crate::step::Mode;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 36;
 
+/// Operations by their numbers in a [`Fingerprint`]; where nothing is combined, the number is larger.
+pub const OPERATIONS: [&str; 9] = [
+    "sum",
+    "product",
+    "least",
+    "greatest",
+    "and",
+    "or",
+    "exclusive or",
+    "the program's own operation in any order",
+    "the program's own operation in order",
+];
+
+/// Types of elements by their numbers in a [`Fingerprint`]; types of the program's own have larger ones.
+const ELEMENT_TYPES: [&str; 14] = [
+    "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32",
+    "f64",
+];
+
 /// What all ranks must agree on to be in the same collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
@@ -21,9 +40,9 @@ pub struct Fingerprint {
     pub collective: Collective,
     /// The algorithm's number ([`Algorithm::id`](crate::Algorithm::id)).
     pub algorithm: u8,
-    /// The operation, by the caller's own numbers.
+    /// The operation: its place in [`OPERATIONS`], or a larger number.
     pub operation: u8,
-    /// The type of elements, by the caller's own numbers.
+    /// [`Fingerprint::of_type`].
     pub element_type: u8,
     /// Elements, where all ranks must have equally many; else 0.
     pub size: u64,
@@ -54,6 +73,18 @@ pub struct Header {
 }
 
 impl Fingerprint {
+    /// The type of elements in one number.
+    pub fn of_type<T>() -> u8 {
+        // The same program runs at all ranks: its names for types are the same.
+        let name = std::any::type_name::<T>();
+        if let Some(place) = ELEMENT_TYPES.iter().position(|known| *known == name) {
+            return place as u8;
+        }
+        let bytes = name.bytes();
+        let hash = bytes.fold(0_u8, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte));
+        hash.max(ELEMENT_TYPES.len() as u8)
+    }
+
     /// Parameters in one number, so that ranks with different settings find out.
     pub fn of_parameters(parameters: &Parameters) -> u32 {
         let Parameters {
@@ -76,18 +107,22 @@ impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = ALGORITHMS.get(usize::from(self.algorithm));
         let algorithm = known.map_or("?", |algorithm| algorithm.name);
+        write!(f, "{} {algorithm} (", self.collective)?;
+        if let Some(operation) = OPERATIONS.get(usize::from(self.operation)) {
+            write!(f, "{operation}, ")?;
+        }
+        match ELEMENT_TYPES.get(usize::from(self.element_type)) {
+            Some(name) => write!(f, "{} elements of {name}", self.size),
+            None => write!(
+                f,
+                "{} elements of the program's own type {:02x}",
+                self.size, self.element_type
+            ),
+        }?;
         write!(
             f,
-            "{} {algorithm} (epoch {}, sequence {}, operation {}, type {}, size {}, root {}, \
-             parameters {:08x})",
-            self.collective,
-            self.epoch,
-            self.sequence,
-            self.operation,
-            self.element_type,
-            self.size,
-            self.root,
-            self.parameters,
+            ", root {}, call {} of communicator {}, counts and parameters {:08x})",
+            self.root, self.sequence, self.epoch, self.parameters,
         )
     }
 }
@@ -169,7 +204,10 @@ impl fmt::Display for Mismatch {
             peer,
             theirs,
         } = self;
-        write!(f, "rank {rank} is in {ours}, but rank {peer} in {theirs}")
+        write!(
+            f,
+            "rank {rank} is in {ours}, but rank {peer} in {theirs}: all must call the same, in the same order"
+        )
     }
 }
 
@@ -205,5 +243,39 @@ mod tests {
         assert_eq!(Header::decode(&bytes[..HEADER_BYTES - 1]), None);
         bytes[24] = 99;
         assert_eq!(Header::decode(&bytes), None);
+    }
+
+    #[test]
+    fn what_differs_is_said_in_words() {
+        struct Own;
+        let ours = Fingerprint {
+            epoch: 3,
+            sequence: 7,
+            collective: Collective::Allreduce,
+            algorithm: Collective::Allreduce.algorithm("ring").unwrap().id(),
+            operation: 0,
+            element_type: Fingerprint::of_type::<f64>(),
+            size: 10,
+            root: 0,
+            parameters: 0xabc,
+        };
+        let theirs = Fingerprint {
+            operation: u8::MAX,
+            element_type: Fingerprint::of_type::<Own>(),
+            ..ours
+        };
+        let (rank, peer) = (2, 1);
+        let mismatch = Mismatch {
+            rank,
+            ours,
+            peer,
+            theirs,
+        };
+        let said = mismatch.to_string();
+        let rest = "root 0, call 7 of communicator 3, counts and parameters 00000abc)";
+        let ours = format!("rank 2 is in allreduce ring (sum, 10 elements of f64, {rest}");
+        let theirs = "rank 1 in allreduce ring (10 elements of the program's own type ";
+        assert!(said.starts_with(&format!("{ours}, but {theirs}")), "{said}");
+        assert_ne!(Fingerprint::of_type::<u32>(), Fingerprint::of_type::<i32>());
     }
 }

@@ -12,5 +12,5 @@ mod memory;
 
 pub use exchange::{Exchange, Handled, Operation, Outgoing, Rejected};
 pub use executor::{Command, Executor, MessageId, StepId, Unknown};
-pub use header::{Fingerprint, HEADER_BYTES, Header, Kind, Mismatch};
+pub use header::{Fingerprint, HEADER_BYTES, Header, Kind, Mismatch, OPERATIONS};
 pub use memory::Memory;

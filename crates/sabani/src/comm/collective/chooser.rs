@@ -53,17 +53,24 @@ impl Chooser {
     }
 
     /// Why that was chosen, in words.
-    fn reason(&self, chosen: &Chosen) -> String {
+    fn reason(&self, chosen: &Chosen, collective: Collective, cx: &Context) -> String {
         let table = &self.table;
         match chosen.found {
             _ if chosen.is_wanted => "as wanted".into(),
-            Some(found) => format!(
-                "by {}: {:.1?} expected with {} ranks, and {:.1?} with what the rule says",
-                table.source,
-                nanoseconds(found.expected_ns),
-                found.ranks,
-                nanoseconds(found.rule_ns),
-            ),
+            Some(found) => {
+                let expected = nanoseconds(found.expected_ns);
+                let beside = match chosen.choice == choose(collective, cx) {
+                    true => "; the rule says the same".into(),
+                    false => format!(
+                        ", and {:.1?} with what the rule says",
+                        nanoseconds(found.rule_ns)
+                    ),
+                };
+                format!(
+                    "by {}: {expected:.1?} expected with {} ranks{beside}",
+                    table.source, found.ranks
+                )
+            }
             None if table.lookup.is_empty() => "by the rule".into(),
             None => format!("by the rule: {} has nothing that fits", table.source),
         }
@@ -100,7 +107,7 @@ impl Explainer {
         if cx.size == 1 {
             return;
         }
-        let (ranks, reason) = (Ranks(cx), chooser.reason(chosen));
+        let (ranks, reason) = (Ranks(cx), chooser.reason(chosen, collective, cx));
         self.note(format_args!(
             "{collective}, {ranks}: {}, {reason}",
             chosen.choice
@@ -135,12 +142,17 @@ mod tests {
     use super::*;
 
     fn chooser(algorithms: &str) -> Chooser {
+        with_line("split_binary", algorithms)
+    }
+
+    /// A table of one line, with this choice, and what is wanted.
+    fn with_line(choice: &str, algorithms: &str) -> Chooser {
         let row = Row {
             collective: "bcast".into(),
             ranks: 4,
             hosts: 4,
             bytes: 0,
-            choice: "split_binary".into(),
+            choice: choice.into(),
             expected_ns: 1e6,
             rule_ns: 2e6,
         };
@@ -161,7 +173,8 @@ mod tests {
             ..Context::new(ranks, Counts::Vector(1))
         };
         let chosen = chooser.choose(Collective::Bcast, &cx);
-        (chosen.choice.algorithm.name, chooser.reason(&chosen))
+        let reason = chooser.reason(&chosen, Collective::Bcast, &cx);
+        (chosen.choice.algorithm.name, reason)
     }
 
     #[test]
@@ -170,7 +183,12 @@ mod tests {
         assert_eq!((name, &why[..]), ("chain", "as wanted"));
         let (name, why) = bcast(&chooser(""), 4);
         assert_eq!(name, "split_binary");
-        assert!(why.contains("n.json: 1.0ms expected with 4 ranks"), "{why}");
+        let expected = "by n.json: 1.0ms expected with 4 ranks";
+        let beside = "and 2.0ms with what the rule says";
+        assert_eq!(why, format!("{expected}, {beside}"));
+        let (name, why) = bcast(&with_line("binomial", ""), 4);
+        assert_eq!(name, "binomial");
+        assert_eq!(why, format!("{expected}; the rule says the same"));
         let (name, why) = bcast(&chooser(""), 100);
         assert_eq!(name, "binomial");
         assert!(why.contains("n.json has nothing that fits"), "{why}");

@@ -5,7 +5,7 @@ use sabani_collective::Side;
 /// Combines two elements. Must be associative, up to rounding: the result for a number of ranks and an
 /// algorithm is always the same, but algorithms differ in where they put the parentheses.
 pub trait Operation<T> {
-    /// Tells operations apart, should ranks disagree.
+    /// Tells operations apart, should ranks disagree: the place in `sabani_collective::execute::OPERATIONS`.
     const ID: u8;
     /// Whether the order does not matter. If it does, elements are combined in the order of ranks.
     const COMMUTATIVE: bool;
@@ -110,6 +110,8 @@ pub(super) fn combine_all<T: Copy>(
 
 #[cfg(test)]
 mod tests {
+    use sabani_collective::execute::OPERATIONS;
+
     use super::*;
 
     #[test]
@@ -119,6 +121,30 @@ mod tests {
             let mut into = [5, 9];
             combine_all(&minus, &[2, 4], &mut into, side);
             assert_eq!(into, expected);
+        }
+    }
+
+    #[test]
+    fn each_has_its_name() {
+        fn name<O: Operation<u8>>(_: O) -> &'static str {
+            OPERATIONS[usize::from(O::ID)]
+        }
+        let first = |left, _| left;
+        for (name, expected) in [
+            (name(Sum), "sum"),
+            (name(Product), "product"),
+            (name(Min), "least"),
+            (name(Max), "greatest"),
+            (name(And), "and"),
+            (name(Or), "or"),
+            (name(Xor), "exclusive or"),
+            (
+                name(Commutative(first)),
+                "the program's own operation in any order",
+            ),
+            (name(InOrder(first)), "the program's own operation in order"),
+        ] {
+            assert_eq!(name, expected);
         }
     }
 

@@ -73,9 +73,6 @@ impl<'a> Task<'a> {
     }
 
     fn fingerprint<T>(&self, epoch: u32, sequence: u32, choice: &Choice) -> Fingerprint {
-        // The same program runs at all ranks: its names for types are the same.
-        let name = std::any::type_name::<T>().bytes();
-        let element_type = name.fold(0_u8, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte));
         let (size, counts) = self.size();
         Fingerprint {
             epoch,
@@ -83,7 +80,7 @@ impl<'a> Task<'a> {
             collective: self.collective,
             algorithm: choice.algorithm.id(),
             operation: self.operation,
-            element_type,
+            element_type: Fingerprint::of_type::<T>(),
             size,
             root: self.root as u32,
             parameters: Fingerprint::of_parameters(&choice.parameters) ^ counts,
