@@ -9,7 +9,8 @@ use crate::address::{canonical, problem};
 use crate::{Error, PeerId};
 
 /// Peers and their addresses. As a text file: one `id address:port` a line, addresses or host
-/// names, IPv6 as `[::1]:7000`, `#` begins a comment; in UTF-8, with line ends of Unix or Windows.
+/// names, IPv6 as `[::1]:7000`, link-local with the interface on the machine that reads it, as in
+/// `[fe80::1%eth0]:7000`; `#` begins a comment; in UTF-8, with line ends of Unix or Windows.
 ///
 /// All processes of a job may have the same one: each finds the others in it, and the address that
 /// it binds to itself ([`Builder::bind`](crate::Builder::bind)). So every address is one that others
@@ -160,12 +161,22 @@ fn look_up(addr: &str) -> Result<SocketAddr, String> {
     let unknown = |why: &str| {
         format!(
             "no address is found for `{addr}`{why}: is the name right, and does this machine know \
-             it (`getent hosts` shows that)?"
+             it (`getent hosts` shows that, and `ip link` what comes after a %)?"
         )
     };
-    let found = addr.to_socket_addrs();
+    let found = match scoped(addr) {
+        Some(host_and_port) => host_and_port.to_socket_addrs(),
+        None => addr.to_socket_addrs(),
+    };
     let mut found = found.map_err(|error| unknown(&format!(", {error}")))?;
     found.next().map(canonical).ok_or_else(|| unknown(""))
+}
+
+/// Host and port of an IPv6 address with the name of an interface, which the system looks up as it does
+/// names.
+fn scoped(addr: &str) -> Option<(&str, u16)> {
+    let (host, port) = addr.strip_prefix('[')?.rsplit_once("]:")?;
+    host.contains('%').then_some((host, port.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -179,6 +190,18 @@ mod tests {
         assert_eq!(book.len(), 3);
         assert_eq!(book.get(PeerId(1)), Some("[::1]:7001".parse().unwrap()));
         assert_eq!(book.get(PeerId(2)).unwrap().port(), 7002);
+    }
+
+    #[test]
+    fn a_link_local_address_names_its_interface() {
+        let index = std::fs::read_to_string("/sys/class/net/lo/ifindex").unwrap();
+        let expected = format!("[fe80::1%{}]:7000", index.trim());
+        for text in ["0 [fe80::1%lo]:7000", &format!("0 {expected}")] {
+            let book = AddressBook::parse(text).unwrap();
+            assert_eq!(book.get(PeerId(0)), expected.parse().ok(), "{text}");
+        }
+        let error = AddressBook::parse("0 [fe80::1%nowhere]:7000").unwrap_err();
+        assert!(error.to_string().contains("`ip link`"), "{error}");
     }
 
     #[test]

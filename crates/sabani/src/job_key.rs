@@ -1,8 +1,8 @@
 //! The key that makes a process a member of the job.
 
-use std::fs;
+use std::fs::{self, FileType};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use sabani_proto::seal;
@@ -30,10 +30,11 @@ impl JobKey {
         JobKey(seal::JobKey::from_bytes(bytes))
     }
 
-    /// Reads a key file: 64 hexadecimal digits.
+    /// Reads a key file: 64 hexadecimal digits. A pipe that the process was started with has a name, too:
+    /// `/dev/stdin`, or `/dev/fd/3`.
     ///
     /// # Errors
-    /// [`Error::JobKey`] if there is no such file, if others may read it, or if it holds no key;
+    /// [`Error::JobKey`] if there is no such file, if it is none, if others may read it, or if it holds no key;
     /// [`Error::Io`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
@@ -49,8 +50,8 @@ impl JobKey {
             ),
             _ => Error::io(doing())(error),
         })?;
-        if metadata.is_dir() {
-            return Err(problem("a folder: name the key file in it".to_owned()));
+        if let Some(unfit) = unfit(path, metadata.file_type()) {
+            return Err(problem(unfit.to_owned()));
         }
         let mode = metadata.permissions().mode();
         if mode & 0o077 != 0 {
@@ -96,6 +97,19 @@ impl JobKey {
     }
 }
 
+/// Why something is not read as a key file. Who opens a pipe by its name waits until somebody writes, perhaps
+/// for ever; one that the process was started with has a writer.
+fn unfit(path: &Path, kind: FileType) -> Option<&'static str> {
+    let is_inherited = || path.starts_with("/dev") || path.starts_with("/proc");
+    if kind.is_dir() {
+        Some("a folder: name the key file in it")
+    } else if kind.is_file() || (kind.is_fifo() && is_inherited()) {
+        None
+    } else {
+        Some("no file: name one that holds the key, or /dev/stdin, or /dev/fd/N, for a pipe")
+    }
+}
+
 /// Fills `bytes` with the system's randomness.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     getrandom::fill(bytes).map_err(|error| Error::Io {
@@ -106,6 +120,10 @@ pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
     use super::*;
 
     #[test]
@@ -140,6 +158,21 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn pipes_are_read_if_somebody_writes() {
+        let key = JobKey::generate().unwrap().0.to_hex();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writeln!(writer, "{}", *key).unwrap();
+        drop(writer);
+        JobKey::load(format!("/dev/fd/{}", reader.as_raw_fd())).unwrap();
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.key");
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        let error = JobKey::load(&path).unwrap_err().to_string();
+        assert!(error.contains("job.key: no file: name one"), "{error}");
     }
 
     #[test]
