@@ -17,12 +17,17 @@ use crate::interrupt::TICK;
 /// Senders at a time: each has threads.
 const SENDERS_MAX: usize = 256;
 
+/// Handshakes that were turned away before the user hears of it: a sender that tries for 5 s has more.
+const TURNED_AWAY: u64 = 3;
+
 /// The senders. All threads end with the process: what they leave behind is good at any time.
 pub struct Desk {
     shared: Arc<Shared>,
     senders: Senders,
     /// The user knows that somebody comes without a hello.
     told: bool,
+    /// Nobody has been let in yet, and the user does not know that somebody wanted to.
+    unvisited: bool,
 }
 
 impl Desk {
@@ -32,6 +37,22 @@ impl Desk {
             shared: shared.clone(),
             senders: Senders::default(),
             told: false,
+            unvisited: true,
+        }
+    }
+
+    /// What is said when the user stops the program.
+    pub fn last_word(&self) -> String {
+        match self.senders.lock().len() {
+            0 => "interrupted; nobody was sending".into(),
+            count => format!(
+                "interrupted while {} at work, waiting now for a minute or what `--patience` says: start it \
+                 again to go on; what has come is kept",
+                match count {
+                    1 => "a sender is".into(),
+                    _ => format!("{count} senders are"),
+                }
+            ),
         }
     }
 
@@ -40,6 +61,7 @@ impl Desk {
     /// # Errors
     /// If the node is closed, or the key log can't be written.
     pub fn welcome(&mut self) -> Result<()> {
+        self.look_at_the_door();
         let node = &self.shared.node;
         let hello = node.probe_timeout(Match::any().tag(TAG_HELLO), TICK)?;
         // Their ends are the listeners' concern.
@@ -54,6 +76,24 @@ impl Desk {
             self.answer(&hello);
         }
         Ok(())
+    }
+
+    /// Says once if many were turned away and nobody was let in, ever. Anybody can have handshakes turned away:
+    /// who has been let in must hear nothing of that.
+    fn look_at_the_door(&mut self) {
+        if !self.unvisited {
+            return;
+        }
+        let stats = self.shared.node.stats();
+        let turned_away = stats.dropped.rejected + stats.dropped.crowded_out;
+        self.unvisited = stats.connections == 0;
+        if self.unvisited && turned_away >= TURNED_AWAY {
+            self.unvisited = false;
+            self.shared.progress.note(format_args!(
+                "{turned_away} handshakes were turned away, and nobody has come in yet: do senders have the same \
+                 `--key`, or `--plain` as here?"
+            ));
+        }
     }
 
     fn answer(&mut self, hello: &Message) {

@@ -122,15 +122,24 @@ impl Listener {
     }
 
     fn say_farewell(&self, why: Option<PeerLost>) {
-        const KEPT: &str = "before all was sent: what has come is kept";
         if self.said_bye {
             return;
         }
-        let progress = &self.shared.progress;
-        match why {
-            Some(PeerLost::Closed) => progress.note(format_args!("a sender has stopped {KEPT}")),
-            Some(why) => progress.note(format_args!("a sender is gone {KEPT} ({why})")),
-            None => progress.note(format_args!("a sender is gone {KEPT}")),
-        }
+        let stats = self.shared.node.peer_stats(self.sender);
+        let sender = match stats.and_then(|stats| stats.address) {
+            Some(address) => format!("the sender at {address}"),
+            None => "a sender".into(),
+        };
+        let end = match why {
+            Some(PeerLost::Closed) => "has stopped".into(),
+            Some(PeerLost::Silent { time, .. }) => {
+                format!("has not been heard for {:.0} s", time.as_secs_f64())
+            }
+            Some(why) => format!("is gone ({why})"),
+            None => "is gone".into(),
+        };
+        self.shared.progress.note(format_args!(
+            "{sender} {end} before all was sent: what has come is kept, and the same command there goes on"
+        ));
     }
 }

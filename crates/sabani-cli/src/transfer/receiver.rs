@@ -120,12 +120,7 @@ fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()
     let mut desk = Desk::open(shared);
     loop {
         if interrupt::requested() {
-            return Err(Interrupted(
-                "interrupted: start it again to go on; senders wait a while, and partial files \
-                 are kept"
-                    .into(),
-            )
-            .into());
+            return Err(Interrupted(desk.last_word()).into());
         }
         desk.welcome()?;
         for totals in ends.try_iter() {

@@ -217,6 +217,11 @@ fn another_key_is_refused_and_said() {
         "{}",
         plain.said
     );
+    // Not again for the second one.
+    receiver.signal(Signal::INT);
+    let said = receiver.end().said;
+    let told = "handshakes were turned away, and nobody has come in yet";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
 }
 
 #[test]
