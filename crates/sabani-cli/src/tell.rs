@@ -2,8 +2,10 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 
 use anyhow::{Result, anyhow};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::exit::Unread;
 
@@ -22,6 +24,21 @@ pub fn say(line: impl Display) -> Result<()> {
 pub fn print(text: impl Display) -> Result<()> {
     let mut output = io::stdout().lock();
     explained(write!(output, "{text}").and_then(|()| output.flush()))
+}
+
+/// Fails where nobody reads standard output any more: work whose results come later would be in vain.
+///
+/// # Errors
+/// [`Unread`].
+pub fn expect_reader() -> Result<()> {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+    poll(&mut fds, PollTimeout::ZERO)?;
+    let events = fds[0].revents().unwrap_or(PollFlags::empty());
+    match events.contains(PollFlags::POLLERR) {
+        true => Err(Unread.into()),
+        false => Ok(()),
+    }
 }
 
 /// Tells the user something beside the results. If nobody hears it, the work goes on.

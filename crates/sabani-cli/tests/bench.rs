@@ -418,6 +418,30 @@ fn a_reader_may_leave() {
 }
 
 #[test]
+fn who_has_read_enough_ends_the_work() {
+    let _turn = alone();
+    // Half an hour, if nothing ended it.
+    let long = "bench ping --sizes 4 --seconds 0.1 --rounds 10000 --plain --against none";
+    let mut bench = sabani(long)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(bench.stdout.take().expect("a pipe")).lines();
+    let first = lines.next().expect("a line").expect("UTF-8");
+    assert!(first.starts_with("Linux "), "{first}");
+    drop(lines);
+    for _ in 0..60_000 {
+        if let Some(status) = bench.try_wait().expect("it is ours") {
+            assert_eq!(status.code(), Some(141));
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    bench.kill().expect("it is ours");
+    panic!("it goes on for nobody");
+}
+
+#[test]
 fn a_worker_ends_with_its_input_and_refuses_nonsense() {
     let quiet = sabani("bench-worker")
         .stdin(Stdio::null())

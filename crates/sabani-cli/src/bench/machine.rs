@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::report::{Rendered, page};
+use crate::report::Reports;
 
 /// How long others are watched before anything is measured.
 const WATCH: Duration = Duration::from_millis(300);
@@ -59,18 +59,12 @@ impl Machine {
         }
     }
 
-    /// Puts it at the head of what was measured.
+    /// Puts it at the head of what is measured.
     ///
     /// # Errors
-    /// If it can't be written as JSON.
-    pub fn head(&self, rendered: Rendered) -> Result<Rendered> {
-        let lines = self.lines();
-        let json = serde_json::to_string(self)?;
-        Ok(Rendered {
-            table: format!("{}\n{}", lines.join("\n"), rendered.table),
-            json: format!("{json}\n{}", rendered.json),
-            html: page::with_notes(&rendered.html, &lines),
-        })
+    /// If an output fails.
+    pub fn head(&self, reports: &mut Reports) -> Result<()> {
+        reports.head(self.lines(), &serde_json::to_string(self)?)
     }
 
     fn lines(&self) -> Vec<String> {
@@ -210,19 +204,5 @@ mod tests {
         };
         assert_eq!(idle.lines().len(), 2);
         assert!(busy.lines()[2].contains("others use 34 %"));
-        let rendered = Rendered {
-            table: "table".into(),
-            json: "{}\n".into(),
-            html: page::render("title", "what", ""),
-        };
-        let headed = busy.head(rendered).unwrap();
-        assert!(headed.table.starts_with("Linux ") && headed.table.ends_with("\ntable"));
-        assert!(
-            headed.json.starts_with(r#"{"bench":"machine","kernel":"#),
-            "{}",
-            headed.json
-        );
-        assert!(headed.json.ends_with("\n{}\n"));
-        assert!(headed.html.contains("</h1>\n<p>Linux "));
     }
 }

@@ -127,7 +127,7 @@ fn measure(common: &CommonArgs, rounds: u32, tasks: &[Task]) -> Result<()> {
         schedule: common.node.layers.schedule()?,
         cells: Vec::new(),
     };
-    let machine = Machine::here().watched(&pin.cores());
+    Machine::here().watched(&pin.cores()).head(&mut reports)?;
     let place = Place::create(common.place)?;
     let mut pair = Renewed::start(|| match to {
         Some(to) => Pair::start_with(to, pin, &common.node),
@@ -135,14 +135,14 @@ fn measure(common: &CommonArgs, rounds: u32, tasks: &[Task]) -> Result<()> {
     })?;
     let progress = progress_bar(tasks.len() * transports.len() * rounds as usize)?;
     for &task in tasks {
-        results
-            .cells
-            .extend(take_turns(&mut pair, task, &transports, rounds, &progress)?);
+        let cells = take_turns(&mut pair, task, &transports, rounds, &progress)?;
+        results.cells.extend(cells);
+        progress.suspend(|| report::tell_last(&results, &mut reports))?;
     }
     progress.finish_and_clear();
     drop(pair);
     drop(place);
-    reports.write(&machine.head(report::render(&results)?)?)
+    reports.write(&report::rest(&results))
 }
 
 /// One task by all transports, which take turns; the order is reversed from round to round, so that

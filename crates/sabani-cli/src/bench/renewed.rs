@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::interrupt::TICK;
-use crate::tell::note;
+use crate::tell::{expect_reader, note};
 
 /// What is measured with, made anew where this program was stopped meanwhile: processes that were left
 /// alone, or stopped as well, may be anywhere in their turn.
@@ -37,9 +37,10 @@ impl<T, F: Fn() -> Result<T>> Renewed<T, F> {
     /// return all that it measures.
     ///
     /// # Errors
-    /// As `turn`, and as `start`.
+    /// As `turn`, and as `start`; [`Unread`](crate::exit::Unread).
     pub fn turn<R>(&mut self, mut turn: impl FnMut(&mut T) -> Result<R>) -> Result<R> {
         loop {
+            expect_reader()?;
             let outcome = self.current().and_then(&mut turn);
             let stopped = self.pulse.longest_pause();
             if stopped < STOPPED {

@@ -223,7 +223,7 @@ pub struct Results {
 
 impl Results {
     /// The cells of each task, in the order of measurement.
-    pub fn by_task(&self) -> impl Iterator<Item = &[Cell]> {
+    pub fn by_task(&self) -> impl DoubleEndedIterator<Item = &[Cell]> {
         self.cells.chunk_by(|a, b| a.task == b.task)
     }
 }

@@ -33,6 +33,8 @@ pub struct Reports {
     table: Box<dyn Write>,
     json: Option<Box<dyn Write>>,
     html: Option<File>,
+    /// What stands at the head of the page.
+    notes: Vec<String>,
 }
 
 /// A file of the command line, before anything was begun.
@@ -60,26 +62,52 @@ impl Reports {
             table,
             json,
             html: output.html.as_deref().map(created).transpose()?,
+            notes: Vec::new(),
         })
     }
 
-    /// Writes all.
+    /// Begins with lines for people, the same as one of JSON: before anything is measured, so that who reads
+    /// along sees at once what of.
     ///
     /// # Errors
     /// If one of the outputs fails.
-    pub fn write(&mut self, rendered: &Rendered) -> Result<()> {
-        explained(self.table.write_all(rendered.table.as_bytes()))?;
-        if let Some(json) = &mut self.json {
-            explained(
-                json.write_all(rendered.json.as_bytes())
-                    .and_then(|()| json.flush()),
-            )?;
-        }
-        if let Some(html) = &mut self.html {
-            explained(html.write_all(rendered.html.as_bytes()))?;
-        }
-        Ok(())
+    pub fn head(&mut self, lines: Vec<String>, json: &str) -> Result<()> {
+        let table = lines.join("\n");
+        self.notes = lines;
+        self.part(&format!("{table}\n"), &format!("{json}\n"))
     }
+
+    /// Writes what is known so far.
+    ///
+    /// # Errors
+    /// As [`Reports::head`].
+    pub fn part(&mut self, table: &str, json: &str) -> Result<()> {
+        explained(write_out(&mut self.table, table))?;
+        match &mut self.json {
+            Some(output) => explained(write_out(output, json)),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes all that is left, and the page.
+    ///
+    /// # Errors
+    /// As [`Reports::head`].
+    pub fn write(&mut self, rendered: &Rendered) -> Result<()> {
+        self.part(&rendered.table, &rendered.json)?;
+        match &mut self.html {
+            Some(output) => {
+                let page = page::with_notes(&rendered.html, &self.notes);
+                explained(write_out(output, &page))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_out(output: &mut impl Write, text: &str) -> io::Result<()> {
+    output.write_all(text.as_bytes())?;
+    output.flush()
 }
 
 /// What a run tells, in each form.

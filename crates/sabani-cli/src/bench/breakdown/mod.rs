@@ -34,7 +34,7 @@ impl Cell {
 /// If a node can't be opened, or a file can't be written.
 pub fn run(args: &BreakdownArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
-    let machine = Machine::here().watched(&cores(2));
+    Machine::here().watched(&cores(2)).head(&mut reports)?;
     let [sealed, plain] = [Some(Key::random()?), None].map(Couple::open);
     let (sealed, plain) = (sealed?, plain?);
     // Not before the other ends have their cores.
@@ -60,5 +60,5 @@ pub fn run(args: &BreakdownArgs) -> Result<()> {
         cells.push(cell);
     }
     progress.finish_and_clear();
-    reports.write(&machine.head(report::render(&cells)?)?)
+    reports.write(&report::render(&cells)?)
 }

@@ -22,7 +22,7 @@ const RANKS: [u32; 3] = [2, 4, 8];
 /// If a job fails, the user interrupts, or a file can't be written.
 pub fn run(args: &CollArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
-    let machine = Machine::here();
+    Machine::here().head(&mut reports)?;
     interrupt::install()?;
     let ranks = match &args.ranks[..] {
         [] => &RANKS[..],
@@ -53,7 +53,7 @@ pub fn run(args: &CollArgs) -> Result<()> {
     }
     progress.finish_and_clear();
     let rate = args.link().map(|link| link.rate);
-    reports.write(&machine.head(report::render(&cells, rate)?)?)
+    reports.write(&report::render(&cells, rate)?)
 }
 
 /// Runs one job.

@@ -16,6 +16,7 @@ use crate::{
     interrupt,
     lab::{self, Host, LinkArgs, MAX_HOSTS, OwnedLab, Plan},
     layers::LayersOption,
+    tell::expect_reader,
 };
 
 /// All on this machine, or each on a host of its own.
@@ -84,6 +85,7 @@ impl Place {
             command.args(arguments).stdin(Stdio::null());
             layers.pass(command);
         }
+        expect_reader()?;
         let outputs = all(&mut commands)?;
         if interrupt::requested() {
             bail!(Interrupted("stopped".into()));

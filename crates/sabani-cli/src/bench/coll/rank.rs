@@ -43,7 +43,9 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
     );
     let is_first = comm.rank() == 0;
     let mut reports = is_first.then(|| Reports::open(&args.output)).transpose()?;
-    let machine = Machine::here();
+    if let Some(reports) = &mut reports {
+        Machine::here().head(reports)?;
+    }
     let hosts = hosts(comm)?;
     let transports = [vec![transport], args.baselines()?].concat();
     let open = |&transport| Carrier::open(transport, comm, &hosts, args.spin());
@@ -67,7 +69,7 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
     // Nobody closes a stream that another one still needs.
     comm.barrier()?;
     match &mut reports {
-        Some(reports) => reports.write(&machine.head(report::render(&cells, None)?)?),
+        Some(reports) => reports.write(&report::render(&cells, None)?),
         None => Ok(()),
     }
 }

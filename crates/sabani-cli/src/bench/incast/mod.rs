@@ -56,7 +56,7 @@ fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
     let transports = args.transports()?;
     let schedule = args.layers.schedule()?;
     let mut reports = Reports::open(&args.output)?;
-    let machine = Machine::here();
+    Machine::here().head(&mut reports)?;
     interrupt::install()?;
     let mut fleet = Renewed::start(|| Fleet::start(senders, args.link, &transports, &args.layers))?;
     let round_trip = fleet.turn(Fleet::round_trip)?;
@@ -72,7 +72,7 @@ fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
         cells: take_turns(&mut fleet, &transports, pattern, args.rounds)?,
     };
     drop(fleet);
-    reports.write(&machine.head(report::render(&results)?)?)
+    reports.write(&report::render(&results)?)
 }
 
 /// Every other time in the reverse order, so that none always follows the same other.

@@ -50,11 +50,12 @@ struct Results {
 /// If groups fit no stack, or a file can't be written.
 pub fn run(args: &LayersArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
-    let machine = Machine::here().watched(&sabani_ring::allowed());
     let mut results = Results {
         handovers: Vec::new(),
         cells: cells(args)?,
     };
+    let machine = Machine::here().watched(&sabani_ring::allowed());
+    machine.head(&mut reports)?;
     let progress = progress_bar(results.cells.len() * args.rounds as usize)?;
     let batch = args.batches.iter().copied().max().unwrap_or(1);
     let mut turns = Renewed::start(|| Ok(()))?;
@@ -69,7 +70,7 @@ pub fn run(args: &LayersArgs) -> Result<()> {
         }
     }
     progress.finish_and_clear();
-    reports.write(&machine.head(report::render(&results)?)?)
+    reports.write(&report::render(&results)?)
 }
 
 /// All setups, those that are shown together next to each other.

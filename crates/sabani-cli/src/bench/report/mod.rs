@@ -7,18 +7,23 @@ mod table;
 use anyhow::Result;
 
 use super::results::Results;
-use crate::report::Rendered;
+use crate::report::{Rendered, Reports};
 
-/// Renders what two processes have measured.
+/// Tells what two processes have measured in the last task.
 ///
 /// # Errors
-/// If a figure cannot be written as JSON.
-pub fn render(results: &Results) -> Result<Rendered> {
-    Ok(Rendered {
-        table: table::render(results),
-        json: json::render(results)?,
+/// If a figure cannot be written as JSON, or an output fails.
+pub fn tell_last(results: &Results, reports: &mut Reports) -> Result<()> {
+    reports.part(&table::last(results), &json::last(results)?)
+}
+
+/// Renders what is left to say when all tasks are done.
+pub fn rest(results: &Results) -> Rendered {
+    Rendered {
+        table: table::notes(results),
+        json: String::new(),
         html: html::render(results),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -15,22 +15,29 @@ use crate::{
 const HISTOGRAM_COLUMNS: usize = 40;
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Renders all results.
-pub fn render(results: &Results) -> String {
+/// Renders the last task.
+pub fn last(results: &Results) -> String {
     let mut text = String::new();
-    let mut bench = "";
-    for cells in results.by_task() {
-        let task = cells[0].task;
-        if task.bench() != bench {
-            bench = task.bench();
-            let _ = writeln!(text, "\n{}; {}\n", title(task), results.place);
-        }
-        text.push_str(&align(&rows(cells)));
-        if let Task::Ping { .. } = task {
-            text.push_str(&histograms(cells));
-        }
-        text.push('\n');
+    let mut tasks = results.by_task().rev();
+    let Some(cells) = tasks.next() else {
+        return text;
+    };
+    let task = cells[0].task;
+    let is_new = |before: &[Cell]| before[0].task.bench() != task.bench();
+    if tasks.next().is_none_or(is_new) {
+        let _ = writeln!(text, "\n{}; {}\n", title(task), results.place);
     }
+    text.push_str(&align(&rows(cells)));
+    if let Task::Ping { .. } = task {
+        text.push_str(&histograms(cells));
+    }
+    text.push('\n');
+    text
+}
+
+/// Renders what stands below all tasks.
+pub fn notes(results: &Results) -> String {
+    let mut text = String::new();
     if results.by_task().any(|cells| !references(cells).is_empty()) {
         text.push_str(
             "÷ medians of the ratios turn by turn; those to all other transports with --json\n",
@@ -172,12 +179,31 @@ mod tests {
 
     #[test]
     fn shows_medians_spread_and_ratios() {
-        let text = render(&samples::results());
+        let mut results = samples::results();
+        results.cells.truncate(2);
+        let text = last(&results) + &notes(&results);
         let words: Vec<_> = text.split_whitespace().collect();
         let expected = ["raw-udp", "2.50", "(2.00..3.00)", "5.00", "10.0", "0.50"];
         assert!(words.windows(6).any(|row| row == expected), "{text}");
         assert!(text.contains("÷ tcp-cubic"), "{text}");
-        assert!(text.contains("lost"), "{text}");
+        assert!(!text.contains("lost"), "{text}");
+        assert!(last(&samples::results()).contains("lost"));
+    }
+
+    #[test]
+    fn a_title_stands_above_the_first_task_of_a_bench() {
+        let mut results = samples::results();
+        let has_title = |results: &Results| last(results).starts_with("\nburst: one way");
+        assert!(has_title(&results));
+        let mut more = results.cells[2..].to_vec();
+        for cell in &mut more {
+            let Task::Burst { size, .. } = &mut cell.task else {
+                panic!("{cell:?}");
+            };
+            *size *= 2;
+        }
+        results.cells.extend(more);
+        assert!(!has_title(&results));
     }
 
     #[test]

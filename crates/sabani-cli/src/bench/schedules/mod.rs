@@ -34,7 +34,7 @@ struct Cell {
 /// If a node can't be opened, a message is lost, or a file can't be written.
 pub fn run(args: &SchedulesArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
-    let machine = Machine::here().watched(&cores(2));
+    Machine::here().watched(&cores(2)).head(&mut reports)?;
     let mut cells = cells(args);
     let places = Places::find();
     let progress = progress_bar(cells.len() * args.turns.rounds as usize)?;
@@ -53,7 +53,7 @@ pub fn run(args: &SchedulesArgs) -> Result<()> {
         }
     }
     progress.finish_and_clear();
-    reports.write(&machine.head(report::render(&cells, &places)?)?)
+    reports.write(&report::render(&cells, &places)?)
 }
 
 /// All cells, those that are compared next to each other.
