@@ -1,6 +1,11 @@
 //! Two nodes in one process send each other a message, encrypted.
 
+use std::time::Duration;
+
 use sabani::{JobKey, Match, Node, PeerId};
+
+/// How long it may take until the other one has acknowledged all.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = JobKey::generate()?;
@@ -18,5 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bob.send(question.source, 8, b"hello to you")?;
     let answer = alice.recv(Match::any().from(PeerId(1)))?;
     println!("{}", String::from_utf8_lossy(answer.body()));
+    alice.close(TIMEOUT)?;
+    bob.close(TIMEOUT)?;
     Ok(())
 }

@@ -27,6 +27,9 @@ const IN_VAIN_EVERY: Duration = Duration::from_secs(1);
 const GOODBYE: Duration = Duration::from_millis(200);
 /// A process's end of all its connections. Cheap to clone, usable from several threads. Dropping
 /// the last one closes it; a [`Posted`], [`PostedInto`] or [`Sent`](crate::Sent) counts as one.
+///
+/// A send returns before its message has arrived. End with [`Node::close`], which says if some have not: dropping waits for
+/// them as well, at most [`Builder::linger`], but has nobody to tell, and `process::exit` does not even wait.
 #[derive(Clone, Debug)]
 pub struct Node(Arc<Handle>);
 
