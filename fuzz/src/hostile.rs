@@ -122,7 +122,14 @@ impl Scene {
                     &mut self.victim
                 };
                 let len = datagram.bytes.len();
-                node.handle_datagrams(self.now_ns, datagram.from, None, len, false, &mut datagram.bytes);
+                node.handle_datagrams(
+                    self.now_ns,
+                    datagram.from,
+                    None,
+                    len,
+                    false,
+                    &mut datagram.bytes,
+                );
                 drain(node, self.now_ns, &mut out);
             }
         }

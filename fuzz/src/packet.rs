@@ -71,8 +71,8 @@ pub fn begin(rng: &mut Rng) -> Vec<u8> {
     }
     match rng.below(4) {
         0 => out.drain(..Prelude::LEN).for_each(drop),
-        1 => out = encode::hello(1, 2, rng.next()).encode().to_vec(),
-        2 => out = encode::init(rng.next(), true, &random[..112]),
+        1 => out = encode::hello(1, 2, rng.draw()).encode().to_vec(),
+        2 => out = encode::init(rng.draw(), true, &random[..112]),
         _ => {}
     }
     out

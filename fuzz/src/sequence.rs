@@ -107,9 +107,11 @@ impl Scene {
             }
             107 => {
                 let to = address(1 - side as u32);
-                self.sides[side]
-                    .node
-                    .handle_unreachable_hint(self.now_ns, to, Obstacle::Network(111));
+                self.sides[side].node.handle_unreachable_hint(
+                    self.now_ns,
+                    to,
+                    Obstacle::Network(111),
+                );
             }
             108 if script.below(4) == 0 => self.restart(side),
             109 if script.below(8) == 0 => {

@@ -10,6 +10,9 @@ use crate::{rules, shell, test};
 /// If anything fails.
 pub fn run(options: &test::Options) -> Result<()> {
     shell::run(&mut shell::cargo("fmt --all --check"))?;
+    shell::run(&mut shell::cargo(
+        "fmt --manifest-path fuzz/Cargo.toml --check",
+    ))?;
     rules::run()?;
     shell::run(&mut shell::cargo(
         "clippy --quiet --workspace --all-targets -- --deny warnings",
