@@ -104,15 +104,22 @@ pub(crate) struct Channel<C> {
     /// POLLs sent since the peer last answered the newest packet that asked, or what was not sent
     /// again since.
     pub polls_unanswered: u16,
-    /// Number of the newest request for an answer: the number of the packet that asked.
-    asked: u64,
+    /// The low half of the number of the packet that has asked for an answer last.
+    asked: u32,
     pub last_heard_ns: u64,
     last_sent_ns: u64,
+    /// When credit was last used, or came, in microseconds and modulo 2^32: after 71 minutes of silence it
+    /// may be taken for new once more.
+    credit_us: u32,
     /// When an acknowledgement last settled something, or could first have done so for what was sent
     /// after that.
     progress_ns: u64,
     /// Smoothed time between packets, as acknowledgements show them to arrive.
     packet_ns: u32,
+}
+
+fn micros(ns: u64) -> u32 {
+    (ns / 1_000) as u32
 }
 
 /// Packets that leave now, of one size.
@@ -154,6 +161,7 @@ impl<C: Cargo> Channel<C> {
             asked: 0,
             last_heard_ns: now_ns,
             last_sent_ns: now_ns,
+            credit_us: micros(now_ns),
             progress_ns: now_ns,
             packet_ns: 0,
         };
@@ -273,10 +281,11 @@ impl<C: Cargo> Channel<C> {
         self.sent.ahead() == 0 && self.window == self.credit
     }
 
-    /// Whether the credit is there for a sender that goes on: after a rest it is given to others.
+    /// Credit is there for a sender that goes on: after a rest it is given to others. Whoever only
+    /// acknowledges rests.
     pub fn forget_idle_credit(&mut self, now_ns: u64) {
-        let active_ns = self.last_sent_ns.max(self.last_heard_ns);
-        if self.credit > 0 && self.sent.in_flight() == 0 && now_ns >= active_ns + DECAY_NS {
+        let rests = micros(now_ns).wrapping_sub(self.credit_us) >= micros(DECAY_NS);
+        if rests && self.credit > 0 && self.sent.in_flight() == 0 {
             self.credit = 0;
             self.window = 0;
         }
@@ -307,8 +316,11 @@ impl<C: Cargo> Channel<C> {
                 self.progress_ns = now_ns + self.rtt.min_ns();
             }
             self.last_sent_ns = now_ns;
+            if sent.charged {
+                self.credit_us = micros(now_ns);
+            }
             self.unasked = if sent.ask {
-                self.asked = sent.first + u64::from(sent.packets) - 1;
+                self.asked = (sent.first + u64::from(sent.packets) - 1) as u32;
                 0
             } else {
                 self.unasked + datagram_cost(sent.bytes) * sent.packets
@@ -326,7 +338,11 @@ impl<C: Cargo> Channel<C> {
     /// Takes in an acknowledgement; tells the fate of what it settles.
     pub fn on_ack(&mut self, ack: &Ack, now_ns: u64, fate: &mut impl FnMut(Fate, C)) -> AckEffect {
         let given = ack.window.min(MAX_WINDOW);
-        self.credit = self.sent.credit_after(self.credit, ack.largest, given);
+        let (credit, used) = (self.credit, self.sent.ahead());
+        self.credit = self.sent.credit_after(credit, ack.largest, given);
+        if self.credit > credit || self.sent.ahead() < used {
+            self.credit_us = micros(now_ns);
+        }
         let in_flight = self.sent.in_flight();
         let Some(settled) = self.sent.on_ack(ack, now_ns, &mut self.rtt, fate) else {
             return AckEffect::Absurd;
@@ -341,7 +357,7 @@ impl<C: Cargo> Channel<C> {
         }
         // Karn's rule: until the path has been measured again, its answers may just be slower than
         // they were.
-        if settled.sample_from.is_some() || ack.answers == self.asked as u32 {
+        if settled.sample_from.is_some() || ack.answers == self.asked {
             self.polls_unanswered = 0;
         }
         self.mtu

@@ -15,6 +15,8 @@ pub(crate) struct Received {
     told: u32,
     /// What comes is acknowledged within that time, asked for or not.
     unasked: bool,
+    /// Pieces of messages have come since [`Received::take_data`].
+    data: bool,
     largest_at_ns: u64,
     answers: u32,
     /// Packets, and their cost, that no acknowledgement has told of.
@@ -96,6 +98,7 @@ impl Received {
             late_ns,
             told: 0,
             unasked: false,
+            data: false,
             largest_at_ns: 0,
             answers: 0,
             owed_packets: 0,
@@ -137,6 +140,12 @@ impl Received {
             flags: prelude.flags,
             arrival,
         }
+    }
+
+    /// A packet that is owed an acknowledgement has brought a piece of a message.
+    #[inline]
+    pub fn note_data(&mut self) {
+        self.data = true;
     }
 
     /// A switch has marked a packet that was just recorded.
@@ -210,6 +219,12 @@ impl Received {
     #[inline]
     pub fn take_progress(&mut self) -> Progress {
         std::mem::take(&mut self.progress)
+    }
+
+    /// Whether any of it were pieces of messages.
+    #[inline]
+    pub fn take_data(&mut self) -> bool {
+        std::mem::take(&mut self.data)
     }
 
     /// Whether anything has come that no acknowledgement has told of.

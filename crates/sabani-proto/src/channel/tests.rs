@@ -651,6 +651,32 @@ fn credit_that_rests_is_void() {
 }
 
 #[test]
+fn who_only_acknowledges_rests_and_who_has_just_been_given_credit_does_not() {
+    let mut channel = channel(1 << 20);
+    let word = Sent {
+        charged: false,
+        ..packet(0)
+    };
+    channel.on_sent(word, &[0], DECAY_NS / 2);
+    let told = |window| Ack {
+        window,
+        ..ack(0..1)
+    };
+    channel.on_ack(&told(1 << 20), DECAY_NS / 2, &mut |_, _| ());
+    channel.forget_idle_credit(DECAY_NS);
+    assert!(!channel.has_credit(1_472, 1));
+    // On a long path an answer takes longer than credit lasts.
+    channel.on_sent(packet(1), &[1], DECAY_NS);
+    let told = Ack {
+        window: 1 << 20,
+        ..ack(0..2)
+    };
+    channel.on_ack(&told, 5 * DECAY_NS, &mut |_, _| ());
+    channel.forget_idle_credit(6 * DECAY_NS - 1);
+    assert!(channel.has_credit(1_472, 1));
+}
+
+#[test]
 fn an_older_acknowledgement_does_not_change_the_window() {
     let mut channel = channel(100_000);
     (0..3).for_each(|number| channel.on_sent(packet(number), &[number], 0));

@@ -103,6 +103,8 @@ pub(crate) struct Arrival {
     pub late: u32,
     /// Packets that a switch has marked: its queue was long (ECN).
     pub marked: u32,
+    /// Some have brought pieces of messages, and not only acknowledgements and words about credit.
+    pub data: bool,
     /// Charge announced by the peer that has not come.
     pub remaining: u64,
     /// Its latest round-trip time; zero if unknown.
@@ -278,8 +280,15 @@ impl Granter {
 
     /// Takes in what a batch of packets from one peer has brought. [`Granter::run`] must follow.
     pub fn on_arrival(&mut self, peer: u32, arrival: &Arrival, now_ns: u64) {
-        let slot = self.peers.slot(peer, now_ns);
-        self.hear(slot, now_ns);
+        if arrival.data || arrival.remaining > 0 {
+            let slot = self.peers.slot(peer, now_ns);
+            self.hear(slot, now_ns);
+        }
+        // Who only acknowledges holds nothing after a while.
+        let recent = |slot: &u32| self.peers[*slot].recent;
+        let Some(slot) = self.peers.find(peer).filter(recent) else {
+            return;
+        };
         let fixed = self.fixed(slot);
         let share = &mut self.peers[slot];
         let begins = share.remaining == 0 && arrival.remaining > 0;
@@ -374,7 +383,7 @@ impl Granter {
         }
     }
 
-    /// The peer gives a sign of life.
+    /// The peer sends, or wants to.
     #[inline]
     fn hear(&mut self, slot: u32, now_ns: u64) {
         let share = &mut self.peers[slot];

@@ -145,7 +145,6 @@ impl Share {
         own_queue_ns: impl FnOnce() -> u64,
         now_ns: u64,
     ) {
-        self.heard_ns = now_ns;
         self.rtt.on_sample(arrival.rtt_ns, own_queue_ns, now_ns);
         let advanced = u64::from(arrival.advanced);
         self.window = self.window.saturating_sub(advanced);

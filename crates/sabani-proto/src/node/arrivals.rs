@@ -219,6 +219,7 @@ impl Session {
         };
         let inbox = &mut origin.inbox(&mut hub.mailbox);
         self.incoming.settle(landing, inbox)?;
+        self.channel.received.note_data();
         self.channel.received.owe(&owed, origin.now_ns);
         Ok(())
     }

@@ -177,6 +177,7 @@ impl Session {
             lost: progress.missing,
             late: progress.late,
             marked: progress.marked,
+            data: self.channel.received.take_data(),
             remaining: packets * u64::from(datagram_cost(bytes)),
             rtt_ns: self.channel.rtt.latest_ns(),
         }

@@ -47,6 +47,7 @@ fn came(packets: u64, remaining: u64) -> Arrival {
         charge: packets * FULL,
         bytes: packets * 1_472,
         packets: packets as u32,
+        data: packets > 0,
         remaining: remaining * FULL,
         rtt_ns: 100 * US,
         ..Arrival::default()
@@ -127,14 +128,22 @@ fn standing_credit_decays_and_leaves_nothing() {
 }
 
 #[test]
-fn a_sign_of_life_keeps_standing_credit() {
+fn data_keep_standing_credit_and_acknowledgements_do_not() {
     let mut granter = granter(Order::default());
     granter.admit(1, 0);
+    let mut hear = |packets, now_ns| {
+        granter.on_arrival(1, &came(packets, 0), now_ns);
+        run(&mut granter, now_ns);
+        u64::from(granter.window(1))
+    };
     for now in 1..20 {
-        granter.on_arrival(1, &came(0, 0), now * 60 * MS);
-        run(&mut granter, now * 60 * MS);
-        assert_eq!(u64::from(granter.window(1)), 48 * FULL);
+        assert_eq!(hear(1, now * 60 * MS), 48 * FULL);
     }
+    assert_eq!(hear(0, 20 * 60 * MS), 48 * FULL);
+    for now in 21..30 {
+        assert_eq!(hear(0, (now + 1) * 60 * MS), 0);
+    }
+    assert_eq!(hear(1, 31 * 60 * MS), 48 * FULL);
 }
 
 #[test]

@@ -395,6 +395,7 @@ impl Model {
         let receiver = &mut self.receivers[packet.sender as usize];
         receiver.owed |= packet.ask;
         receiver.batch.packets += 1;
+        receiver.batch.data = true;
         match receiver.largest {
             Some(largest) if packet.number < largest => {
                 if receiver.missing.remove(&packet.number) {

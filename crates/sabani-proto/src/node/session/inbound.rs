@@ -26,6 +26,9 @@ impl Session {
         for frame in Frames::new(payload) {
             let frame = frame.map_err(|bad| PeerLost::Violation(bad.0))?;
             eliciting |= frame.must_arrive();
+            if matches!(frame, Frame::Entries(_) | Frame::Fragment(_)) {
+                self.channel.received.note_data();
+            }
             let mut inbox = origin.inbox(&mut hub.mailbox);
             match frame {
                 Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
