@@ -499,6 +499,8 @@ struct Port {
 impl Port {
     /// A trip that takes so many times the usual one has met a loss.
     const LOST: f64 = 2.0;
+    /// One such trip is chance: a queue that overflows loses more.
+    const LEAST_LOST: usize = 2;
     /// The delays of a full queue, but for a tenth of them at either end, differ by no more than this part.
     const SPREAD: f64 = 0.5;
 
@@ -523,7 +525,7 @@ impl Port {
                 low: later(full.low),
                 high: later(full.high),
             },
-            repair_ns: (!repairs.is_empty()).then(|| median(&repairs)),
+            repair_ns: (repairs.len() >= Self::LEAST_LOST).then(|| median(&repairs)),
             is_steady: spread[9] - spread[1] <= Self::SPREAD * later(full.value),
         })
     }
@@ -574,13 +576,27 @@ fn recovery(curve: &Curve, port: Option<Port>) -> Recovery {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_port_that_was_empty_most_of_the_time_tells_nothing_of_its_queue() {
-        let trip = |round_ns| Trip {
+    fn trip(round_ns: u64) -> Trip {
+        Trip {
             round_ns,
             send_ns: 0,
             receive_ns: 0,
+        }
+    }
+
+    #[test]
+    fn one_slow_trip_is_no_sign_of_a_queue_that_overflows() {
+        let seen = |slow: usize| {
+            let full = |at| trip(if at < slow { 11_000_000 } else { 5_000_000 });
+            let full: Vec<_> = (0..40).map(full).collect();
+            let port = Port::of(&[trip(64_000); 10], &full).unwrap();
+            port.queue(Estimate::exact(12.5e6)).is_some()
         };
+        assert_eq!([0, 1, 2, 5].map(seen), [false, false, true, true]);
+    }
+
+    #[test]
+    fn a_port_that_was_empty_most_of_the_time_tells_nothing_of_its_queue() {
         let quiet = [trip(64_000); 10];
         let speed = Estimate::exact(12.5e6);
         let was_full = |full: &[Trip]| Port::of(&quiet, full).unwrap().was_full(speed);
