@@ -113,7 +113,7 @@ fn who_can_not_be_reached_is_named_with_what_is_in_the_way() {
         let node = Node::builder(LEFT)
             .bind(here())
             .plain(Checksum::None)
-            .connect_timeout(Duration::from_millis(300))
+            .connect_timeout(Duration::from_millis(1_000))
             .layers(schedule.parse().unwrap())
             .open()
             .unwrap();
