@@ -109,6 +109,8 @@ pub(crate) struct Arrival {
     pub remaining: u64,
     /// Its latest round-trip time; zero if unknown.
     pub rtt_ns: u64,
+    /// The smallest one that it has had on this path; zero if unknown.
+    pub least_rtt_ns: u64,
 }
 
 /// What a peer is owed.

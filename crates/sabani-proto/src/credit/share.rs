@@ -17,13 +17,19 @@ struct SmallestRtt {
 
 impl SmallestRtt {
     #[inline]
-    fn on_sample(&mut self, sample_ns: u64, own_queue_ns: impl FnOnce() -> u64, now_ns: u64) {
+    fn on_arrival(&mut self, arrival: &Arrival, own_queue_ns: impl FnOnce() -> u64, now_ns: u64) {
+        let sample_ns = arrival.rtt_ns;
         if sample_ns == 0 {
             return;
         }
         if self.ns == 0 {
+            // The peer was known before it had nothing to send for a while.
+            let known_ns = match arrival.least_rtt_ns {
+                0 => sample_ns,
+                least_ns => least_ns.min(sample_ns),
+            };
             *self = SmallestRtt {
-                ns: sample_ns,
+                ns: known_ns,
                 recent_ns: sample_ns,
                 since_ns: now_ns,
             };
@@ -145,7 +151,7 @@ impl Share {
         own_queue_ns: impl FnOnce() -> u64,
         now_ns: u64,
     ) {
-        self.rtt.on_sample(arrival.rtt_ns, own_queue_ns, now_ns);
+        self.rtt.on_arrival(arrival, own_queue_ns, now_ns);
         let advanced = u64::from(arrival.advanced);
         self.window = self.window.saturating_sub(advanced);
         self.reach.on_arrival(advanced, full, now_ns);

@@ -180,6 +180,7 @@ impl Session {
             data: self.channel.received.take_data(),
             remaining: packets * u64::from(datagram_cost(bytes)),
             rtt_ns: self.channel.rtt.latest_ns(),
+            least_rtt_ns: self.channel.rtt.min_ns(),
         }
     }
 }

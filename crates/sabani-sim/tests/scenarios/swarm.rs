@@ -2,7 +2,7 @@
 //! campaigns are run with `sabani sim campaign`.
 
 use sabani_sim::plan::{Hosts, Seal, Shrunk, Traffic, shrink};
-use sabani_sim::{Bug, Plan, Rule, Size};
+use sabani_sim::{Bug, MS, Plan, Rule, Size};
 
 #[test]
 fn each_seed_a_world_of_its_own() {
@@ -26,6 +26,25 @@ fn plans_that_once_failed() {
         if let Some(failure) = plan.run().failure {
             panic!("{path:?}: {failure}");
         }
+    }
+}
+
+/// Credit that has rested is void to its holder, and not yet to its giver: neither has a reason to speak of it, however
+/// much else the giver sends. The holder asks.
+#[test]
+fn a_sender_whose_credit_has_rested_does_not_wait_for_silence() {
+    for text in [
+        include_str!("../plans/credit-rests-while-apart.toml"),
+        include_str!("../plans/credit-rests-while-held-back.toml"),
+        include_str!("../plans/credit-rests-in-fixed-windows.toml"),
+        include_str!("../plans/credit-rests-before-a-short-grant.toml"),
+    ] {
+        let plan = Plan::from_toml(text).expect("it is a plan");
+        let big = plan.traffic.iter().position(|stream| stream.name == "big");
+        let longest_ns = plan.run().streams[big.expect("it is in the plan")]
+            .sorted_ns()
+            .pop();
+        assert!(longest_ns.is_some_and(|ns| ns < 400 * MS), "{longest_ns:?}");
     }
 }
 

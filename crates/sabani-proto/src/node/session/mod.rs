@@ -227,12 +227,22 @@ impl Session {
         let release = self.channel.release_ns();
         [
             self.channel.deadline(now_ns),
+            self.starves_at(outgoing),
             release.filter(|_| outgoing.has_sendable()),
             outgoing.next_expiry(),
         ]
         .into_iter()
         .flatten()
         .fold(heard, u64::min)
+    }
+
+    /// When a sender that waits for credit, with nothing on its way that will be answered, asks again. However
+    /// much it hears meanwhile: a peer that takes its credit for unused has no reason to tell of it.
+    fn starves_at(&self, outgoing: &Outgoing) -> Option<u64> {
+        let starves = self.channel.sent.in_flight_packets() == 0
+            && outgoing.has_sendable()
+            && !self.may_leave(outgoing);
+        starves.then(|| self.channel.last_sent_ns() + STARVED_NS)
     }
 
     /// Drops what is worth nothing any more.
@@ -274,6 +284,7 @@ impl Session {
             }
         } else if silent >= hub.config.keep_alive_ns
             || (silent >= STARVED_NS && outgoing.has_sendable())
+            || self.starves_at(outgoing).is_some_and(|at| at <= now_ns)
         {
             self.ping = true;
             self.request_told = 0;

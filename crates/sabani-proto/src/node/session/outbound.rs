@@ -79,9 +79,12 @@ impl Session {
 
     /// Whether something may leave now that needs an answer.
     fn has_eliciting(&self, outgoing: &Outgoing) -> bool {
-        self.has_control(outgoing)
-            || (outgoing.has_sendable()
-                && self.leave(outgoing, self.channel.mtu.current()) != Leave::Nothing)
+        self.has_control(outgoing) || (outgoing.has_sendable() && self.may_leave(outgoing))
+    }
+
+    /// Whether anything of the messages may leave now.
+    pub(super) fn may_leave(&self, outgoing: &Outgoing) -> bool {
+        self.leave(outgoing, self.channel.mtu.current()) != Leave::Nothing
     }
 
     /// Whether a packet should be built now.
