@@ -73,8 +73,9 @@ pub(super) struct Share {
     /// nothing (U10).
     pub most: u64,
     pub allowance: Option<u64>,
+    /// When it last sent pieces of messages, or wanted to.
     pub heard_ns: u64,
-    /// Heard within the decay time, and counted as such.
+    /// That was within the decay time, and it is counted as such.
     pub recent: bool,
     /// Since when it has wanted something.
     pub since_ns: u64,
