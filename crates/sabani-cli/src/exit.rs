@@ -82,7 +82,9 @@ impl std::error::Error for Unread {}
 
 /// The exit status for an error.
 pub fn code(error: &anyhow::Error) -> ExitCode {
-    if error.is::<Usage>() {
+    // What a node can't be opened with was named by the command line or a variable.
+    let unfit = |error: &sabani::Error| matches!(error, sabani::Error::Layers { .. });
+    if error.is::<Usage>() || error.downcast_ref().is_some_and(unfit) {
         ExitCode::from(2)
     } else if error.is::<Interrupted>() {
         ExitCode::from(130)

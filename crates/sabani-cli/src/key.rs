@@ -29,7 +29,10 @@ pub struct KeyArgs {
 /// # Errors
 /// [`Usage`], if the file exists already or can't be written.
 pub fn run(args: &KeyArgs) -> Result<()> {
-    files::expect_writable(&args.file)?;
+    // What is there is refused below, unopened: a pipe would wait for a reader.
+    if args.file.symlink_metadata().is_err() {
+        files::expect_writable(&args.file)?;
+    }
     JobKey::generate()?
         .save(&args.file)
         .map_err(|error| match error {

@@ -186,6 +186,23 @@ fn without_a_key_the_way_to_one_is_told() {
 }
 
 #[test]
+fn layers_that_can_not_be_are_mistakes_of_the_command_line() {
+    let place = Place::new();
+    let receive = |variable: &str, options: &[&str]| {
+        let mut command = sabani(&["receive", "--plain", "--bind", "127.0.0.1:0"]);
+        command.args(options).arg(place.path("in"));
+        let refused = command.env("SABANI_LAYERS", variable).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+    };
+    receive("sideways", &[]);
+    receive(
+        "inline",
+        &["--layers", "[messages][channel+seal+datagrams]"],
+    );
+}
+
+#[test]
 fn another_key_is_refused_and_said() {
     let place = Place::new();
     tree::of_oddities(&place.source());
