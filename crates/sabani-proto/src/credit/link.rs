@@ -19,6 +19,9 @@ const FLAT_ROUNDS: u8 = 3;
 const SHORT_SAMPLES: u8 = 3;
 /// Growth of the rate that lets start-up go on.
 const GROWTH: f64 = 1.25;
+/// A rate that would bring this part of the window in a round trip is the window's, and not the link's. Over
+/// long paths samples show what the window was before it was doubled, half of it, and a little less.
+const WINDOWS_OWN: f64 = 0.4;
 /// A round of start-up is a round trip and this much, what it takes to read a batch.
 const START_ROUND_NS: u64 = 60_000;
 /// A rate that has fallen to this part's inverse is not believed but looked for anew.
@@ -42,6 +45,16 @@ const PACE: f64 = 1.05;
 const TRIAL_PACE: f64 = 2.0;
 /// A round of the queue's controller, in nanoseconds, if two round trips are shorter.
 const ROUND_NS: u64 = 1_000_000;
+/// A host that sends this part of what it receives, or more, has words about credit wait behind its own data.
+const DUPLEX_PART: u64 = 4;
+/// So much more may be on its way then, as a multiple of the queue's term: credit that waits elsewhere keeps our
+/// link idle, and does not lengthen our queue.
+const DUPLEX: f64 = 4.0;
+/// What may be on its way is granted in so many parts, ...
+const PARTS: f64 = 2.0;
+/// ... or these: the fewer there are, the more often all of them wait elsewhere at a time. Of what links carry,
+/// with both: rings of 8 hosts 0.86 -> 0.91, pairs that exchange 1 MiB at a time 0.84 -> 0.90.
+const DUPLEX_PARTS: f64 = 8.0;
 /// Trials on short paths are shorter, so that a fast link is filled within a few of these.
 const TRIAL_ROUND_NS: u64 = 300_000;
 
@@ -91,6 +104,8 @@ pub(super) struct Pressure {
     pub limited: bool,
     /// Peers do not use what they have.
     pub unused: bool,
+    /// Few want any.
+    pub few: bool,
 }
 
 /// A round of the queue's controller.
@@ -99,6 +114,8 @@ struct Round {
     since_ns: u64,
     worth: u64,
     limited: bool,
+    /// Bytes that this host has sent meanwhile.
+    sent: u64,
 }
 
 /// Rate, queue and pace of the receiver's link.
@@ -113,7 +130,11 @@ pub(super) struct Link {
     startup: Option<Startup>,
     /// Rate at the end of start-up, or the largest since.
     settled: f64,
+    /// Data have come since the socket was last empty.
+    brought: bool,
     round: Round,
+    /// This host has sent about as much as it has received, and few send to it.
+    duplex: bool,
     tokens: f64,
     tokens_ns: u64,
     /// Changes whenever caps have.
@@ -137,7 +158,9 @@ impl Link {
                 socket_share as f64,
             )),
             settled: 0.0,
+            brought: false,
             round: Round::default(),
+            duplex: false,
             tokens: 0.0,
             tokens_ns: 0,
             version: 0,
@@ -158,7 +181,16 @@ impl Link {
     pub fn own_queue_ns(&self) -> u64 {
         match self.rate() {
             0.0 => 0,
-            rate => (self.queue.term() / rate) as u64,
+            rate => (self.ahead() / rate) as u64,
+        }
+    }
+
+    /// What may be on its way beyond the path's content.
+    fn ahead(&self) -> f64 {
+        let term = self.queue.term();
+        match self.duplex {
+            true => (DUPLEX * term).min(self.queue.size() / 2.0).max(term),
+            false => term,
         }
     }
 
@@ -191,8 +223,8 @@ impl Link {
     pub fn cap(&self, rtt_ns: u64) -> u64 {
         let path = self.rate() * rtt_ns as f64;
         let cap = match &self.startup {
-            Some(startup) => startup.window.max(path + self.queue.term()),
-            None => self.blame.slow() * path * (1.0 + 1.0 / QUANTA) + self.queue.term(),
+            Some(startup) => startup.window.max(path + self.ahead()),
+            None => self.blame.slow() * path * (1.0 + 1.0 / QUANTA) + self.ahead(),
         };
         (cap as u64).clamp(2 * self.full, u64::from(u32::MAX))
     }
@@ -203,14 +235,15 @@ impl Link {
         (self.rate() * self.rtt_ns() as f64 + self.socket_share) as u64
     }
 
-    /// What is granted at a time: half of the queue's term, so that two may be under way, and more
+    /// What is granted at a time: a part of what may wait, so that several may be under way, and more
     /// on long paths, or acknowledgements would be half of all packets.
     pub fn quantum(&self) -> u64 {
         let quantum = match &self.startup {
             Some(startup) => startup.window / 6.0,
             None => {
                 let path = self.rate() * self.rtt_ns() as f64;
-                (self.queue.term() / 2.0).min((TRAINS * self.full) as f64) + path / QUANTA
+                let parts = if self.duplex { DUPLEX_PARTS } else { PARTS };
+                (self.ahead() / parts).min((TRAINS * self.full) as f64) + path / QUANTA
             }
         };
         // Whole packets, or the rest of each grant would be of no use.
@@ -223,6 +256,7 @@ impl Link {
         let worth = worth(arrival.charge, arrival.bytes, arrival.packets);
         self.rate.add(worth);
         self.round.worth += worth;
+        self.brought |= worth > 0;
         if let Some(startup) = &mut self.startup {
             startup.arrived += u64::from(arrival.advanced);
         }
@@ -236,6 +270,12 @@ impl Link {
         }
     }
 
+    /// This host has sent as well.
+    #[inline]
+    pub fn on_sent(&mut self, bytes: u64) {
+        self.round.sent += bytes;
+    }
+
     /// Nobody waits for credit, and nothing that was granted is on its way.
     pub fn pause(&mut self) {
         if self.rate.pause() {
@@ -245,7 +285,20 @@ impl Link {
     }
 
     /// Draws conclusions from what was read; `empty`: nothing else has come.
-    pub fn tick(&mut self, Pressure { limited, unused }: Pressure, empty: bool, now_ns: u64) {
+    pub fn tick(&mut self, pressure: Pressure, empty: bool, now_ns: u64) {
+        let Pressure {
+            limited,
+            unused,
+            few,
+        } = pressure;
+        let brought = match empty {
+            true => std::mem::take(&mut self.brought),
+            false => self.brought,
+        };
+        // Between the trains of start-up acknowledgements of our own messages may come, which show nothing.
+        if self.startup.is_some() && !brought {
+            return;
+        }
         let rtt_ns = self.rtt_ns();
         let rate = self.rate();
         let least_ns = if self.startup.is_some() {
@@ -277,7 +330,7 @@ impl Link {
         if self.startup.is_some() {
             self.tick_startup(took_ns, limited, now_ns);
         } else {
-            self.tick_round(limited, now_ns);
+            self.tick_round(limited, few, now_ns);
             self.settled = self.settled.max(self.rate());
             if self.rate() < self.settled / COLLAPSE {
                 self.restart();
@@ -322,7 +375,7 @@ impl Link {
                 return;
             }
             let grew = startup.rate > 0.0 && rate >= GROWTH * startup.rate;
-            let too_small = rate * rtt_ns as f64 >= startup.window / 2.0;
+            let too_small = rate * rtt_ns as f64 >= WINDOWS_OWN * startup.window;
             if grew {
                 startup.proven = startup.window;
             }
@@ -351,7 +404,7 @@ impl Link {
         self.version += 1;
     }
 
-    fn tick_round(&mut self, limited: bool, now_ns: u64) {
+    fn tick_round(&mut self, limited: bool, few: bool, now_ns: u64) {
         // What is granted comes back after the round trip and the queue, whatever makes it wait.
         let loop_ns = self.rtt_ns() + self.own_queue_ns();
         let least_ns = if self.queue.is_trying() {
@@ -371,6 +424,7 @@ impl Link {
         } else {
             self.queue.pause();
         }
+        self.duplex = few && DUPLEX_PART * self.round.sent > self.round.worth;
         self.version += 1;
         self.start_round(limited, now_ns);
     }
@@ -378,8 +432,8 @@ impl Link {
     fn start_round(&mut self, limited: bool, now_ns: u64) {
         self.round = Round {
             since_ns: now_ns,
-            worth: 0,
             limited,
+            ..Round::default()
         };
     }
 

@@ -113,6 +113,10 @@ pub(crate) struct Arrival {
     pub least_rtt_ns: u64,
 }
 
+/// So many peers are few. Where more send to a host that sends as well, their uplinks are busy with others, and
+/// more on its way gains as much in one case as it loses in the next (8 to 32 hosts, 0.81 to 1.19 times as much).
+const FEW: usize = 2;
+
 /// What a peer is owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owed {
@@ -310,6 +314,12 @@ impl Granter {
         }
     }
 
+    /// This host has sent so many bytes.
+    #[inline]
+    pub fn on_sent(&mut self, bytes: u64) {
+        self.link.on_sent(bytes);
+    }
+
     /// What the peer has credit for should come before long, even if everybody sends all that they
     /// may.
     fn expect(&mut self, slot: u32, now_ns: u64) {
@@ -347,6 +357,7 @@ impl Granter {
         Pressure {
             limited: self.limited,
             unused: self.overdue > 0,
+            few: self.waiting.len() <= FEW,
         }
     }
 
