@@ -107,6 +107,7 @@ pub fn again(parsed: &Frame<'_>, out: &mut Vec<u8>) {
         Frame::PathResponse(token) => (14, Fields::default().u64(*token)),
         Frame::Expire(id) => (17, Fields::default().u32(*id)),
         Frame::Marked(count) => (18, Fields::default().u32(*count)),
+        Frame::Arrived(before) => (19, Fields::default().u64(*before)),
         Frame::Wish { number, terms } => (15, self::terms(*number, terms)),
         Frame::Terms { number, terms } => (16, self::terms(*number, terms)),
     };

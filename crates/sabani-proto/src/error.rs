@@ -293,6 +293,16 @@ pub struct Starvation {
     pub held_bytes: u64,
     /// The node's memory for messages that receives wait for, in bytes.
     pub limit: u64,
+    /// Tells the longest from others of that length and tag.
+    pub(crate) holder_id: u64,
+}
+
+impl Starvation {
+    /// Whether the longest that holds memory is the same message as in another account, and not one like it that
+    /// has followed it.
+    pub fn is_by_same_holder(&self, other: &Self) -> bool {
+        (self.holder, self.holder_id) == (other.holder, other.holder_id)
+    }
 }
 
 impl fmt::Display for Starvation {

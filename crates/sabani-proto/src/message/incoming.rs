@@ -573,10 +573,10 @@ impl Incoming {
         })
     }
 
-    /// Whether a body was not granted memory.
-    pub fn lacks_room(&self, id: u64) -> bool {
-        let body = self.body_at(id).map(|at| &self.bodies[at]);
-        body.is_some_and(|body| body.granted < body.total)
+    /// Tag and length of a body, if it was not granted memory.
+    pub fn lacks_room(&self, id: u64) -> Option<(u64, u64)> {
+        let body = &self.bodies[self.body_at(id)?];
+        (body.granted < body.total).then_some((body.tag, body.total))
     }
 
     /// Memory that bodies take on their way to those who asked for them.
@@ -591,10 +591,10 @@ impl Incoming {
         parked.map(|body| body.charge.posted).sum()
     }
 
-    /// Tags and lengths of bodies that take such memory.
-    pub fn asked_bodies(&self) -> impl Iterator<Item = (u64, u64)> {
+    /// Ids, tags and lengths of bodies that take such memory.
+    pub fn asked_bodies(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let bodies = self.bodies.iter().filter(|body| body.charge.posted > 0);
-        bodies.map(|body| (body.tag, body.total))
+        bodies.map(|body| (body.id, body.tag, body.total))
     }
 
     /// The program would take this body if it were here: asks for it.
@@ -810,6 +810,12 @@ impl Incoming {
     /// Messages that have arrived, those in order.
     pub fn messages(&self) -> u64 {
         self.next_id
+    }
+
+    /// All messages before this one are here, whole.
+    pub fn whole_before(&self) -> u64 {
+        let missing = self.bodies.iter().map(|body| body.id).min();
+        missing.map_or(self.next_id, |id| id.min(self.next_id))
     }
 
     /// Charge of entries that have arrived and not been taken.

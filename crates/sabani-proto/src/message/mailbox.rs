@@ -556,12 +556,13 @@ impl Mailbox {
         at.map(|at| self.parked.remove(at)).is_some()
     }
 
-    /// Messages that are all here, whose receives were withdrawn, and what they hold.
-    pub fn withdrawn(&self) -> impl Iterator<Item = (Envelope, Charge)> {
+    /// Messages that are all here, whose receives were withdrawn: their stamps, and what they hold.
+    pub fn withdrawn(&self) -> impl Iterator<Item = (u64, Envelope, Charge)> {
         self.parked
             .iter()
             .filter_map(|parked| match &parked.arrived {
                 Arrived::Whole { body, charge, .. } => Some((
+                    parked.stamp,
                     Envelope {
                         source: parked.source,
                         tag: parked.tag,
@@ -643,6 +644,14 @@ impl Mailbox {
     pub fn pending(&mut self, wanted: &Match) -> Option<(LinkRef, u64)> {
         match self.first(wanted)? {
             (_, _, Arrived::Pending(pending)) => Some((pending.link, pending.id)),
+            _ => None,
+        }
+    }
+
+    /// The body that a receive waits for.
+    pub fn filling(&mut self, ticket: RecvTicket) -> Option<(LinkRef, u64)> {
+        match self.receives.get_mut(ticket)?.progress {
+            Progress::Filling { link, id } => Some((link, id)),
             _ => None,
         }
     }

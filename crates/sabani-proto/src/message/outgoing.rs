@@ -5,15 +5,17 @@
 //! each byte of a body is in exactly one place: unsent, in one packet in flight, waiting to go
 //! again, or acknowledged; so counting bytes is enough to know when a body has arrived.
 
+mod bodies;
 mod expiry;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{ENTRY_CHARGE, Outbound, Ticket, Worth, entry_charge, expand_id};
+use super::{ENTRY_CHARGE, Outbound, Ticket, Worth, entry_charge};
 use crate::channel::Cargo;
 use crate::rare::{Rare, RareQueue};
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, Reader};
+use bodies::Turns;
 use expiry::Aside;
 
 /// What a packet carries, by name: enough to send it again, cut differently if need be.
@@ -151,6 +153,7 @@ pub(crate) struct Outgoing {
     /// granted, the one with the least left to send first.
     eager: RareQueue<u64>,
     granted: RareQueue<u64>,
+    turns: Turns,
     /// Where in `bodies` the one that was last sent from was.
     sending: usize,
     resend: RareQueue<Content>,
@@ -605,122 +608,6 @@ impl Outgoing {
         self.bodies.binary_search_by_key(&id, |body| body.id).ok()
     }
 
-    /// Whether the log's limit lets the next eager body go.
-    #[inline]
-    fn may_send_eager(&self) -> bool {
-        let Some(&id) = self.eager.front() else {
-            return false;
-        };
-        self.body_at(id)
-            .is_none_or(|at| self.bodies[at].charge_end <= self.log_limit)
-    }
-
-    /// The next bytes of a body never sent, at most `max` of them: eager ones in turn, then those
-    /// that were granted.
-    #[inline]
-    pub fn next_fragment(&mut self, max: usize) -> Option<(Content, Fragment<'_>)> {
-        loop {
-            let queue = if self.may_send_eager() {
-                &mut self.eager
-            } else {
-                &mut self.granted
-            };
-            let &id = queue.front()?;
-            let at = match self.bodies.get(self.sending) {
-                Some(body) if body.id == id => Some(self.sending),
-                _ => self.bodies.binary_search_by_key(&id, |body| body.id).ok(),
-            };
-            let Some(at) = at.filter(|&at| self.bodies[at].sendable()) else {
-                queue.pop_front();
-                continue;
-            };
-            self.sending = at;
-            let body = &mut self.bodies[at];
-            let offset = body.next;
-            let len = (body.granted.min(body.total) - offset).min(max as u64);
-            body.next += len;
-            if !body.sendable() {
-                queue.pop_front();
-            }
-            self.unsent_bytes -= len as usize;
-            return Some(self.bodies[at].fragment(offset, len));
-        }
-    }
-
-    /// Up to `most` pieces of `len` bytes each from the middle of a body never sent, if nothing
-    /// else comes first; more of the body is left behind them.
-    #[inline]
-    pub fn next_bulk(&mut self, len: usize, most: usize) -> Option<(Content, Fragment<'_>)> {
-        if self.held || !self.resend.is_empty() || (self.unsent > 0 && !self.is_blocked()) {
-            return None;
-        }
-        let queue = if self.may_send_eager() {
-            &self.eager
-        } else {
-            &self.granted
-        };
-        let body = self.bodies.get_mut(self.sending)?;
-        let left = (body.granted.min(body.total) - body.next) as usize;
-        let bytes = (left.saturating_sub(1) / len).min(most) * len;
-        if queue.front() != Some(&body.id) || bytes == 0 {
-            return None;
-        }
-        let offset = body.next;
-        body.next += bytes as u64;
-        self.unsent_bytes -= bytes;
-        Some(self.bodies[self.sending].fragment(offset, bytes as u64))
-    }
-
-    /// Bytes of a body that went before, at most `max` of them; the rest goes again behind.
-    pub fn fragment_again(
-        &mut self,
-        id: u64,
-        offset: u64,
-        len: u32,
-        max: usize,
-    ) -> Option<(Content, Fragment<'_>)> {
-        let at = self.body_at(id)?;
-        let now = u64::from(len).min(max as u64);
-        if now < u64::from(len) {
-            self.resend.push_front(Content::Body {
-                id,
-                offset: offset + now,
-                len: len - now as u32,
-            });
-        }
-        Some(self.bodies[at].fragment(offset, now))
-    }
-
-    /// The receiver grants a body.
-    pub fn on_grant(&mut self, id: u32, upto: u64) {
-        let id = expand_id(id, self.next_id);
-        let Some(at) = self.body_at(id) else {
-            return;
-        };
-        let body = &mut self.bodies[at];
-        let was_sendable = body.sendable();
-        let before = body.granted;
-        body.granted = body.granted.max(upto.min(body.total));
-        self.unsent_bytes += (body.granted - before) as usize;
-        let left = body.total - body.next;
-        if body.sendable() && !was_sendable {
-            self.queue_granted(id, left);
-        }
-    }
-
-    /// Queues a body behind those with as little left to send: a short one must not wait for a
-    /// long one.
-    fn queue_granted(&mut self, id: u64, left: u64) {
-        let shorter = |&other: &u64| {
-            let body = &self.bodies[self.body_at(other)?];
-            Some(body.total - body.next <= left)
-        };
-        let at = self
-            .granted
-            .partition_point(|other| shorter(other).unwrap_or(true));
-        self.granted.insert(at, id);
-    }
-
     /// A chunk has arrived.
     pub fn on_entries_arrived(&mut self, first_id: u64, done: &mut impl FnMut(Ticket)) {
         let Some(at) = self.chunk_at(first_id) else {
@@ -768,6 +655,27 @@ impl Outgoing {
                 done(ticket);
             }
         }
+    }
+
+    /// The peer has all messages before this one, and closes: nothing is sent any more.
+    pub fn leave_before(&mut self, id: u64, done: &mut impl FnMut(Ticket)) {
+        for chunk in &mut self.chunks {
+            let arrived = id.saturating_sub(chunk.first_id).min(chunk.count.into());
+            chunk.first_id += arrived;
+            chunk.count -= arrived as u16;
+            let tickets = chunk.tickets.extract_if(.., |(of, _)| *of < id);
+            tickets.for_each(|(_, ticket)| done(ticket));
+        }
+        self.chunks.retain(|chunk| chunk.count > 0);
+        self.bodies.retain_mut(|body| {
+            let stays = body.id >= id;
+            if let Some(ticket) = body.ticket.take_if(|_| !stays) {
+                done(ticket);
+            }
+            stays
+        });
+        let behind = self.aside.behind.extract_if(.., |(of, _)| *of < id);
+        behind.for_each(|(_, ticket)| done(ticket));
     }
 
     /// All entries before this one have arrived.

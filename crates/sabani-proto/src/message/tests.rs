@@ -326,6 +326,23 @@ fn small_bodies_go_at_once_and_large_ones_wait_for_a_grant() {
     assert_eq!(sent, 60_000, "as far as granted");
 }
 
+#[test]
+fn a_granted_body_gets_on_however_many_come_that_need_no_grant() {
+    let mut pipe = Pipe::new(1 << 20);
+    pipe.out.set_log_limit(1 << 20);
+    pipe.push(0, 100_000);
+    while pipe.send(1_400) {}
+    pipe.out.on_grant(0, 100_000);
+    // Each has an entry and two pieces: so much leaves, too.
+    for tag in 1..300 {
+        pipe.push(tag, 2_000);
+        (0..3).for_each(|_| assert!(pipe.send(1_400)));
+    }
+    let granted = pipe.flight.iter().map(|(_, frame)| frame);
+    let granted = granted.filter(|frame| matches!(frame, Carried::Fragment(0, ..)));
+    assert_eq!(granted.map(data_len).sum::<usize>(), 100_000);
+}
+
 fn data_len(frame: &Carried) -> usize {
     match frame {
         Carried::Fragment(.., data) => data.len(),

@@ -15,8 +15,8 @@ impl Node {
     pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
         let peer = &self.peers[self.peers.index(peer)?];
         let withdrawn = self.hub.mailbox.withdrawn();
-        let withdrawn = withdrawn.filter(|(envelope, _)| envelope.source == peer.id);
-        let withdrawn_bytes = withdrawn.map(|(_, charge)| charge.posted).sum();
+        let withdrawn = withdrawn.filter(|(_, envelope, _)| envelope.source == peer.id);
+        let withdrawn_bytes = withdrawn.map(|(.., charge)| charge.posted).sum();
         let mut stats = PeerStats {
             peer: peer.id,
             address: Some(peer.addr),

@@ -7,6 +7,8 @@ use crate::seal::{Checksum, JobKey, JobKeys, Mode};
 use crate::wire::{ConnectionId, Entries, Entry, EntryMode, Frame, Frames, Hello, Kind, Prelude};
 use crate::{LinkState, Obstacle};
 
+mod leaving;
+
 struct Pair {
     nodes: [Node; 2],
     now_ns: u64,
@@ -40,41 +42,51 @@ impl Pair {
 
     /// Carries one train from the first node to the second.
     fn pass_train(&mut self) -> Transmit {
+        self.pass_train_from(0)
+    }
+
+    fn pass_train_from(&mut self, from: usize) -> Transmit {
         let mut buffer = vec![0; 65_536];
-        let train = self.nodes[0].poll_transmit(self.now_ns, &mut buffer);
+        let train = self.nodes[from].poll_transmit(self.now_ns, &mut buffer);
         let train = train.expect("there is something to send");
         let bytes = &mut buffer[..train.bytes];
-        let from = ADDRS[0].parse().unwrap();
-        self.nodes[1].handle_datagrams(self.now_ns, from, None, train.segment, false, bytes);
+        let addr = ADDRS[from].parse().unwrap();
+        let to = &mut self.nodes[1 - from];
+        to.handle_datagrams(self.now_ns, addr, None, train.segment, false, bytes);
         train
     }
 
-    /// Carries datagrams until nobody has had any for longer than an acknowledgement waits; 10 µs
-    /// a turn.
+    /// Carries datagrams until nobody has had any for longer than an acknowledgement waits.
     fn carry(&mut self) {
-        let mut buffer = vec![0; 65_536];
         let mut idle = 0;
         while idle < 20 {
-            idle += 1;
-            self.now_ns += 10_000;
-            for from in 0..2 {
-                self.nodes[from].handle_deadline(self.now_ns);
-                while let Some(train) = self.nodes[from].poll_transmit(self.now_ns, &mut buffer) {
-                    idle = 0;
-                    assert_eq!(train.to, ADDRS[1 - from].parse().unwrap());
-                    let addr = ADDRS[from].parse().unwrap();
-                    let bytes = &mut buffer[..train.bytes];
-                    self.nodes[1 - from].handle_datagrams(
-                        self.now_ns,
-                        addr,
-                        None,
-                        train.segment,
-                        false,
-                        bytes,
-                    );
-                }
+            idle = if self.step() { 1 } else { idle + 1 };
+        }
+    }
+
+    /// Carries what both send within 10 µs; whether there was anything.
+    fn step(&mut self) -> bool {
+        let mut buffer = vec![0; 65_536];
+        let mut carried = false;
+        self.now_ns += 10_000;
+        for from in 0..2 {
+            self.nodes[from].handle_deadline(self.now_ns);
+            while let Some(train) = self.nodes[from].poll_transmit(self.now_ns, &mut buffer) {
+                carried = true;
+                assert_eq!(train.to, ADDRS[1 - from].parse().unwrap());
+                let addr = ADDRS[from].parse().unwrap();
+                let bytes = &mut buffer[..train.bytes];
+                self.nodes[1 - from].handle_datagrams(
+                    self.now_ns,
+                    addr,
+                    None,
+                    train.segment,
+                    false,
+                    bytes,
+                );
             }
         }
+        carried
     }
 }
 
@@ -256,133 +268,6 @@ fn the_end_of_a_connection_is_said_until_there_is_another() {
     }
 }
 
-/// Anybody can send a datagram from a peer's address that belongs to no connection.
-#[test]
-fn a_greeting_that_nobody_answers_is_told_to_nobody() {
-    for wanted in [false, true] {
-        let mut pair = Pair::new(modes()[0].clone());
-        let node = &mut pair.nodes[1];
-        let waits = node.post(Match::any().from(PeerId(0)), None);
-        let from = ADDRS[0].parse().unwrap();
-        let prelude = Prelude {
-            kind: Kind::Data,
-            flags: 0,
-            packet_number: 0,
-            connection: ConnectionId(1),
-        };
-        node.handle_datagrams(pair.now_ns, from, None, 16, false, &mut prelude.encode());
-        assert!(node.has_queued(), "a greeting");
-        if wanted {
-            node.connect(pair.now_ns, PeerId(0)).unwrap();
-        }
-        while let Some(at) = node.next_deadline() {
-            pair.now_ns = at;
-            node.handle_deadline(at);
-            while node.poll_transmit(at, &mut [0; 65_536]).is_some() {}
-        }
-        let events = std::iter::from_fn(|| node.next_event());
-        let lost = events.filter(|event| matches!(event, Event::Lost { .. }));
-        assert_eq!(lost.count(), usize::from(wanted));
-        assert_eq!(node.take_received(waits).is_some(), wanted);
-        assert_eq!(told(&mut pair), None, "or the receive has told it");
-    }
-}
-
-/// What the second node is told when it sends the first one something.
-fn told(pair: &mut Pair) -> Option<PeerLost> {
-    let sent = pair.nodes[1].send_copy(pair.now_ns, PeerId(0), 0, b"still there?", false);
-    match sent {
-        Ok(_) => None,
-        Err(SendError::PeerLost { why, .. }) => Some(why),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-#[test]
-fn of_ends_that_nobody_was_told_of_the_first_is_told() {
-    let mut pair = Pair::new(modes()[0].clone());
-    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
-    pair.carry();
-    pair.replace_first(11);
-    pair.nodes[0].close();
-    pair.carry();
-    assert_eq!(told(&mut pair), Some(PeerLost::Restarted));
-    assert_eq!(told(&mut pair), None, "it is said once");
-}
-
-#[test]
-fn who_sends_to_a_peer_that_has_closed_is_told_so_unless_it_is_back() {
-    for back in [false, true] {
-        let mut pair = Pair::new(modes()[0].clone());
-        pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
-        pair.carry();
-        pair.nodes[0].close();
-        pair.carry();
-        if back {
-            pair.replace_first(11);
-        }
-        assert_eq!(told(&mut pair), (!back).then_some(PeerLost::Closed));
-        assert_eq!(told(&mut pair), None);
-        assert_eq!(pair.nodes[1].take_dropped(), None, "nothing was lost");
-    }
-}
-
-#[test]
-fn messages_dropped_before_the_peer_was_back_are_told_with_their_reason() {
-    let mut pair = Pair::new(modes()[0].clone());
-    pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
-    pair.carry();
-    let node = &mut pair.nodes[1];
-    let waits = node.post(Match::any().from(PeerId(0)), None);
-    node.send_copy(pair.now_ns, PeerId(0), 0, b"to the first", false)
-        .unwrap();
-    pair.replace_first(11);
-    let received = pair.nodes[1].take_received(waits);
-    assert!(matches!(received, Some(Err(RecvError::PeerLost { .. }))));
-    pair.nodes[0].close();
-    pair.carry();
-    let dropped = Some((PeerId(0), PeerLost::Restarted));
-    assert_eq!(pair.nodes[1].take_dropped(), dropped);
-    assert_eq!(pair.nodes[1].take_dropped(), None);
-}
-
-#[test]
-fn a_node_that_closes_connects_to_nobody() {
-    let mut pair = Pair::new(modes()[0].clone());
-    let node = &mut pair.nodes[0];
-    node.close();
-    let connected = node.connect(pair.now_ns, PeerId(1));
-    assert_eq!(connected, Err(SendError::Closed));
-    assert!(node.is_closed());
-}
-
-#[test]
-fn what_ends_because_this_node_closes_is_not_laid_on_the_peer() {
-    let mut pair = Pair::new(modes()[0].clone());
-    let node = &mut pair.nodes[0];
-    let waits = node.post(Match::any().from(PeerId(1)), None);
-    let to_nobody = PeerId(2);
-    node.add_peer(to_nobody, "10.0.0.3:7000".parse().unwrap());
-    let sent = node.send_copy(pair.now_ns, to_nobody, 0, b"hello", true);
-    let ticket = sent.unwrap().unwrap();
-    while node.poll_transmit(pair.now_ns, &mut [0; 65_536]).is_some() {}
-    node.connect(pair.now_ns, PeerId(1)).unwrap();
-    pair.carry();
-    pair.nodes[0].close();
-    pair.carry();
-    let node = &mut pair.nodes[0];
-    assert!(node.is_closed());
-    let dropped = (to_nobody, PeerLost::ClosedHere);
-    assert_eq!(node.take_dropped(), Some(dropped));
-    let lost = Undelivered::PeerLost(PeerLost::ClosedHere);
-    assert_eq!(node.take_sent(ticket), Some(Err(lost)));
-    let received = node.take_received(waits);
-    assert!(
-        matches!(received, Some(Err(RecvError::PeerLost { ref why, .. })) if *why == PeerLost::ClosedHere),
-        "{received:?}"
-    );
-}
-
 #[test]
 fn events_that_nobody_fetches_are_dropped_and_counted() {
     let mut pair = Pair::new(modes()[0].clone());
@@ -431,6 +316,48 @@ fn a_withdrawn_receive_leaves_its_message_in_its_place() {
         .map(|message| message.tag)
         .collect();
     assert_eq!(order, [3, 9, 9]);
+}
+
+#[test]
+fn who_holds_memory_is_told_from_the_next_one_like_it() {
+    let mut pair = Pair::with(modes()[1].clone(), |config| {
+        config.memory_bytes = 8 << 20;
+        config.send_queue_bytes = 32 << 20;
+    });
+    for (tag, mib) in [(1, 6), (1, 6), (2, 4)] {
+        let body = vec![0; mib << 20];
+        let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), tag, body.into(), false);
+        sent.unwrap();
+    }
+    let [first, second, waits] =
+        [1, 1, 2].map(|tag| pair.nodes[1].post(Match::any().tag(tag), None));
+    // Its receive is withdrawn when a part of it has come.
+    let held_by = |pair: &mut Pair, ticket| {
+        while pair.nodes[1].stats().posted_bytes == 0 {
+            pair.step();
+        }
+        assert!(pair.nodes[1].cancel(ticket).0.is_none());
+        pair.carry();
+        pair.nodes[1]
+            .starved_receive(waits)
+            .expect("there is no room")
+    };
+    let take = |pair: &mut Pair| {
+        pair.nodes[1]
+            .try_take(&Match::any().tag(1))
+            .expect("it is here")
+    };
+    let why = held_by(&mut pair, first);
+    let again = pair.nodes[1].starved_receive(waits).unwrap();
+    assert!(why.is_by_same_holder(&again));
+    take(&mut pair);
+    let other = held_by(&mut pair, second);
+    assert_eq!(why.holder, other.holder);
+    assert!(!why.is_by_same_holder(&other));
+    take(&mut pair);
+    pair.carry();
+    let message = pair.nodes[1].take_received(waits).expect("there is room");
+    assert_eq!(message.unwrap().tag, 2);
 }
 
 #[test]

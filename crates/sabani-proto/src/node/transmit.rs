@@ -62,6 +62,7 @@ impl Node {
             };
             self.arm_later(index);
             if train.bytes > 0 {
+                self.hub.granter.on_sent(train.bytes as u64);
                 if train.more {
                     self.enqueue(index);
                 }

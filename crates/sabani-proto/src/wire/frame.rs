@@ -25,6 +25,7 @@ const WISH: u8 = 15;
 const TERMS: u8 = 16;
 const EXPIRE: u8 = 17;
 const MARKED: u8 = 18;
+const ARRIVED: u8 = 19;
 
 /// A piece of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +205,8 @@ pub enum Frame<'a> {
     /// How many packets of this connection have come marked by a switch (ECN), in all: the low 32
     /// bits.
     Marked(u32),
+    /// All messages with smaller ids have come whole. Beside [`Frame::Close`].
+    Arrived(u64),
     /// What the sender grants to the peer's wish with this number.
     Terms {
         /// The wish's number.
@@ -230,6 +233,7 @@ impl Frame<'_> {
             self,
             Frame::Ack(_)
                 | Frame::Marked(_)
+                | Frame::Arrived(_)
                 | Frame::Floor(_)
                 | Frame::PathChallenge(_)
                 | Frame::PathResponse(_)
@@ -246,6 +250,7 @@ impl Frame<'_> {
                 Frame::Grant(_) => 12,
                 Frame::LogLimit(_) | Frame::Blocked(_) | Frame::Floor(_) | Frame::Request(_) => 8,
                 Frame::Disconnect(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) => 8,
+                Frame::Arrived(_) => 8,
                 Frame::Wish { .. } | Frame::Terms { .. } => 4 + Terms::LEN,
                 Frame::Ping | Frame::Credit | Frame::Unknown(_) => 0,
                 Frame::Close(_) | Frame::Expire(_) | Frame::Marked(_) => 4,
@@ -290,6 +295,10 @@ impl Frame<'_> {
             Frame::Close(reason) => {
                 head(CLOSE);
                 out.u32(u32::from(reason.code()));
+            }
+            Frame::Arrived(before) => {
+                head(ARRIVED);
+                out.u64(*before);
             }
             Frame::Floor(floor) => {
                 head(FLOOR);
@@ -423,6 +432,7 @@ impl<'a> Frames<'a> {
             PATH_RESPONSE => Frame::PathResponse(body.u64()?),
             EXPIRE => Frame::Expire(body.u32()?),
             MARKED => Frame::Marked(body.u32()?),
+            ARRIVED => Frame::Arrived(body.u64()?),
             WISH => Frame::Wish {
                 number: body.u32()?,
                 terms: Terms::read(&mut body)?,

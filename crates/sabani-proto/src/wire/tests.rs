@@ -91,6 +91,7 @@ fn frames<'a>(log: &'a [u8], count: u16, data: &'a [u8], ack: Ack, n: u64) -> Ve
         Frame::PathResponse(n),
         Frame::Expire(n as u32),
         Frame::Marked(n as u32),
+        Frame::Arrived(n),
         Frame::Wish {
             number: n as u32,
             terms: terms(n),

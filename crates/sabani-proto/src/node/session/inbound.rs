@@ -23,6 +23,7 @@ impl Session {
         let Origin { peer, now_ns, .. } = origin;
         let mut eliciting = false;
         let mut closed = false;
+        let mut whole_before = 0;
         for frame in Frames::new(payload) {
             let frame = frame.map_err(|bad| PeerLost::Violation(bad.0))?;
             eliciting |= frame.must_arrive();
@@ -45,9 +46,11 @@ impl Session {
                 Frame::Wish { number, terms } => {
                     self.hear_wish(number, terms, origin.link.peer, hub, now_ns);
                 }
+                Frame::Arrived(before) => whole_before = before,
                 Frame::Close(reason) => {
                     closed = true;
                     self.close = Closing::Done;
+                    outgoing.leave_before(whole_before, &mut hub_sends(&mut hub.sends));
                     if reason == CloseReason::Violation {
                         return Err(PeerLost::Accused);
                     }

@@ -214,26 +214,30 @@ impl Session {
         }
     }
 
-    /// When something is due next.
+    /// When something is due next; [`u64::MAX`]: never.
     pub fn deadline(&self, outgoing: &Outgoing, config: &Config, now_ns: u64) -> u64 {
+        let heard_ns = self.channel.last_heard_ns;
         let patience = if self.channel.sent.in_flight_packets() > 0 {
-            self.patience_ns(outgoing, config)
+            heard_ns + self.patience_ns(outgoing, config)
+        } else if self.ping {
+            // It waits for room below already, and not for time.
+            u64::MAX
         } else if outgoing.has_sendable() {
-            STARVED_NS.min(config.keep_alive_ns)
+            heard_ns + STARVED_NS.min(config.keep_alive_ns)
         } else {
-            config.keep_alive_ns
+            heard_ns + config.keep_alive_ns
         };
-        let heard = self.channel.last_heard_ns + patience;
+        let starves = self.starves_at(outgoing).filter(|_| !self.ping);
         let release = self.channel.release_ns();
         [
             self.channel.deadline(now_ns),
-            self.starves_at(outgoing),
+            starves,
             release.filter(|_| outgoing.has_sendable()),
             outgoing.next_expiry(),
         ]
         .into_iter()
         .flatten()
-        .fold(heard, u64::min)
+        .fold(patience, u64::min)
     }
 
     /// When a sender that waits for credit, with nothing on its way that will be answered, asks again. However

@@ -261,7 +261,10 @@ impl Session {
         hub.contents.clear();
         let end = packet.len() - self.tx.overhead();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
-        if self.channel.received.owes() || self.credit_due || ack_due {
+        // With a CLOSE once more: it may overtake the acknowledgement sent before it, or that may be lost, and who
+        // reads it would take messages for dropped that are here.
+        let leaves = matches!(self.close, Closing::Due(_)) && self.counters.packets_received > 0;
+        if self.channel.received.owes() || self.credit_due || ack_due || leaves {
             self.write_ack(&mut body, now_ns);
         }
         if eliciting {
@@ -299,8 +302,11 @@ impl Session {
         // Credit comes unasked to those who are known to have more; congestion control has asked.
         let goes_on =
             waiting && (self.channel.has_credit(full, 2) || self.channel.sent.ahead() > 0);
+        // Who has little room left for messages may wait for more.
+        let is_filled = 2 * outgoing.queued_bytes() >= hub.config.send_queue_bytes;
         let urgent = poll
             || waiting
+            || is_filled
             || self.is_closing()
             || outgoing.has_tickets()
             || self.channel.needs_answer(full)
@@ -374,6 +380,8 @@ impl Session {
         }
         if let Closing::Due(reason) = self.close {
             self.close = Closing::Sent(reason);
+            // The peer may have forgotten what was in packets that are acknowledged late.
+            Frame::Arrived(self.incoming.whole_before()).write(body);
             put(Frame::Close(reason), Content::Close, body, hub);
         }
         if self.log_limit_due || self.incoming.log.is_due() {
@@ -449,6 +457,9 @@ impl Session {
         if !fill_resends(leave == Leave::Again, outgoing, body, hub) || leave == Leave::Again {
             return;
         }
+        if leave == Leave::All && outgoing.is_body_next() {
+            fill_fragments(outgoing, body, hub);
+        }
         let window = self.send_window(&hub.config);
         while hub.contents.len() < PIECES
             && let Some((first_id, frame)) = outgoing.next_entries(body.room(), &window)
@@ -464,13 +475,7 @@ impl Session {
         if leave == Leave::Entries || !fill_resends(true, outgoing, body, hub) {
             return;
         }
-        while hub.contents.len() < PIECES
-            && body.room() >= Frame::FRAGMENT_HEADER + MIN_FRAGMENT
-            && let Some((content, fragment)) =
-                outgoing.next_fragment(body.room() - Frame::FRAGMENT_HEADER)
-        {
-            put(Frame::Fragment(fragment), content, body, hub);
-        }
+        fill_fragments(outgoing, body, hub);
     }
 }
 
@@ -485,6 +490,18 @@ fn is_stream(contents: &[Content]) -> bool {
 fn put(frame: Frame<'_>, content: Content, body: &mut Writer<'_>, hub: &mut Hub) {
     frame.write(body);
     hub.contents.push(content);
+}
+
+/// Bytes of bodies that go for the first time.
+#[inline]
+fn fill_fragments(outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+    while hub.contents.len() < PIECES
+        && body.room() >= Frame::FRAGMENT_HEADER + MIN_FRAGMENT
+        && let Some((content, fragment)) =
+            outgoing.next_fragment(body.room() - Frame::FRAGMENT_HEADER)
+    {
+        put(Frame::Fragment(fragment), content, body, hub);
+    }
 }
 
 /// Puts what goes again into the packet, pieces of bodies if those may; `false` if something did not
