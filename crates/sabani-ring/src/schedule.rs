@@ -68,7 +68,8 @@ impl FromStr for Schedule {
         let inner = text
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'));
-        let groups = inner.ok_or(ScheduleError::Unreadable)?.split("][");
+        let groups = inner.ok_or_else(|| ScheduleError::Unreadable(unclosed(text)))?;
+        let groups = groups.split("][");
         let groups: Vec<Vec<_>> = groups
             .map(|group| {
                 group
@@ -80,8 +81,25 @@ impl FromStr for Schedule {
         let is_name = |name: &String| !name.is_empty() && !name.contains(['[', ']']);
         match groups.iter().flatten().all(is_name) {
             true => Ok(Self::Groups(groups)),
-            false => Err(ScheduleError::Unreadable),
+            false => Err(ScheduleError::Unreadable(misnamed(&groups))),
         }
+    }
+}
+
+/// What is missing where there are no brackets around all.
+fn unclosed(text: &str) -> &'static str {
+    match (text.starts_with('['), text.ends_with(']')) {
+        (true, false) => "`]` is missing at its end",
+        (false, true) => "`[` is missing at its beginning",
+        _ => "it is no name of one, and has no groups in brackets",
+    }
+}
+
+/// What is wrong where not all layers have names.
+fn misnamed(groups: &[Vec<String>]) -> &'static str {
+    match groups.iter().flatten().any(String::is_empty) {
+        true => "the name of a layer is missing before or behind `+`, or between brackets",
+        false => "each `[` has its `]` before the next one, and nothing stands between groups",
     }
 }
 
@@ -102,8 +120,8 @@ impl fmt::Display for Schedule {
 /// Why a schedule can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleError {
-    /// It can't be read.
-    Unreadable,
+    /// It can't be read, for this reason.
+    Unreadable(&'static str),
     /// It does not name the layers that there are, which are these.
     OtherLayers(String),
 }
@@ -111,11 +129,16 @@ pub enum ScheduleError {
 impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable => f.write_str(
-                "not a schedule; there are inline, background, per-core, per-layer, and groups as in [a+b][c]",
+            Self::Unreadable(why) => write!(
+                f,
+                "not a schedule: {why}; there are inline, background, per-core, per-layer, and groups as in [a+b][c]"
             ),
             Self::OtherLayers(names) => {
-                write!(f, "groups must name all layers, in this order: {names}")
+                let example = names.replacen(", ", "][", 1).replace(", ", "+");
+                write!(
+                    f,
+                    "groups must name all layers, in this order: {names}; as in [{example}]"
+                )
             }
         }
     }
@@ -145,9 +168,20 @@ mod tests {
         ] {
             assert_eq!(parsed(text).to_string(), text);
         }
-        for text in ["", "a", "[]", "[a", "[a+][b]", "[a][]", "[a]x[b]", "[[a]]"] {
-            let outcome = text.parse::<Schedule>();
-            assert_eq!(outcome, Err(ScheduleError::Unreadable), "{text}");
+        for (text, said) in [
+            ("", "no groups"),
+            ("a", "no groups"),
+            ("[]", "name of a layer is missing"),
+            ("[a", "`]` is missing"),
+            ("a]", "`[` is missing"),
+            ("[a+][b]", "before or behind `+`"),
+            ("[a][]", "between brackets"),
+            ("[a]x[b]", "between groups"),
+            ("[[a]]", "before the next one"),
+        ] {
+            let error = text.parse::<Schedule>().unwrap_err().to_string();
+            assert!(error.starts_with("not a schedule"), "{text}: {error}");
+            assert!(error.contains(said), "{text}: {error}");
         }
     }
 
@@ -172,6 +206,7 @@ mod tests {
         for text in ["[a][b]", "[a][c][b]", "[a+b+c+d]"] {
             let error = parsed(text).groups(&NAMES, 2).unwrap_err();
             assert_eq!(error, ScheduleError::OtherLayers("a, b, c".into()));
+            assert!(error.to_string().ends_with("as in [a][b+c]"), "{error}");
         }
     }
 }
