@@ -135,6 +135,11 @@ impl Fit {
         self.error <= Self::GOOD.max(Self::NOISES * self.noise)
     }
 
+    /// Whether predictions may be worth something, with wider intervals perhaps.
+    pub fn is_believable(&self) -> bool {
+        self.is_steady() && self.error <= Self::STEADY
+    }
+
     /// By what an interval is stretched, up and down, as a difference of logarithms: nothing if the
     /// graph is good.
     pub fn widening(&self) -> f64 {

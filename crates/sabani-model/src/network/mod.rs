@@ -140,6 +140,18 @@ impl Network {
         text.expect("all keys are strings") + "\n"
     }
 
+    /// Why what is made from it may be worth nothing, and what to do; `None` if nothing says so.
+    pub fn doubt(&self) -> Option<String> {
+        let fit = self.graph.fit.filter(|fit| !fit.is_believable())?;
+        Some(format!(
+            "what was held back when it was measured is predicted within {:.0} % only (median; twice the same differs \
+             by {:.0} %), so that what is made from it may be far off: measure again with `sabani model measure` \
+             while nothing else uses the network, and with no more ranks than cores",
+            100.0 * fit.error.exp_m1(),
+            100.0 * fit.noise.exp_m1(),
+        ))
+    }
+
     /// Whether it can be calculated with.
     fn check(&self) -> Result<(), String> {
         self.graph.check()?;
@@ -173,6 +185,28 @@ mod tests {
         assert_eq!(Network::from_json(&text).unwrap(), network);
         let marked = format!("\u{feff}{text}");
         assert_eq!(Network::from_json(&marked).unwrap(), network);
+    }
+
+    #[test]
+    fn a_file_that_predicts_badly_is_doubted() {
+        let mut network = crate::testing::switched(4);
+        let mut doubt_of = |error: f64, noise: f64| {
+            network.graph.fit = Some(Fit {
+                error: error.ln_1p(),
+                noise: noise.ln_1p(),
+                ..Fit::default()
+            });
+            network.doubt()
+        };
+        assert_eq!(doubt_of(0.2, 0.02), None);
+        for (error, noise) in [(2.93, 0.02), (0.01, 0.5)] {
+            let doubt = doubt_of(error, noise).expect("it is doubted");
+            let said = format!("within {:.0} %", 100.0 * error);
+            assert!(
+                doubt.contains(&said) && doubt.contains("measure again"),
+                "{doubt}"
+            );
+        }
     }
 
     #[test]

@@ -61,6 +61,12 @@ impl Losses {
         }
     }
 
+    /// Whether a message does not wait for those before it: where receivers grant credit, which is for bodies,
+    /// what fits a packet goes beside them.
+    pub fn overtakes(&self, message: &Message) -> bool {
+        self.granted && message.cost.wire_bytes <= self.packet_bytes
+    }
+
     pub fn can_happen(&mut self, routes: &Routes) -> bool {
         let finite = || {
             routes

@@ -1,5 +1,5 @@
 //! Messages on their way: each one flows at its max-min fair share of what it passes, messages between
-//! the same two ranks one after the other.
+//! the same two ranks one after the other, but for short ones that overtake others.
 //!
 //! Shares are divided anew when a part of the messages has begun or ended, or some time after the first
 //! one has; until then, a new message gets what is left over, or an even part. With few messages, that is
@@ -92,7 +92,7 @@ impl Flow {
 
 /// Messages from one rank to another.
 pub(super) struct Pair {
-    /// The one under way, as an index.
+    /// The one under way that others wait for, as an index.
     flow: Option<usize>,
     /// Those behind it.
     pub waiting: VecDeque<Message>,
@@ -181,6 +181,9 @@ impl<'r> Traffic<'r> {
 
     /// A message is to be sent.
     pub fn start(&mut self, now_ns: f64, message: Message) {
+        if self.losses.overtakes(&message) {
+            return self.send(now_ns, message);
+        }
         let window_bytes = self.losses.window_bytes;
         let pair = self
             .pairs
@@ -216,6 +219,7 @@ impl<'r> Traffic<'r> {
         self.give_back(&flow);
         let message = flow.message;
         let pair = self.pairs.get_mut(&(message.from, message.to));
+        let pair = pair.filter(|pair| pair.flow == Some(index));
         let next = pair.and_then(|pair| {
             pair.flow = None;
             pair.waiting.pop_front()
@@ -310,7 +314,7 @@ impl<'r> Traffic<'r> {
         let is_aside = takes_nothing && has_its_share;
         self.count(is_aside);
         let pair = self.pairs.get_mut(&(message.from, message.to));
-        if let Some(pair) = pair {
+        if let Some(pair) = pair.filter(|_| !self.losses.overtakes(&message)) {
             pair.flow = Some(index);
         }
         let flow = Flow {
@@ -544,6 +548,44 @@ mod tests {
                 prop_assert!((ours / exact - 1.0).abs() < 0.1, "{exact} {ours}");
             }
         }
+    }
+
+    /// A long message from one rank to another, and a short one right behind it: when each has passed.
+    fn long_and_short(granted: bool) -> (f64, f64) {
+        let network = switched(2);
+        let tcp = &network.transports["tcp"];
+        let recovery = Recovery {
+            granted,
+            ..tcp.recovery
+        };
+        let task = Task::new(Collective::Barrier, 2, 0, &network);
+        let routes = Routes::new(&network, tcp, &task, &mut |estimate| estimate.value);
+        let message = |round, bytes, content| Message {
+            from: 0,
+            to: 1,
+            name: MessageId { round, lane: 0 },
+            content,
+            cost: routes.cost(bytes),
+        };
+        let long = message(0, 1_000_000, Content::Data);
+        let short = message(1, 40, Content::Ready);
+        let after = message(2, 1_000_000, Content::Data);
+        let ends = by_traffic(
+            &routes,
+            &recovery,
+            &[(0.0, long), (1.0, short), (2.0, after)],
+        );
+        // However it is, long ones wait for each other.
+        assert!((ends[2] / ends[0] - 2.0).abs() < 0.01, "{ends:?}");
+        (ends[0], ends[1])
+    }
+
+    #[test]
+    fn short_messages_go_beside_long_ones_where_receivers_grant_credit() {
+        let (long_ns, short_ns) = long_and_short(true);
+        assert!(short_ns < long_ns / 100.0, "{short_ns} {long_ns}");
+        let (long_ns, short_ns) = long_and_short(false);
+        assert!(short_ns > long_ns, "{short_ns} {long_ns}");
     }
 
     #[test]
