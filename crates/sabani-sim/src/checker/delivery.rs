@@ -65,6 +65,7 @@ impl Checker {
     /// A sender was told that a connection ended: what it had not been told to have arrived may
     /// be lost.
     pub fn on_lost(&mut self, now_ns: u64, from: HostId, to: HostId, why: &PeerLost, unsent: u64) {
+        self.parted += 1;
         self.excused += self.ledger.excuse(from, to, |sent, deaths| {
             !sent.confirmed || sent.deaths < deaths
         });

@@ -7,6 +7,7 @@
 //! | `content` | none: what is in messages |
 //! | `delivery` | [`Rule::Once`], [`Rule::Order`], [`Rule::Bytes`], [`Rule::Blame`] |
 //! | `resources` | [`Rule::Bounds`], [`Rule::Credit`] |
+//! | `waits` | [`Rule::Wait`] |
 //!
 //! [`Rule::Progress`], [`Rule::Work`] and [`Rule::Closed`] are about time and turns: the
 //! [`Network`](crate::Network) notices; [`Rule::Panic`], who runs a [`Plan`](crate::Plan).
@@ -15,6 +16,7 @@ mod content;
 mod delivery;
 pub mod ledger;
 mod resources;
+mod waits;
 
 use std::fmt;
 
@@ -42,6 +44,8 @@ pub enum Rule {
     Closed,
     /// Once faults have stopped, everything is delivered before a deadline.
     Progress,
+    /// While nothing goes wrong, no message takes longer than what it meets on its way explains.
+    Wait,
     /// A turn of a host ends, and a host that has nothing to do sleeps.
     Work,
     /// Nobody is accused of breaking the protocol.
@@ -61,6 +65,7 @@ impl Rule {
             Rule::Credit => "credit",
             Rule::Closed => "closed",
             Rule::Progress => "progress",
+            Rule::Wait => "wait",
             Rule::Work => "work",
             Rule::Blame => "blame",
             Rule::Panic => "panic",
@@ -98,6 +103,8 @@ pub struct Checker {
     pub delivered: u64,
     /// Messages whose senders were told that they may be lost.
     pub excused: u64,
+    /// Times that a node was told that a connection ended.
+    pub parted: u64,
 }
 
 /// Sequence numbers take the low bits of a tag, the class the highest eight.
@@ -231,6 +238,22 @@ mod tests {
         checker.on_accepted(FROM, TO, wish(), true);
         let said = verdict(&mut checker, &mut node, &[(0, 0, 100)]);
         assert!(said.contains("meant for a process that is dead"), "{said}");
+    }
+
+    #[test]
+    fn a_message_that_took_long_is_named_unless_something_went_wrong() {
+        let waits = |calm_ns, within_ns, parted| {
+            let (mut checker, mut node) = world(1);
+            verdict(&mut checker, &mut node, &[(0, 0, 100)]);
+            checker.parted = parted;
+            checker.check_waits(7, calm_ns, within_ns);
+            let rules = checker.violations().iter().map(|broken| broken.rule);
+            rules.collect::<Vec<_>>()
+        };
+        assert_eq!(waits(0, 6, 0), [Rule::Wait], "it took 7 ns");
+        assert_eq!(waits(0, 7, 0), []);
+        assert_eq!(waits(1, 6, 0), [], "until then it was not calm");
+        assert_eq!(waits(0, 6, 1), [], "peers have lost each other");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use outcome::{Outcome, Round, StreamOutcome, TcpOutcome};
 pub use settings::{
     Congestion, Credit, Fault, Hosts, Medium, Mishap, PathSettings, ProgramSettings, Recovery,
-    Seal, Settings, Shape, TcpFlows, Traffic, What,
+    Seal, Setting, Settings, Shape, TcpFlows, Traffic, What,
 };
 pub use shrink::{Shrunk, shrink};
 pub use text::PlanError;

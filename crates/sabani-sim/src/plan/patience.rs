@@ -1,7 +1,7 @@
 //! How long a plan may take before somebody has to ask why: what its rates, delays, faults and
 //! mishaps cost in the worst case that is not a defect.
 
-use super::{Fault, Plan, ProgramSettings, Recovery, Traffic, What};
+use super::{Fault, Mishap, Plan, ProgramSettings, Recovery, Settings, Traffic, What};
 use crate::{MS, SEC, Time};
 
 /// Bytes of payload that a datagram carries at least, if there are more to come.
@@ -10,6 +10,12 @@ const PIECE: u64 = 1_000;
 const TIMEOUT_NS: u64 = 250 * MS;
 /// Two small packets: less no program can wish for.
 const LEAST_WINDOW: u64 = 4 << 10;
+/// Eight small packets.
+const RESPONSE_WINDOW: u64 = 8 << 10;
+/// What a receiver gives at least that takes in few datagrams at a time, and so learns little of the path.
+const BATCH_WINDOW: u64 = 32 << 10;
+/// Round trips until who begins knows the other one, the path and what it carries.
+const FIRST_TRIPS: u64 = 40;
 
 impl Plan {
     /// How long the transport may take once nothing goes wrong any more.
@@ -21,38 +27,104 @@ impl Plan {
         let apart_ns = u64::from(apart) * self.settings.disconnected_max_ns();
         let vain_ns = self.messages_in_vain() * self.settings.connect_timeout_ns();
         let grief_ns = self.griefs() * self.settings.grief_ns();
-        3 * SEC + self.work_ns() + grief_ns + apart_ns + vain_ns
+        3 * SEC + self.work_ns(10 * FIRST_TRIPS) + grief_ns + apart_ns + vain_ns
     }
 
-    /// What bringing all messages costs while nobody loses sight of each other.
-    fn work_ns(&self) -> u64 {
+    /// From when on nothing goes wrong any more, if it is no plan in which something does to the end, peers may
+    /// have to find each other anew, or senders wait twice as long after each loss that nobody tells them of. Who
+    /// got no answer may not ask again before as much time has passed once more.
+    pub(super) fn calm_ns(&self) -> Option<u64> {
+        let moved = |mishap: &Mishap| {
+            use What::{Close, Crash, Move, Restart};
+            matches!(mishap.what, Close | Crash | Move | Restart)
+        };
+        let lasts = self.lasting_faults().next().is_some() || !self.tcp.is_empty();
+        let backs_off = self.settings.recovery == Some(Recovery::Timeout);
+        if lasts || backs_off || self.mishaps.iter().any(moved) {
+            return None;
+        }
+        let faults = self.faults.iter().flat_map(Fault::spells);
+        let mishaps = self.mishaps.iter().map(|part| (part.at, Some(part.ends())));
+        let spells: Vec<_> = faults.chain(mishaps).collect();
+        let first = spells.iter().map(|(at, _)| at.0).min().unwrap_or(0);
+        let last = spells.iter().filter_map(|(_, until)| *until).max();
+        Some(last.map_or(0, |Time(last)| last + (last - first)))
+    }
+
+    /// How long a message may take while nothing goes wrong, with all the others before it.
+    pub(super) fn wait_ns(&self) -> u64 {
+        let naps = self.programs.iter().map(|program| program.nap.0);
+        let naps_ns = naps.max().unwrap_or(0) * self.messages();
+        let handling = self.programs.iter().map(ProgramSettings::packet_ns);
+        let handling_ns = handling.max().unwrap_or(0) * self.packets();
+        SEC + self.work_ns(FIRST_TRIPS) + naps_ns + handling_ns
+    }
+
+    /// Packets with data and acknowledgements, at most.
+    fn packets(&self) -> u64 {
+        2 * (self.bytes() / PIECE + 2 * self.messages())
+    }
+
+    /// What bringing all messages costs while nobody loses sight of each other, with so many round trips for what
+    /// comes before them.
+    fn work_ns(&self, first_trips: u64) -> u64 {
         let rates = self.paths.iter().filter_map(|path| path.rate);
-        let rates = rates.chain([self.network.rate]).map(|rate| rate.0);
+        let programs = self.programs.iter().map(|program| program.byte_rate);
+        let rates = rates.chain([self.network.rate]).chain(programs);
+        let rates = rates.map(|rate| rate.0);
         let slowest = rates.filter(|&rate| rate > 0).min().unwrap_or(u64::MAX);
         let transfer_ns = u128::from(self.bytes()) * 8_000_000_000 / u128::from(slowest);
         let loss = self.lasting_faults().map(Fault::harm);
         let slower = 8.0 + 200.0 * loss.fold(0.0, f64::max);
-        (transfer_ns as f64 * slower) as u64 + self.trips() * self.trip_ns()
+        (transfer_ns as f64 * slower) as u64 + (first_trips + self.trips()) * self.trip_ns()
+    }
+
+    /// Bytes that may wait where not all may.
+    fn queues(&self) -> impl Iterator<Item = u64> {
+        let paths = self.paths.iter().filter_map(|path| path.queue);
+        let queues = paths.chain(self.network.queue).chain(self.network.buffer);
+        queues.map(|queue| queue.0)
     }
 
     /// Round trips that programs may have to wait for, one after the other.
     fn trips(&self) -> u64 {
-        let queues = self.paths.iter().filter_map(|path| path.queue);
-        let queues = queues.chain(self.network.queue).chain(self.network.buffer);
         let mut window = self.settings.least_window(self.hosts);
-        if self.mishaps.iter().any(|mishap| mishap.what == What::Least) {
-            window = window.min(LEAST_WINDOW);
+        for mishap in &self.mishaps {
+            window = window.min(match mishap.what {
+                What::Least => LEAST_WINDOW,
+                What::Response => RESPONSE_WINDOW,
+                _ => u64::MAX,
+            });
         }
-        let window = queues.map(|queue| queue.0).fold(window, u64::min);
-        // Where memory is short a program may have to ask for each message.
-        let asked = self.settings.memory.map_or(0, |_| self.messages());
+        if self.programs.iter().any(|program| program.batch.is_some()) {
+            window = window.min(BATCH_WINDOW);
+        }
+        let window = self.queues().fold(window, u64::min);
+        // Where memory is short a program may have to ask for each message, and with a short queue be told of each
+        // before it sends the next: twice, if it has to ask for leave first.
+        let Settings {
+            memory,
+            peer_memory,
+            send_queue,
+            eager_max,
+            ..
+        } = self.settings;
+        let reasons = [memory.or(peer_memory), send_queue].into_iter().flatten();
+        let each = 1 + u64::from(eager_max.is_some());
+        let asked = each * reasons.count() as u64 * self.messages();
+        let loses = !self.faults.is_empty() || self.queues().next().is_some();
         // Each loss is found by itself, and there is credit for what is missing alone, not for all
         // that goes again with it.
         let again = match self.settings.recovery {
-            Some(Recovery::GoBackN) if !self.faults.is_empty() => self.bytes() / PIECE,
+            Some(Recovery::GoBackN) if loses => self.bytes() / PIECE,
             _ => 0,
         };
-        400 + self.bytes() / (window / 4).max(1) + asked + again
+        // Whole packets at a time, where there is room for one.
+        let each = match window / 4 {
+            part if part > PIECE => part / PIECE * PIECE,
+            part => part.max(1),
+        };
+        self.bytes() / each + asked + again
     }
 
     /// How long each of them takes.
@@ -69,16 +141,20 @@ impl Plan {
         // Where most of what leaves together overflows a queue, the sender asks again as late as that.
         let late_ack_ns = self.settings.late_ack.map_or(0, |Time(ack_ns)| ack_ns);
         let path_ns = 2 * (delays.max().unwrap_or(0) + late_ns.unwrap_or(0));
-        path_ns + program_ns.unwrap_or(0) + timeout_ns + late_ack_ns
+        // A tail that finds a queue full is asked for once an acknowledgement would have come.
+        let tail_ns = match self.queues().next() {
+            Some(_) => self.settings.max_ack_delay_ns(),
+            None => 0,
+        };
+        path_ns + tail_ns + program_ns.unwrap_or(0) + timeout_ns + late_ack_ns
     }
 
     /// Times that peers may lose sight of each other, one after the other. A burst swallows
     /// requests for an answer and handshakes, too, so that each may be one.
     fn griefs(&self) -> u64 {
         let mishaps = !self.mishaps.is_empty() || self.faults.iter().any(Fault::is_severe);
-        let packets = 2 * (self.bytes() / PIECE + 2 * self.messages());
         let bursts = self.lasting_faults().map(|fault| fault.burst);
-        let bursts = bursts.fold(0.0, f64::max) * packets as f64;
+        let bursts = bursts.fold(0.0, f64::max) * self.packets() as f64;
         u64::from(mishaps) + bursts.ceil() as u64
     }
 

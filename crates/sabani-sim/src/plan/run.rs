@@ -7,8 +7,8 @@ use sabani_proto::{Config, Match, PeerId};
 
 use super::{Fault, Hosts, Medium, Outcome, Plan, ProgramSettings, Shape, TcpFlows, Traffic, What};
 use crate::{
-    Cable, Faults, HostId, Network, Pause, Reading, SEC, Size, Sorting, Switch, TcpId, Time, US,
-    Wish,
+    Cable, Failure, Faults, HostId, Network, Pause, Reading, SEC, Size, Sorting, Switch, TcpId,
+    Time, US, Wish,
 };
 
 /// How often streams look whether their round has been delivered.
@@ -46,8 +46,17 @@ impl Plan {
         let patience_ns = self.patience_ns();
         let verdict = net
             .settle(patience_ns)
+            .and_then(|()| self.check_waits(&mut net))
             .and_then(|()| net.close_all(patience_ns, SILENCE_NS));
         Outcome::of(&mut net, self.traffic.len(), &tcp, verdict.err())
+    }
+
+    fn check_waits(&self, net: &mut Network) -> Result<(), Failure> {
+        if let Some(calm_ns) = self.calm_ns() {
+            let now_ns = net.now_ns();
+            net.checker.check_waits(now_ns, calm_ns, self.wait_ns());
+        }
+        net.verdict()
     }
 
     /// Returns the flows of each part of the plan.

@@ -233,19 +233,40 @@ names! {
 
 /// One table gives the settings of nodes their fields, and writes them into a configuration.
 macro_rules! settings {
-    ($($(#[$doc:meta])* $name:ident: $type:ty => |$config:ident, $value:ident| $set:expr;)*) => {
+    ($(
+        #[doc = $doc:literal]
+        $name:ident: $type:ty $(, $least:literal to $most:literal)? => |$config:ident, $value:ident| $set:expr;
+    )*) => {
         /// What differs from the defaults of a node's configuration; the same for all hosts.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Settings {
             $(
-                $(#[$doc])*
+                #[doc = $doc]
                 #[serde(skip_serializing_if = "Option::is_none")]
                 pub $name: Option<$type>,
             )*
         }
 
         impl Settings {
+            /// Their names, what they are, and the least and the most they can be, where not every value can work.
+            pub const ALL: &[Setting] = &[$(Setting {
+                name: stringify!($name),
+                what: $doc.trim_ascii(),
+                range: settings!(@range $($least, $most)?),
+            },)*];
+
+            /// The first that has a value with which nothing can work.
+            pub(super) fn unfit(&self) -> Option<&'static Setting> {
+                $($(
+                    let (least, most): ($type, $type) = (limit($least), limit($most));
+                    if self.$name.is_some_and(|value| !(least..=most).contains(&value)) {
+                        return Self::named(stringify!($name));
+                    }
+                )?)*
+                None
+            }
+
             /// Writes what is set into a configuration.
             pub fn apply(&self, config: &mut Config) {
                 $(if let Some($value) = self.$name {
@@ -264,35 +285,69 @@ macro_rules! settings {
             }
         }
     };
+    (@range) => { None };
+    (@range $least:literal, $most:literal) => { Some(($least, $most)) };
+}
+
+/// One of the settings of nodes, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name in a plan.
+    pub name: &'static str,
+    /// What it is.
+    pub what: &'static str,
+    /// The least and the most that it can be, if not everything.
+    pub range: Option<(&'static str, &'static str)>,
+}
+
+impl Setting {
+    /// What to write in place of what can't be.
+    pub(super) fn cure(&self) -> Option<String> {
+        let (least, most) = self.range?;
+        Some(format!("write {} = {least} to {most}", self.name))
+    }
+
+    /// The cure, at the end of a sentence.
+    pub(super) fn ending(&self) -> String {
+        self.cure()
+            .map(|cure| format!(": {cure}"))
+            .unwrap_or_default()
+    }
+}
+
+/// One end of a range above, which a test has read.
+fn limit<T: FromStr>(text: &str) -> T {
+    let read = text.parse().ok();
+    read.expect("limits are written as values are")
 }
 
 settings! {
     /// Bytes that the kernel may charge to the socket's receive buffer.
-    socket_buffer: Size => |c, v| c.socket_buffer_bytes = v.0;
+    socket_buffer: Size, "4KiB" to "1024GiB" => |c, v| c.socket_buffer_bytes = v.0;
     /// Largest window for one peer.
-    window_max: Size => |c, v| c.window_max = v.0 as u32;
+    window_max: Size, "1" to "2GiB" => |c, v| c.window_max = v.0 as u32;
     /// Largest datagram to send or take.
-    max_datagram: Size => |c, v| c.max_datagram = v.0 as usize;
+    max_datagram: Size, "1200" to "65507" => |c, v| c.max_datagram = v.0 as usize;
     /// Largest body sent without being asked for.
     eager_max: Size => |c, v| c.eager_max = v.0;
     /// Most bytes accepted for one peer and not acknowledged.
-    send_queue: Size => |c, v| c.send_queue_bytes = v.0 as usize;
+    send_queue: Size, "1" to "1024GiB" => |c, v| c.send_queue_bytes = v.0 as usize;
     /// First credit for small and eager messages of one peer.
-    log_window: Size => |c, v| c.log_window = v.0;
+    log_window: Size, "1" to "1024GiB" => |c, v| c.log_window = v.0;
     /// Largest such credit.
-    log_window_max: Size => |c, v| c.log_window_max = v.0;
+    log_window_max: Size, "4KiB" to "1024GiB" => |c, v| c.log_window_max = v.0;
     /// Memory for messages that nobody has asked for yet.
-    memory: Size => |c, v| c.memory_bytes = v.0;
+    memory: Size, "64KiB" to "1024GiB" => |c, v| c.memory_bytes = v.0;
     /// How much of it the large bodies of one peer may take.
     peer_memory: Size => |c, v| c.peer_memory_bytes = v.0;
     /// An acknowledgement for every so many packets, in place of when asked.
-    ack_every: u32 => |c, v| c.ack_policy = sabani_proto::AckPolicy::EveryPackets(v);
+    ack_every: u32, "1" to "1000000" => |c, v| c.ack_policy = sabani_proto::AckPolicy::EveryPackets(v);
     /// How long an acknowledgement that was asked for may wait for data to ride on.
-    ack_delay: Time => |c, v| c.ack_delay_ns = v.0;
+    ack_delay: Time, "0ns" to "10s" => |c, v| c.ack_delay_ns = v.0;
     /// How long an acknowledgement on which nothing depends may wait.
-    late_ack: Time => |c, v| c.late_ack_ns = v.0;
+    late_ack: Time, "0ns" to "50ms" => |c, v| c.late_ack_ns = v.0;
     /// The longest delay of an acknowledgement that is announced to peers.
-    max_ack_delay: Time => |c, v| c.max_ack_delay_ns = v.0;
+    max_ack_delay: Time, "0ns" to "10s" => |c, v| c.max_ack_delay_ns = v.0;
     /// How credit is given to those who send.
     credit: Credit => |c, v| c.credit = v.policy();
     /// How a sender finds what was lost.
@@ -304,16 +359,21 @@ settings! {
     /// Packets are sealed and opened by a layer of its own.
     seal_below: bool => |c, v| c.seal_below = v;
     /// A peer that is silent for so long is lost.
-    dead_after: Time => |c, v| c.dead_after_ns = v.0;
+    dead_after: Time, "1ms" to "1000s" => |c, v| c.dead_after_ns = v.0;
     /// While one of two programs has disconnected, a peer that is silent for so long is lost.
-    disconnected_max: Time => |c, v| c.disconnected_max_ns = v.0;
+    disconnected_max: Time, "1ms" to "10000s" => |c, v| c.disconnected_max_ns = v.0;
     /// An idle peer is asked for a sign of life after so long.
-    keep_alive: Time => |c, v| c.keep_alive_ns = v.0;
+    keep_alive: Time, "1ms" to "1000s" => |c, v| c.keep_alive_ns = v.0;
     /// A handshake that brought no answer for so long has failed.
-    connect_timeout: Time => |c, v| c.connect_timeout_ns = v.0;
+    connect_timeout: Time, "1ms" to "1000s" => |c, v| c.connect_timeout_ns = v.0;
 }
 
 impl Settings {
+    /// One of them.
+    pub(super) fn named(name: &str) -> Option<&'static Setting> {
+        Self::ALL.iter().find(|setting| setting.name == name)
+    }
+
     /// Whether nothing differs.
     pub fn is_default(&self) -> bool {
         *self == Settings::default()
@@ -323,6 +383,11 @@ impl Settings {
     pub(super) fn grief_ns(&self) -> u64 {
         let config = self.config();
         2 * (config.dead_after_ns + config.keep_alive_ns + config.connect_timeout_ns)
+    }
+
+    /// How long an acknowledgement may take that is not lost.
+    pub(super) fn max_ack_delay_ns(&self) -> u64 {
+        self.config().max_ack_delay_ns
     }
 
     /// How long a peer waits for one whose program has disconnected and then died.
@@ -434,7 +499,14 @@ pub struct ProgramSettings {
 impl ProgramSettings {
     /// What it adds to a round trip, in the mean.
     pub(super) fn trip_ns(&self) -> u64 {
-        self.nap.0 + self.wake.as_ref().map_or(0, Delay::mean_ns)
+        let stall = self.stalls.as_ref().map(|stalls| &stalls.lasts);
+        let delays = self.wake.iter().chain(stall);
+        self.nap.0 + delays.map(Delay::mean_ns).sum::<u64>()
+    }
+
+    /// What a packet costs it that comes alone.
+    pub(super) fn packet_ns(&self) -> u64 {
+        self.call_cost.0 + self.packet_cost.map_or(0, |cost| cost.0)
     }
 
     /// What it does with the processor that it has, as the costs of one direction.

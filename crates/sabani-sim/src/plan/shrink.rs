@@ -107,6 +107,14 @@ fn smaller_streams(stream: &Traffic) -> Vec<Traffic> {
             ..stream.clone()
         },
         Traffic {
+            rounds: halved(stream.rounds),
+            ..stream.clone()
+        },
+        Traffic {
+            pause: Time(0),
+            ..stream.clone()
+        },
+        Traffic {
             messages: 1,
             ..stream.clone()
         },

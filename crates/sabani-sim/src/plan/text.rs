@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use super::settings::{Setting, Settings};
 use super::{Hosts, Plan};
-use crate::Time;
+use crate::{Size, Time};
 
 /// What is wrong with a plan, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,13 +55,14 @@ impl Plan {
     /// Changes one of the settings of all nodes, written as `name=value`.
     ///
     /// # Errors
-    /// If there is no such setting, or it can't have this value.
+    /// If there is no such setting, or nothing can work with this value.
     pub fn set(&mut self, assignment: &str) -> Result<(), PlanError> {
         let wrong = |what: String| PlanError { line: None, what };
         let Some((name, value)) = assignment.split_once('=') else {
             let what = format!("`{assignment}` sets nothing: write a name, `=` and a value");
             return Err(wrong(what));
         };
+        let (name, value) = (name.trim(), value.trim());
         let value = match (value.parse(), value.parse()) {
             (Ok(number), _) => toml::Value::Integer(number),
             (_, Ok(on)) => toml::Value::Boolean(on),
@@ -68,11 +70,32 @@ impl Plan {
         };
         let mut table = toml::Table::try_from(&self.settings).expect("settings are a table");
         table.insert(name.into(), value);
-        let settings = table.try_into();
-        self.settings = settings.map_err(|error: toml::de::Error| {
-            wrong(format!("`{assignment}`: {}", error.message()))
+        let settings: Result<Settings, _> = table.try_into();
+        let settings = settings.map_err(|error: toml::de::Error| {
+            let range = Settings::named(name).and_then(Setting::cure);
+            let cure = range.map(|range| format!("; {range}")).unwrap_or_default();
+            wrong(format!("`{assignment}`: {}{cure}", error.message().trim()))
         })?;
-        Ok(())
+        // Others that are unfit were so before, and have been said to be.
+        match settings.unfit().filter(|setting| setting.name == name) {
+            Some(setting) => Err(wrong(format!(
+                "`{assignment}` can't work{}",
+                setting.ending()
+            ))),
+            None => {
+                self.settings = settings;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether it can be run as it is, whoever has made or changed it.
+    ///
+    /// # Errors
+    /// Those of [`Plan::from_toml`], without a line.
+    pub fn expect_sound(&self) -> Result<(), PlanError> {
+        let wrong = |(_, _, what)| PlanError { line: None, what };
+        self.check().map_err(wrong)
     }
 
     /// Writes it as [`Plan::from_toml`] reads it.
@@ -89,7 +112,21 @@ impl Plan {
             );
             return Err(("", 0, what));
         }
+        if let Some(setting) = self.settings.unfit() {
+            let what = format!("this `{}` can't work{}", setting.name, setting.ending());
+            return Err(("settings", 0, what));
+        }
+        let memory = self.settings.memory.unwrap_or(Size(u64::MAX));
+        let buffers = self.programs.iter().any(|program| program.buffer.is_some());
         for (index, stream) in self.traffic.iter().enumerate() {
+            if stream.bytes > memory && !buffers {
+                let what = format!(
+                    "messages of {} have no room in a `memory` of {memory}: write at least as much there, or \
+                     less here, or let receivers bring buffers (`post` and `buffer` of `[[program]]`)",
+                    stream.bytes
+                );
+                return Err(("traffic", index, what));
+            }
             self.check_hosts("traffic", index, &[&stream.from, &stream.to])?;
         }
         for (index, flows) in self.tcp.iter().enumerate() {
@@ -150,11 +187,12 @@ fn line_at(text: &str, byte: usize) -> usize {
     text[..byte.min(text.len())].matches('\n').count() + 1
 }
 
-/// Where the table with this index in an array of tables begins.
+/// Where a table begins, or the one with this index in an array of tables.
 fn line_of_table(text: &str, table: &str, index: usize) -> Option<usize> {
-    let header = format!("[[{table}]]");
+    let headers = [format!("[[{table}]]"), format!("[{table}]")];
+    let is_header = |line: &str| headers.iter().any(|header| line.starts_with(header));
     let lines = text.lines().enumerate();
-    let mut headers = lines.filter(|(_, line)| line.trim_start().starts_with(&header));
+    let mut headers = lines.filter(|(_, line)| is_header(line.trim_start()));
     headers.nth(index).map(|(line, _)| line + 1)
 }
 
@@ -177,7 +215,7 @@ mod tests {
         let mut plan = Plan::default();
         for assignment in [
             "recovery=go-back-n",
-            "ack_every=1",
+            " ack_every = 1 ",
             "window_max=64KiB",
             "ecn=true",
         ] {
@@ -191,6 +229,13 @@ mod tests {
             ("recovery", "a name, `=` and a value"),
             ("recovery=prayer", "`go-back-n`"),
             ("colour=blue", "`colour`"),
+            ("memory=0", "write memory = 64KiB to 1024GiB"),
+            ("ack_every=0", "1 to 1000000"),
+            ("ack_every=-1", "1 to 1000000"),
+            ("memory=-1", "64KiB to 1024GiB"),
+            ("send_queue=9223372036854775807", "1 to 1024GiB"),
+            ("max_datagram=100KiB", "1200 to 65507"),
+            ("keep_alive = 0ns", "1ms to 1000s"),
         ] {
             let error = plan.set(wrong).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
@@ -242,6 +287,16 @@ mod tests {
                 "a range as in",
             ),
             ("hosts = ", Some(1), ""),
+            (
+                "hosts = 2\n[settings]\nmemory = 65536\n[[traffic]]\nbytes = 65537\n",
+                Some(4),
+                "no room in a `memory` of 64KiB",
+            ),
+            (
+                "hosts = 2\n[settings]\nmemory = 1\n",
+                Some(2),
+                "64KiB to 1024GiB",
+            ),
         ] {
             let error = Plan::from_toml(text).expect_err(text);
             assert_eq!(error.line, line, "{text}: {error}");

@@ -1,8 +1,16 @@
 //! Plans out of seeds. Each seed turns features on and off (swarm testing): what never happens
 //! together with everything else is found when it is alone.
 
+mod dice;
+mod patterns;
+mod traffic;
+
 use std::fmt::Debug;
 use std::str::FromStr;
+
+use dice::Dice;
+use patterns::{lull, pattern};
+use traffic::{give_value, streams};
 
 use super::{
     Congestion, Credit, Fault, Hosts, Medium, Mishap, PathSettings, Plan, ProgramSettings,
@@ -13,21 +21,11 @@ use crate::{Rate, Rng, Size, Time};
 const KIB: u64 = 1 << 10;
 const US: u64 = crate::US;
 const MS: u64 = crate::MS;
-const GBIT: u64 = 1_000_000_000;
+const MBIT: u64 = 1_000_000;
+const GBIT: u64 = 1_000 * MBIT;
 
-/// Sizes at which something changes: nothing, inline or not, one packet or several, eager or
-/// granted.
-const SIZES: [u64; 14] = [
-    0, 1, 5, 64, 65, 700, 1_024, 1_025, 1_400, 9_000, 70_000, 262_144, 262_145, 400_000,
-];
-/// A size that takes many round trips.
-const HUGE: u64 = 3 << 20;
 /// Where memory is this short, receives must bring buffers.
 const SHORT_MEMORY: Size = Size(64 * KIB);
-/// Most bytes that programs send in all: many short runs find more than few long ones.
-const TRAFFIC: u64 = 6 << 20;
-/// Most messages that programs send in all.
-const MESSAGES: u64 = 4_000;
 /// Most bytes of buffers that are made again and again.
 const CHURN: u64 = 256 * KIB;
 /// How long processes take to wake up.
@@ -44,48 +42,6 @@ fn from_text<T: FromStr<Err: Debug>>(text: &str) -> T {
     text.parse().expect("the table is right")
 }
 
-struct Dice(Rng);
-
-impl Dice {
-    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.0.below(from.len() as u64) as usize].clone()
-    }
-
-    fn maybe<T>(&mut self, probability: f64, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        self.0.chance(probability).then(|| value(self))
-    }
-
-    fn size(&mut self, from: &[u64]) -> Size {
-        Size(self.pick(from))
-    }
-
-    fn time_below(&mut self, bound_ns: u64) -> Time {
-        // Whole microseconds are easier to read.
-        Time(self.0.below(bound_ns / US) * US)
-    }
-
-    fn host(&mut self, hosts: u32) -> u32 {
-        self.0.below(u64::from(hosts)) as u32
-    }
-
-    /// A moment in the run; often one at which something has just been sent.
-    fn moment(&mut self, plan: &Plan) -> Time {
-        if plan.traffic.is_empty() || self.0.chance(0.5) {
-            return self.time_below(ACTIVE);
-        }
-        let stream = self.0.below(plan.traffic.len() as u64);
-        let within = self.pick(&[100 * US, MS, 20 * MS]);
-        Time(plan.traffic[stream as usize].at.0 + self.time_below(within).0)
-    }
-
-    /// Two different hosts.
-    fn pair(&mut self, hosts: u32) -> (Hosts, Hosts) {
-        let from = self.host(hosts);
-        let to = (from + 1 + self.host(hosts - 1)) % hosts;
-        (Hosts::one(from), Hosts::one(to))
-    }
-}
-
 impl Plan {
     /// The plan of a seed. The same seed and the same commit give the same plan.
     pub fn from_seed(seed: u64) -> Plan {
@@ -94,7 +50,11 @@ impl Plan {
         let seal = dice.pick(&[Seal::Sealed, Seal::Sealed, Seal::Checked, Seal::Plain]);
         let network = medium(dice);
         let settings = settings(dice);
-        let traffic = streams(dice, hosts, &settings);
+        let patterned = dice.0.chance(0.4);
+        let traffic = match patterned {
+            true => pattern(dice, hosts, &settings),
+            false => streams(dice, hosts, &settings),
+        };
         let mut plan = Plan {
             seed,
             hosts,
@@ -109,13 +69,16 @@ impl Plan {
             let count = dice.pick(&[0, 0, 1, 3]);
             plan.paths = (0..count).map(|_| path(dice, hosts)).collect();
         }
-        let count = dice.pick(&[0, 1, 2, 4, 8]);
-        let faults = (0..count).map(|_| fault(dice, &plan));
-        plan.faults = faults.collect();
+        // What goes wrong explains long waits: less of it, and what ends.
+        let calm = patterned && dice.0.chance(0.7);
+        let (faults, mishaps) = match calm {
+            true => (dice.pick(&[0, 0, 0, 1]), dice.pick(&[0, 1, 1, 2])),
+            false => (dice.pick(&[0, 1, 2, 4, 8]), dice.pick(&[0, 0, 0, 1, 2, 4])),
+        };
+        plan.faults = (0..faults).map(|_| fault(dice, &plan)).collect();
         plan.faults.retain(|fault| !fault.without_one().is_empty());
-        let count = dice.pick(&[0, 0, 0, 1, 2, 4]);
-        let mishaps = (0..count).map(|_| mishap(dice, &plan));
-        plan.mishaps = mishaps.collect();
+        let strike = if calm { lull } else { mishap };
+        plan.mishaps = (0..mishaps).map(|_| strike(dice, &plan)).collect();
         if plan.disconnects() {
             plan.settings.disconnected_max = Some(DISCONNECTED_MAX);
         }
@@ -139,7 +102,7 @@ fn medium(dice: &mut Dice) -> Medium {
     let shape = dice.pick(&[Shape::Mesh, Shape::Mesh, Shape::Star]);
     let mut medium = Medium {
         shape,
-        rate: Rate(dice.pick(&[100_000_000, 1_000_000_000, 10_000_000_000, 0])),
+        rate: Rate(dice.pick(&[20 * MBIT, 100 * MBIT, GBIT, 10 * GBIT, 0])),
         delay: Time(dice.pick(&[5 * US, 50 * US, MS, 20 * MS])),
         mtu: dice.size(&[1_472, 1_472, 1_200, 8_972]),
         queue: dice.maybe(0.4, |dice| {
@@ -160,7 +123,7 @@ fn settings(dice: &mut Dice) -> Settings {
     let some = dice.pick(&[0.0, 0.1, 0.4]);
     let times = |times: &'static [u64]| move |dice: &mut Dice| Time(dice.pick(times));
     let sizes = |sizes: &'static [u64]| move |dice: &mut Dice| dice.size(sizes);
-    Settings {
+    let mut settings = Settings {
         socket_buffer: dice.maybe(some, sizes(&[64 * KIB, 256 * KIB, 1 << 20])),
         window_max: dice.maybe(some, sizes(&[1, 8 * KIB, 64 * KIB, 4 << 20])),
         max_datagram: dice.maybe(some, sizes(&[1_200, 8_972, 65_507])),
@@ -184,7 +147,18 @@ fn settings(dice: &mut Dice) -> Settings {
         recovery: dice.maybe(some, |dice| dice.pick(Recovery::ALL)),
         congestion: dice.maybe(some, |dice| dice.pick(Congestion::ALL)),
         peer_memory: dice.maybe(some, sizes(&[0, 256 * KIB, 1 << 20])),
+    };
+    if dice.0.chance(0.1) {
+        crowd(dice, &mut settings);
     }
+    settings
+}
+
+/// Bodies wait for each other's room.
+fn crowd(dice: &mut Dice, settings: &mut Settings) {
+    settings.memory = Some(Size(1 << 20));
+    settings.peer_memory = Some(dice.size(&[8 * KIB, 64 * KIB]));
+    settings.eager_max = Some(dice.size(&[0, 4 * KIB]));
 }
 
 fn programs(
@@ -251,7 +225,7 @@ fn path(dice: &mut Dice, hosts: u32) -> PathSettings {
     PathSettings {
         from,
         to,
-        rate: dice.maybe(0.5, |dice| Rate(dice.pick(&[20_000_000, 1_000_000_000, 0]))),
+        rate: dice.maybe(0.5, |dice| Rate(dice.pick(&[20 * MBIT, GBIT, 0]))),
         delay: dice.maybe(0.5, |dice| Time(dice.pick(&[5 * US, MS, 50 * MS]))),
         mtu: dice.maybe(0.2, |dice| dice.size(&[1_200, 1_300])),
         queue: dice.maybe(0.3, |dice| dice.size(&[8 * KIB, 64 * KIB])),
@@ -321,15 +295,6 @@ fn mishap(dice: &mut Dice, plan: &Plan) -> Mishap {
     }
 }
 
-/// Some messages are worth something for some time only, or are sent once.
-fn give_value(dice: &mut Dice, stream: &mut Traffic) {
-    match dice.0.below(4) {
-        0 => stream.once = true,
-        1 => stream.within = Some(Time(dice.pick(&[0, 50 * US, 2 * MS, 30 * MS, 300 * MS]))),
-        _ => {}
-    }
-}
-
 /// A program steers its flows: switches the quality of what it sends, or keeps what is lost.
 fn steering(dice: &mut Dice, plan: &Plan) -> Mishap {
     use What::{Even, Hold, Least, Response, Throughput};
@@ -344,70 +309,5 @@ fn steering(dice: &mut Dice, plan: &Plan) -> Mishap {
             Hold => dice.time_below(200 * MS),
             _ => Time(0),
         },
-    }
-}
-
-fn streams(dice: &mut Dice, hosts: u32, settings: &Settings) -> Vec<Traffic> {
-    let count = dice.pick(&[1, 4, 12, 30]);
-    let (mut bytes, mut messages) = (TRAFFIC, MESSAGES);
-    let mut streams = Vec::new();
-    for stream in (0..count).map(|_| traffic(dice, hosts, settings)) {
-        let count = stream.messages(hosts);
-        if count <= messages && count * stream.bytes.0 <= bytes {
-            messages -= count;
-            bytes -= count * stream.bytes.0;
-            streams.push(stream);
-        }
-    }
-    streams
-}
-
-/// Bytes of a message.
-fn length(dice: &mut Dice, settings: &Settings) -> Size {
-    let near = |dice: &mut Dice, size: u64, below: u64| {
-        Size((size + 1).saturating_sub(dice.0.below(below)))
-    };
-    let eager_max = settings.eager_max.map_or(256 * KIB, |size| size.0);
-    let size = match dice.0.below(16) {
-        0 => near(dice, eager_max, 3),
-        // What just fits into a packet, or just not.
-        1 => near(dice, settings.max_datagram.map_or(1_472, |size| size.0), 64),
-        2 => near(dice, HUGE, 3),
-        _ => dice.size(&SIZES),
-    };
-    match settings.memory {
-        Some(memory) if memory != SHORT_MEMORY => size.min(Size(memory.0 / 2)),
-        _ => size,
-    }
-}
-
-fn traffic(dice: &mut Dice, hosts: u32, settings: &Settings) -> Traffic {
-    let (one, other) = dice.pair(hosts);
-    let (from, to) = match dice.0.below(10) {
-        0 => (Hosts::All, other),
-        1 => (one, Hosts::All),
-        2 => (Hosts::All, Hosts::All),
-        _ => (one, other),
-    };
-    let bytes = length(dice, settings);
-    let most = match bytes.0 {
-        0..10_000 => 40,
-        10_000..HUGE => 4,
-        _ => 1,
-    };
-    let rounds = dice.pick(&[1, 1, 1, 3]);
-    Traffic {
-        from,
-        to,
-        bytes,
-        messages: 1 + dice.0.below(most) as u32,
-        rounds,
-        at: dice.time_below(ACTIVE),
-        every: dice
-            .maybe(0.5, |dice| dice.time_below(20 * MS))
-            .filter(|_| rounds > 1),
-        tracked: dice.0.chance(0.3),
-        class: dice.pick(&[0, 0, 0, 1, 2, 3]),
-        ..Traffic::default()
     }
 }
