@@ -322,7 +322,7 @@ impl Builder {
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.mode = self.mode.take().ok_or(Error::NoJobKey)?;
         let cores = sabani_ring::allowed();
-        let cuts = cuts(self.layers.take(), cores.len())?;
+        let (_, cuts) = self.layered(cores.len())?;
         let spin = self.spin.among(1 + cuts.own_threads(), cores.len());
         let threads = Threads { spin, cores };
         self.config.seal_below = cuts.above_seal;
@@ -355,6 +355,32 @@ impl Builder {
         )))
     }
 
+    /// Which layers the node will have share a thread: what was said ([`Builder::layers`]), or else what the
+    /// environment says.
+    ///
+    /// # Errors
+    /// [`Error::Layers`], if they can't.
+    pub fn schedule(&self) -> Result<Schedule, Error> {
+        self.layered(1).map(|(schedule, _)| schedule)
+    }
+
+    /// The schedule, and where it cuts on a machine with so many cores.
+    fn layered(&self, cores: usize) -> Result<(Schedule, Cuts), Error> {
+        let variable = env::var_os(LAYERS_VARIABLE).filter(|text| !text.is_empty());
+        let (asked, schedule) = match (&self.layers, variable) {
+            (Some(schedule), _) => (schedule.to_string(), Ok(schedule.clone())),
+            (None, Some(text)) => {
+                // What can't be shown is no schedule either.
+                let text = text.to_string_lossy();
+                (format!("{LAYERS_VARIABLE}={text}"), text.parse())
+            }
+            (None, None) => (String::new(), Ok(Schedule::default())),
+        };
+        schedule
+            .and_then(|schedule| Cuts::of(&schedule, cores).map(|cuts| (schedule, cuts)))
+            .map_err(|why| Error::Layers { asked, why })
+    }
+
     /// Where to bind.
     fn local(&self) -> Result<SocketAddr, Error> {
         match (self.bind, &self.addresses) {
@@ -384,18 +410,6 @@ fn stay_on_host(config: &mut Config, peers: u32) {
     if u64::from(peers) * least <= config.socket_buffer_bytes / 4 * 3 {
         config.credit = CreditPolicy::Shares;
     }
-}
-
-/// Where the layers are cut, as the program says, or else the environment.
-fn cuts(wanted: Option<Schedule>, cores: usize) -> Result<Cuts, Error> {
-    let (asked, schedule) = match (wanted, env::var(LAYERS_VARIABLE)) {
-        (Some(schedule), _) => (schedule.to_string(), Ok(schedule)),
-        (None, Ok(text)) => (format!("{LAYERS_VARIABLE}={text}"), text.parse()),
-        (None, Err(_)) => (String::new(), Ok(Schedule::default())),
-    };
-    schedule
-        .and_then(|schedule| Cuts::of(&schedule, cores))
-        .map_err(|why| Error::Layers { asked, why })
 }
 
 #[cfg(test)]

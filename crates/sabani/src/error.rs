@@ -397,6 +397,11 @@ fn io_cure(error: &io::Error) -> Option<&'static str> {
     }
 }
 
+/// Whether it is an address of a link, and does not say of which.
+fn is_of_one_link(addr: SocketAddr) -> bool {
+    matches!(addr, SocketAddr::V6(addr) if addr.ip().is_unicast_link_local() && addr.scope_id() == 0)
+}
+
 /// What helps where a socket can't be opened.
 fn socket_cure(addr: SocketAddr, error: &io::Error) -> Option<String> {
     let port = addr.port();
@@ -412,6 +417,9 @@ fn socket_cure(addr: SocketAddr, error: &io::Error) -> Option<String> {
         Errno::ADDRNOTAVAIL => format!(
             "this machine has no such address: `ip address` lists those it has, {any} is all of them"
         ),
+        Errno::INVAL if is_of_one_link(addr) => {
+            "such an address is that of one interface: name it, as in [fe80::1%eth0]:7000".into()
+        }
         Errno::ACCESS | Errno::PERM if (1..1_024).contains(&port) => {
             "ports below 1,024 are for root: take a larger one".into()
         }
@@ -440,6 +448,14 @@ mod tests {
         let error = Error::io("opening a node")(Errno::MFILE.into()).to_string();
         assert!(error.starts_with("opening a node: "), "{error}");
         assert!(error.contains("`ulimit -n`"), "{error}");
+    }
+
+    #[test]
+    fn an_address_of_a_link_needs_its_name() {
+        let addr = "[fe80::1]:80".parse().unwrap();
+        let source = Errno::INVAL.into();
+        let error = Error::Socket { addr, source }.to_string();
+        assert!(error.contains("[fe80::1%eth0]"), "{error}");
     }
 
     #[test]

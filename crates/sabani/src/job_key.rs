@@ -91,7 +91,15 @@ impl JobKey {
             ErrorKind::AlreadyExists => {
                 problem("there is such a file already, and it is left as it is: name another one")
             }
+            // As /proc does.
+            ErrorKind::NotFound if path.parent().is_some_and(Path::is_dir) => {
+                problem("the folder takes no new files: name one in another folder")
+            }
             ErrorKind::NotFound => problem("the folder is missing: make it first"),
+            // Where root is refused, as in /sys, the folder takes no files.
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => problem(&format!(
+                "{error}: name one in a folder that you may write, and that takes new files"
+            )),
             _ => Error::io(doing)(error),
         })
     }
@@ -137,6 +145,9 @@ mod tests {
         assert!(error.contains("chmod 600"), "{error}");
         let error = JobKey::generate().unwrap().save(&path).unwrap_err();
         assert!(error.to_string().contains("already"), "{error}");
+        let error = JobKey::generate().unwrap().save("/sys/job.key");
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("name one in a folder"), "{error}");
     }
 
     #[test]
@@ -183,5 +194,8 @@ mod tests {
         assert!(error.contains("`sabani key` makes one"), "{error}");
         let error = JobKey::generate().unwrap().save(&path).unwrap_err();
         assert!(error.to_string().contains("make it first"), "{error}");
+        let error = JobKey::generate().unwrap().save("/proc/job.key");
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("takes no new files"), "{error}");
     }
 }

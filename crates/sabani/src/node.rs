@@ -2,6 +2,7 @@
 
 mod flows;
 mod sends;
+pub(crate) mod vain;
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -18,11 +19,10 @@ use crate::shared::{Shared, State};
 use crate::timing::{Stage, Timings};
 use crate::{
     Builder, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId, PeerStats,
-    Posted, Starvation,
+    Posted,
 };
+use vain::{IN_VAIN_EVERY, Vain};
 
-/// A receive looks this often whether it waits in vain.
-const IN_VAIN_EVERY: Duration = Duration::from_secs(1);
 /// After everything has been acknowledged, saying goodbye takes at most this long.
 const GOODBYE: Duration = Duration::from_millis(200);
 /// A process's end of all its connections. Cheap to clone, usable from several threads. Dropping
@@ -199,16 +199,17 @@ impl Node {
     }
 
     fn recv_later(&self, wanted: Match) -> Result<Message, Error> {
-        let mut before = None;
+        let mut vain = Vain::default();
         loop {
             if let Some(message) = self.recv_timeout(wanted, IN_VAIN_EVERY)? {
                 return Ok(message);
             }
-            before = self.check_in_vain(&wanted, before)?;
+            self.check_in_vain(&wanted, &mut vain)?;
         }
     }
 
-    /// Like [`Node::recv`]; `None` when nothing came in time. If that was for want of memory,
+    /// Like [`Node::recv`]; `None` when nothing came in time, and that is all it is: whoever has a time for it
+    /// may come again, and nothing is said of waiting in vain. If it was for want of memory,
     /// [`PeerStats::shortage`] of the peer says so, and [`PeerStats::posted_bytes`] of others who holds it.
     ///
     /// # Errors
@@ -310,25 +311,6 @@ impl Node {
         }
     }
 
-    /// Whether a receive that has just been withdrawn waited in vain. Who holds memory may be about to give it
-    /// back, in another thread: that counts if it was so `before`, and is returned for the next time.
-    fn check_in_vain(
-        &self,
-        wanted: &Match,
-        before: Option<Starvation>,
-    ) -> Result<Option<Starvation>, Error> {
-        let mut state = self.0.shared.lock()?;
-        let node = &mut state.engine.node;
-        if let Some((peer, bytes)) = wanted.source().and_then(|_| node.backlogged(wanted)) {
-            return Err(Error::Backlog { peer, bytes });
-        }
-        let starved = node.starved(wanted);
-        match (before, starved) {
-            (Some(before), Some(why)) if before.holder == why.holder => Err(Error::Starved(why)),
-            _ => Ok(starved),
-        }
-    }
-
     /// Receives into a borrowed buffer.
     ///
     /// # Errors
@@ -336,7 +318,7 @@ impl Node {
     /// [`Node::recv`].
     pub fn recv_into(&self, wanted: Match, buffer: &mut [u8]) -> Result<Envelope, Error> {
         let max = buffer.len() as u64;
-        let mut before = None;
+        let mut vain = Vain::default();
         loop {
             let mut state = self.0.shared.lock()?;
             if state.engine.node.probe(&wanted).is_none() {
@@ -347,7 +329,7 @@ impl Node {
             if let Some(message) = self.wait_received(ticket, IN_VAIN_EVERY)? {
                 return Ok(copy_out(&message, buffer));
             }
-            before = self.check_in_vain(&wanted, before)?;
+            self.check_in_vain(&wanted, &mut vain)?;
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sabani_proto::{RecvTicket, SendTicket, Undelivered};
 
 use crate::node::Handle;
+use crate::node::vain::{IN_VAIN_EVERY, Vain};
 use crate::shared::State;
 use crate::{Envelope, Error, Message, PeerId};
 
@@ -22,14 +23,32 @@ impl Posted {
     ///
     /// # Errors
     /// [`Error::TooSmall`], [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`],
-    /// [`Error::Closed`]; [`Error::Ended`] once it has given a message or another error.
+    /// [`Error::Closed`]; [`Error::Ended`] once it has given a message or another error. Without a timeout also
+    /// [`Error::Starved`]: the receive stays posted then, and can be waited for again.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Message>, Error> {
+        let mut vain = Vain::default();
+        loop {
+            let message = self.wait_for(timeout.unwrap_or(IN_VAIN_EVERY))?;
+            if message.is_some() || timeout.is_some() {
+                return Ok(message);
+            }
+            self.check_in_vain(&mut vain)?;
+        }
+    }
+
+    fn wait_for(&mut self, time: Duration) -> Result<Option<Message>, Error> {
         let ticket = self.ticket.ok_or(Error::Ended)?;
         let result = self
             .handle
             .shared
-            .wait_until(timeout, |state| state.engine.node.take_received(ticket))?;
+            .wait_until(Some(time), |state| state.engine.node.take_received(ticket))?;
         self.finish(result)
+    }
+
+    /// Whether it waits in vain for memory.
+    pub(crate) fn check_in_vain(&self, vain: &mut Vain) -> Result<(), Error> {
+        let ticket = self.ticket.ok_or(Error::Ended)?;
+        vain.check_posted(&self.handle.shared, ticket)
     }
 
     /// Makes progress, and takes the message if it is here.

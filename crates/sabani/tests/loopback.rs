@@ -377,11 +377,18 @@ fn a_receive_that_waits_in_vain_for_memory_says_who_holds_it() {
     withdrawn(&left, &right, 1, 40 << 20);
     let next = vec![7; 20 << 20];
     let _sent = left.send_unbounded(PeerId(1), 2, next).unwrap();
+    let mut posted = right.post(Match::any().tag(2), None).unwrap();
+    assert!(posted.wait(Some(Duration::ZERO)).unwrap().is_none());
+    // Said as often as it is asked.
+    let errors = [(); 2].map(|()| posted.wait(None).unwrap_err());
+    drop(posted);
     let error = right.recv(Match::any().tag(2)).unwrap_err();
-    let Error::Starved(why) = &error else {
-        panic!("{error}");
-    };
-    assert_eq!((why.waiting.tag, why.holder.tag), (2, 1));
+    for error in errors.iter().chain([&error]) {
+        let Error::Starved(why) = error else {
+            panic!("{error}");
+        };
+        assert_eq!((why.waiting.tag, why.holder.tag), (2, 1));
+    }
     assert!(
         error.to_string().contains("receive it, discard it"),
         "{error}"

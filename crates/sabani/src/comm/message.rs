@@ -5,6 +5,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use super::lives::LOOK;
 use super::tag::Kind;
 use super::{Comm, Error};
+use crate::node::vain::Vain;
 use crate::{Error as NodeError, Match, Message, Posted};
 
 /// What came, and from whom.
@@ -32,7 +33,8 @@ impl Comm {
     /// has.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::RankLost`], [`Error::Length`], [`Error::Node`].
+    /// [`Error::NoSuchRank`], [`Error::RankLost`], [`Error::Length`], [`Error::Node`], of which
+    /// [`Starved`](crate::Error::Starved) says who holds the memory that the message waits for.
     pub fn recv<T: Pod>(&self, from: usize, tag: u32, elements: &mut [T]) -> Result<usize, Error> {
         let message = self.recv_message(from, Kind::Message, tag)?;
         copy_out(&message, from, tag, elements)
@@ -150,11 +152,13 @@ impl Comm {
         check: impl Fn() -> Result<(), Error>,
     ) -> Result<Message, Error> {
         self.usable()?;
+        let mut vain = Vain::default();
         loop {
             let message = self.node().recv_timeout(wanted, LOOK);
             if let Some(message) = message.map_err(|error| self.explained(error))? {
                 return Ok(message);
             }
+            self.node().check_starved(&wanted, &mut vain)?;
             if let Err(lost) = check() {
                 // Whoever has ended has waited until its last messages were here.
                 let message = self.node().try_recv(wanted);
@@ -164,11 +168,13 @@ impl Comm {
     }
 
     pub(super) fn wait_posted(&self, mut posted: Posted, from: usize) -> Result<Message, Error> {
+        let mut vain = Vain::default();
         loop {
             let message = posted.wait(Some(LOOK));
             if let Some(message) = message.map_err(|error| self.explained(error))? {
                 return Ok(message);
             }
+            posted.check_in_vain(&mut vain)?;
             if let Err(lost) = self.check_alive(from) {
                 return posted.test()?.ok_or(lost);
             }

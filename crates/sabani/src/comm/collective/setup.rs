@@ -3,6 +3,7 @@
 
 use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,11 +79,19 @@ impl Comm {
             return Ok(Source::default());
         };
         let name = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|why| format!("{name}: {why}"))?;
+        let text = fs::read_to_string(path).map_err(|why| match why.kind() {
+            ErrorKind::NotFound => {
+                format!("{name}: there is no such file: `sabani model measure -o {name}` makes one")
+            }
+            _ => format!("{name}: {why}"),
+        })?;
         let network = Network::from_json(&text).map_err(|why| format!("{name}: {why}"))?;
         if network.choices.is_empty() {
             let cure = format!("`sabani model compile --network {name}` adds it");
             return Err(format!("{name} has no table of algorithms: {cure}"));
+        }
+        if let Some(doubt) = network.doubt() {
+            self.note(|| format!("{name}: {doubt}"));
         }
         if !self.is_on(&network) {
             self.note(|| format!("{name} was measured between other hosts"));
@@ -130,9 +139,9 @@ impl Comm {
     }
 }
 
-/// Says that it is the environment that names the file.
+/// Says whose environment names the file: any rank may be the one whose user reads this.
 fn of_variable(why: String) -> String {
-    format!("{NETWORK}={why}")
+    format!("rank 0's {NETWORK}={why}")
 }
 
 fn table((source, rows): Source) -> Result<Arc<Table>, String> {
