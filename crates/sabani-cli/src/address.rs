@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 
 use crate::exit::Usage;
 
@@ -33,7 +33,8 @@ pub fn resolve(to: &str, default_port: u16) -> Result<SocketAddr> {
     let found = (host, port).to_socket_addrs();
     let mut found = found.map_err(|error| unknown(format!(" ({error})")))?;
     let found = found.next().map(canonical);
-    Ok(found.ok_or_else(|| unknown(String::new()))?)
+    let found = found.ok_or_else(|| unknown(String::new()))?;
+    Ok(reachable(found).map_err(|error| Usage(format!("`--to {to}`: {error}")))?)
 }
 
 /// Reads an address of this machine, with a port; for the command line.
@@ -47,7 +48,20 @@ pub fn parse_local(text: &str) -> Result<SocketAddr> {
     }
     let example = "expected an address and a port, as in 0.0.0.0:7000, [::]:0 or [fe80::1%eth0]:0";
     let found = text.parse().ok().or_else(|| scoped(text));
-    found.map(canonical).ok_or_else(|| anyhow!(example))
+    let found = found.map(canonical).ok_or_else(|| anyhow!(example))?;
+    reachable(found)
+}
+
+/// An address of one link is of no use without its interface.
+fn reachable(addr: SocketAddr) -> Result<SocketAddr> {
+    match addr {
+        SocketAddr::V6(addr) if addr.ip().is_unicast_link_local() && addr.scope_id() == 0 => bail!(
+            "{} is the address of one interface: name it, as in [{0}%eth0]:{}; `ip -6 address` shows which has it",
+            addr.ip(),
+            addr.port()
+        ),
+        _ => Ok(addr),
+    }
 }
 
 /// An IPv6 address with the name of an interface, which the system looks up as it does names.
@@ -103,6 +117,12 @@ mod tests {
             let error = resolve(text, 7).unwrap_err();
             assert!(error.is::<Usage>(), "{error}");
         }
+        let error = resolve("[fe80::1]:7000", 7).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            error.is::<Usage>() && said.contains("[fe80::1%eth0]:7000"),
+            "{said}"
+        );
         let error = resolve("a..b", 7).unwrap_err();
         let said = error.to_string();
         assert!(
@@ -143,6 +163,7 @@ mod tests {
             ("0.0.0.0:70000", "65,535"),
             ("7000", "0.0.0.0:7000"),
             ("::1", "[::]:0"),
+            ("[fe80::1]:7300", "[fe80::1%eth0]:7300"),
         ] {
             let error = parse_local(text).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

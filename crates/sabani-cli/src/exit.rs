@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::process::ExitCode;
 
+use sabani::comm;
+
 /// A mistake on the command line, or in a file or variable that it relies on, found before anything was
 /// begun: exit status 2.
 #[derive(Debug)]
@@ -83,8 +85,11 @@ impl std::error::Error for Unread {}
 /// The exit status for an error.
 pub fn code(error: &anyhow::Error) -> ExitCode {
     // What a node can't be opened with was named by the command line or a variable.
-    let unfit = |error: &sabani::Error| matches!(error, sabani::Error::Layers { .. });
-    if error.is::<Usage>() || error.downcast_ref().is_some_and(unfit) {
+    let of_node = match error.downcast_ref() {
+        Some(comm::Error::Node(error)) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    if error.is::<Usage>() || matches!(of_node, Some(sabani::Error::Layers { .. })) {
         ExitCode::from(2)
     } else if error.is::<Interrupted>() {
         ExitCode::from(130)

@@ -51,8 +51,13 @@ pub fn explained<T>(path: &Path, outcome: Result<T, Error>) -> Result<T> {
 }
 
 fn why(path: &Path, error: Error) -> anyhow::Error {
+    let is_folder = folder(path).is_dir();
     let folder = folder(path).display();
     match error.kind() {
+        // As /proc does.
+        ErrorKind::NotFound if is_folder => {
+            anyhow!("{folder} takes no new files: name one in another folder")
+        }
         ErrorKind::NotFound => anyhow!("there is no folder {folder}: make it first"),
         ErrorKind::NotADirectory => anyhow!("{folder} is a file, or below one: name a folder"),
         ErrorKind::IsADirectory => anyhow!("it is a folder: name a file in it"),
@@ -99,6 +104,12 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_told_from_one_that_is_missing() {
+        let error = format!("{:#}", write(Path::new("/proc/key"), "").unwrap_err());
+        assert!(error.contains("/proc takes no new files"), "{error}");
     }
 
     #[test]

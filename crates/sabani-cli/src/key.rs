@@ -66,7 +66,8 @@ impl SealArgs {
         let file = self
             .key
             .clone()
-            .or_else(|| env::var_os(VARIABLE).map(PathBuf::from));
+            .or_else(|| env::var_os(VARIABLE).map(PathBuf::from))
+            .filter(|file| !file.as_os_str().is_empty());
         let Some(file) = file else {
             return Err(Usage(format!(
                 "no job key: `sabani key job.key` makes one; give both sides `--key job.key` (or \

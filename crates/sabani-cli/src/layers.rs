@@ -1,10 +1,10 @@
 //! The option `--layers`: which layers of a node share a thread.
 
-use std::{env, process::Command};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use sabani::{Builder, LAYERS_VARIABLE, Schedule};
+use sabani::{Builder, Error, LAYERS_VARIABLE, Node, PeerId, Schedule};
 
 use crate::exit::Usage;
 
@@ -16,7 +16,7 @@ pub struct LayersOption {
     ///
     /// inline does everything on the threads that wait for it; background has one thread for all. Default: what
     /// SABANI_LAYERS says, else inline.
-    #[arg(long, value_name = "SCHEDULE")]
+    #[arg(long, value_name = "SCHEDULE", value_parser = parse_schedule)]
     layers: Option<Schedule>,
 }
 
@@ -39,20 +39,31 @@ impl LayersOption {
     /// The schedule that nodes have, be it by this option, by the environment or by default.
     ///
     /// # Errors
-    /// [`Usage`], if what the environment says is no schedule.
+    /// [`Usage`], if what the environment says is none.
     pub fn schedule(&self) -> Result<Schedule> {
-        match (&self.layers, env::var(LAYERS_VARIABLE)) {
-            (Some(schedule), _) => Ok(schedule.clone()),
-            (None, Ok(text)) => {
-                let named = || format!("{LAYERS_VARIABLE}={text}");
-                Ok(text.parse().with_context(named).map_err(Usage::of)?)
-            }
-            (None, Err(_)) => Ok(Schedule::default()),
-        }
+        let schedule = self.apply(some_node()).schedule();
+        Ok(schedule.map_err(Usage::of)?)
     }
 
     /// Whether a node may have more than one thread at work.
     pub fn needs_cores(&self) -> bool {
         !matches!(self.layers, None | Some(Schedule::Inline))
     }
+}
+
+/// Reads a schedule that a node can have; for the command line.
+///
+/// # Errors
+/// If it is none.
+pub fn parse_schedule(text: &str) -> Result<Schedule> {
+    match some_node().layers(text.parse()?).schedule() {
+        // clap has said which.
+        Err(Error::Layers { why, .. }) => Err(why.into()),
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Whatever node, for what holds of all.
+fn some_node() -> Builder {
+    Node::builder(PeerId(0))
 }

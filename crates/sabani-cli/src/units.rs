@@ -1,6 +1,7 @@
 //! Sizes and figures as people write them.
 
 use anyhow::{Context, Error, Result};
+use indicatif::HumanCount;
 use sabani_sim::Size;
 
 /// Reads `4`, `1k`, `64K`, `64KiB`, `4M` (powers of 1,024).
@@ -20,6 +21,13 @@ pub fn format_size(bytes: usize) -> String {
         }
     }
     format!("{bytes} B")
+}
+
+/// Writes how many things there are: `1 file`, `2 files`.
+pub fn count(number: impl TryInto<u64>, thing: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", HumanCount(number))
 }
 
 /// Writes a number with three or four significant digits, a large one with a power of a thousand:
@@ -61,6 +69,13 @@ mod tests {
         }
         assert_eq!(format_size(4 << 20), "4 MiB");
         assert_eq!(format_size(1000), "1000 B");
+    }
+
+    #[test]
+    fn things_are_counted() {
+        for (number, text) in [(0, "0 files"), (1, "1 file"), (12_345, "12,345 files")] {
+            assert_eq!(count(number, "file"), text);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Runs the program itself.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Lines},
     net::TcpListener,
     process::{Child, Command, Output, Stdio},
     sync::{Mutex, MutexGuard},
@@ -260,17 +260,52 @@ impl Drop for Server {
     }
 }
 
-#[test]
-fn two_machines_measure_each_other() {
+/// A server, its address, and what it says from now on.
+fn serving() -> (Server, String, Lines<impl BufRead>) {
     let mut child = sabani("bench serve --listen 127.0.0.1:0")
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
     let said = child.stderr.take().expect("standard error");
-    let _server = Server(child);
+    let server = Server(child);
     let mut lines = BufReader::new(said).lines();
     let first = lines.next().expect("a line").expect("UTF-8");
     let addr = first.split(' ').nth(2).expect("an address").to_string();
+    (server, addr, lines)
+}
+
+/// Sends a signal to a process.
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args([name, id.as_str()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
+}
+
+#[test]
+fn a_server_that_is_stopped_says_so_to_both_sides() {
+    let _turn = alone();
+    let (mut server, addr, mut lines) = serving();
+    let bench = format!("bench ping --to {addr} --sizes 4 --seconds 60 --against none --pin none");
+    let bench = sabani(&bench).stderr(Stdio::piped()).spawn();
+    let bench = bench.expect("the program starts");
+    let mut next = || lines.next().expect("a line").expect("UTF-8");
+    assert_eq!(next(), "127.0.0.1 measures");
+    signal(&server.0, "-TERM");
+    assert_eq!(next(), "sabani: stopped while 127.0.0.1 measured");
+    let status = server.0.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    let failed = bench.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("server: `sabani bench serve` was stopped there"),
+        "{said}"
+    );
+}
+
+#[test]
+fn two_machines_measure_each_other() {
+    let (_server, addr, lines) = serving();
     std::thread::spawn(move || lines.for_each(drop));
     for _ in 0..2 {
         let lines = measured(&format!(
@@ -331,10 +366,14 @@ fn files_and_variables_that_make_no_sense_are_misuse() {
     std::fs::write(&file, b"\xff\xfeh\0o\0s\0t\0s\0").expect("it is written");
     let (missing, file) = (folder.path().join("missing"), file.display());
     let missing = missing.display();
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, output("sim loss --plan").stdout).expect("it is written");
+    let plan = plan.display();
     for (arguments, said) in [
         (format!("sim {missing}"), "cannot read"),
         (format!("sim {file}"), "line 1: this is no text in UTF-8"),
         ("sim loss --plan --set colour=blue".into(), "`colour`"),
+        (format!("sim {plan} --set colour=blue"), "`colour`"),
         (
             format!("model predict bcast --ranks 4 --network {missing}"),
             "`sabani model measure` makes",
@@ -348,6 +387,14 @@ fn files_and_variables_that_make_no_sense_are_misuse() {
             "`sabani key` makes one",
         ),
         ("bench layers --layers [nobody]".into(), "nobody"),
+        (
+            "bench burst --layers [messages][channel+seal+datagrams]".into(),
+            "--layers",
+        ),
+        (
+            "bench schedules --layers [messages+channel]".into(),
+            "--layers",
+        ),
     ] {
         let refused = output(&arguments);
         let stderr = String::from_utf8_lossy(&refused.stderr);
@@ -358,6 +405,11 @@ fn files_and_variables_that_make_no_sense_are_misuse() {
     let refused = unfit.env("SABANI_LAYERS", "sideways").output();
     let refused = refused.expect("the program starts");
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    // Empty is not set: it comes as far as the address, which is nobody's.
+    let mut served = sabani("bench serve --listen 192.0.2.1:7000");
+    let served = served.env("SABANI_LAYERS", "").output();
+    let stderr = String::from_utf8(served.expect("the program starts").stderr).unwrap();
+    assert!(stderr.contains("cannot listen"), "{stderr}");
 }
 
 /// Stops the program for longer than a busy machine would.
@@ -367,19 +419,15 @@ fn what_was_measured_while_the_program_was_stopped_is_measured_again() {
     let mut bench = sabani("bench ping --sizes 4 --rounds 1 --seconds 1 --plain --against none");
     let bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let bench = bench.expect("the program starts");
-    let id = bench.id().to_string();
-    let signal = |name: &str| {
-        let sent = Command::new("kill").args([name, id.as_str()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
-    };
+    let id = bench.id();
     // It has begun once it has another process.
     let children = format!("/proc/{id}/task/{id}/children");
     while std::fs::read_to_string(&children).is_ok_and(|children| children.is_empty()) {
         thread::sleep(Duration::from_millis(1));
     }
-    signal("-STOP");
+    signal(&bench, "-STOP");
     thread::sleep(Duration::from_millis(1_500));
-    signal("-CONT");
+    signal(&bench, "-CONT");
     let output = bench.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

@@ -97,7 +97,11 @@ fn a_lab_has_hosts_that_reach_each_other() {
     }
     assert_eq!(lab.exec("2", "exit 7").status.code(), Some(7));
     assert_eq!(lab.exec("h4", "true").status.code(), Some(2));
-    for (program, status) in [("/etc/passwd", 126), ("sabani-no-such-program", 127)] {
+    for (program, status) in [
+        ("/etc", 126),
+        ("/etc/passwd", 126),
+        ("sabani-no-such-program", 127),
+    ] {
         let refused = output(&format!("lab exec --name {} h1 -- {program}", lab.0));
         let said = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(status), "{said}");

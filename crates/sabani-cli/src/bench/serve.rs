@@ -1,35 +1,73 @@
 //! The other half of a measurement between two machines.
 
 use std::{
-    io::{self, ErrorKind},
-    net::{SocketAddr, TcpListener, TcpStream},
-    os::fd::OwnedFd,
+    io::{self, ErrorKind, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::{CommandExt, ExitStatusExt},
+    },
     process::{Command, Stdio},
+    thread,
 };
 
 use anyhow::{Context, Error, Result, anyhow};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 
-use super::{args::ServeArgs, cores};
-use crate::tell::note;
+use super::{args::ServeArgs, control::Reply, cores};
+use crate::{
+    exit::Interrupted,
+    interrupt::{self, TICK},
+    tell::note,
+};
 
 /// Starts a process for each machine that comes to measure, one after the other: two at a time
 /// would measure each other.
 ///
 /// # Errors
-/// If the core or the address cannot be had.
+/// If the core or the address cannot be had, and after Ctrl-C.
 pub fn run(args: &ServeArgs) -> Result<()> {
     cores::expect(args.pin)?;
+    args.layers.schedule()?;
     let listener = TcpListener::bind(args.listen).map_err(|error| unheard(args.listen, &error))?;
+    listener.set_nonblocking(true)?;
+    interrupt::install()?;
     note(format_args!(
         "waiting on {} for `sabani bench --to`",
         listener.local_addr()?
     ));
-    for stream in listener.incoming() {
+    loop {
+        let stream = next(&listener)?;
         if let Err(error) = stream.map_err(Error::from).and_then(|s| attend(s, args)) {
+            if error.is::<Interrupted>() {
+                return Err(error);
+            }
             note(format_args!("sabani: {error:#}"));
         }
     }
-    Ok(())
+}
+
+/// Whoever comes next.
+///
+/// # Errors
+/// [`Interrupted`], or if the system can't wait.
+fn next(listener: &TcpListener) -> Result<io::Result<TcpStream>> {
+    let tick = PollTimeout::try_from(TICK)?;
+    while !interrupt::requested() {
+        match listener.accept() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            accepted => return Ok(accepted.map(|(stream, _)| stream)),
+        }
+        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, tick) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("waiting for somebody to measure"),
+        }
+    }
+    Err(Interrupted("stopped while nobody measured".into()).into())
 }
 
 /// Why nobody can be listened to, and what helps.
@@ -52,6 +90,9 @@ fn unheard(addr: SocketAddr, error: &io::Error) -> Error {
 
 /// Lets a worker talk to the connection as its standard input and output. It ends with the
 /// connection, and sends to nobody else.
+///
+/// # Errors
+/// If it can't be started; [`Interrupted`].
 fn attend(stream: TcpStream, args: &ServeArgs) -> Result<()> {
     let peer = stream.peer_addr()?.ip().to_canonical();
     stream.set_nodelay(true)?;
@@ -63,11 +104,44 @@ fn attend(stream: TcpStream, args: &ServeArgs) -> Result<()> {
     args.layers.pass(&mut command);
     note(format_args!("{peer} measures"));
     let input = OwnedFd::from(stream.try_clone()?);
-    let output = OwnedFd::from(stream);
-    command
+    let output = OwnedFd::from(stream.try_clone()?);
+    let mut worker = command
+        .process_group(0)
         .stdin(Stdio::from(input))
         .stdout(Stdio::from(output))
-        .status()
+        .spawn()
         .context("cannot start a process to measure")?;
-    Ok(())
+    // It has them now, and nobody else but this process.
+    drop(command);
+    loop {
+        if let Some(status) = worker.try_wait()? {
+            if status.signal().is_some() {
+                let why = format!("the process that served was ended there ({status})");
+                tell_why(&stream, &why);
+                note(format_args!("{why}: {peer} can't go on"));
+            }
+            return Ok(());
+        }
+        if interrupt::requested() {
+            // The other machine hears of it, and the worker ends by itself.
+            tell_why(
+                &stream,
+                "`sabani bench serve` was stopped there: start it again",
+            );
+            stream.shutdown(Shutdown::Both)?;
+            worker.wait()?;
+            return Err(Interrupted(format!("stopped while {peer} measured")).into());
+        }
+        thread::sleep(TICK);
+    }
+}
+
+/// Tells the other machine why no more answers come, in place of one. It may be gone as well.
+fn tell_why(stream: &TcpStream, why: &str) {
+    let line: Result<Reply, &str> = Err(why);
+    if let Ok(line) = serde_json::to_string(&line) {
+        // It would wait where nothing is read there any more.
+        let _ = stream.set_write_timeout(Some(TICK));
+        let _ = (&*stream).write_all((line + "\n").as_bytes());
+    }
 }

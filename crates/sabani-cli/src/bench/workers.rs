@@ -18,6 +18,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     exit::Interrupted,
     interrupt::{self, TICK},
+    tell::note,
 };
 
 /// An answer on its way; instead of one, what went wrong.
@@ -33,6 +34,9 @@ pub fn answer<R: Serialize>(outcome: Result<R>) -> Result<()> {
     writeln!(output, "{}", serde_json::to_string(&line)?)?;
     Ok(output.flush()?)
 }
+
+/// So long before patience ends the user is told who is waited for.
+const LATE: Duration = Duration::from_secs(10);
 
 /// None of them has answered for so long.
 #[derive(Debug)]
@@ -156,7 +160,7 @@ impl<R: DeserializeOwned + Debug + Send + 'static> Workers<R> {
     /// # Errors
     /// As [`Self::next`], and if another one answers.
     pub fn answer_of(&mut self, id: Id, patience: Duration) -> Result<R> {
-        match self.next(patience)? {
+        match self.wait(Some(id), patience)? {
             (from, reply) if from == id => Ok(reply),
             (from, reply) => Err(self.nonsense(from, &reply)),
         }
@@ -167,8 +171,18 @@ impl<R: DeserializeOwned + Debug + Send + 'static> Workers<R> {
     /// # Errors
     /// If any process fails or is gone, if none answers for `patience`, or if the user interrupts.
     pub fn next(&mut self, patience: Duration) -> Result<(Id, R)> {
+        self.wait(None, patience)
+    }
+
+    /// Waits for the next answer, which is to be that of this one.
+    fn wait(&mut self, whose: Option<Id>, patience: Duration) -> Result<(Id, R)> {
         let start = Instant::now();
+        let mut told = false;
         while start.elapsed() < patience {
+            if !told && start.elapsed() + LATE > patience {
+                told = true;
+                note(self.late(whose, start.elapsed()));
+            }
             if interrupt::requested() {
                 return Err(Interrupted("interrupted".into()).into());
             }
@@ -184,6 +198,28 @@ impl<R: DeserializeOwned + Debug + Send + 'static> Workers<R> {
     /// What to say of an answer that makes no sense.
     pub fn nonsense(&self, id: Id, reply: &R) -> Error {
         anyhow!("{} answers {reply:?}", self.name(id))
+    }
+
+    /// What to say while an answer is late.
+    fn late(&self, whose: Option<Id>, waited: Duration) -> String {
+        let whose = whose.map_or_else(|| "the processes".into(), |id| self.name(id));
+        let here = self
+            .workers
+            .iter()
+            .filter_map(|worker| worker.child.as_ref());
+        let here: Vec<_> = here.map(|child| child.id().to_string()).collect();
+        let here = match here.is_empty() {
+            true => String::new(),
+            false => format!(
+                " (`ps {}` shows T for those of this machine)",
+                here.join(" ")
+            ),
+        };
+        format!(
+            "waiting for an answer of {whose} for {:.0} s: it, or who it measures with, may be stopped{here}, or the \
+             way between them cut",
+            waited.as_secs_f64()
+        )
     }
 
     fn name(&self, id: Id) -> String {
@@ -238,6 +274,19 @@ mod tests {
         assert_eq!(workers.ask(echo, &7, PATIENCE).unwrap(), 7);
         assert_ne!(echo, other);
         assert!(workers.next(Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn who_is_late_is_named() {
+        let mut workers = Workers::new();
+        let it = shell(&mut workers, "read line");
+        let said = workers.late(Some(it), LATE);
+        assert!(
+            said.starts_with("waiting for an answer of it for 10 s"),
+            "{said}"
+        );
+        let pid = workers.workers[0].child.as_ref().unwrap().id();
+        assert!(said.contains(&format!("`ps {pid}`")), "{said}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use sabani_model::{Network, choose};
 use super::{load, transport};
 use crate::files;
 use crate::tell::{note, say};
+use crate::units::count;
 
 /// Find the best algorithms for a network by simulation, and write them into its file
 ///
@@ -57,8 +58,8 @@ pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> 
         .map(|row| row.rule_ns / row.expected_ns.max(1.0));
     let gain = gains.fold(1.0, f64::max);
     network.choices = rows;
-    let lines = network.choices.len();
+    let lines = count(network.choices.len(), "line");
     Ok(format!(
-        "{lines} lines; at best {gain:.1} times as fast as the rule"
+        "{lines}; at best {gain:.1} times as fast as the rule"
     ))
 }

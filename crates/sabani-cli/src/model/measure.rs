@@ -15,7 +15,7 @@ use super::ranks::Ranks;
 use crate::exit::Usage;
 use crate::files;
 use crate::tell::{print, say};
-use crate::units::{format_figure, format_time};
+use crate::units::{count, format_figure, format_time};
 
 /// Measure the network between the hosts of a job.
 ///
@@ -165,24 +165,24 @@ pub fn summary(measured: &Measured) -> String {
         );
     }
     text += &format!(
-        "{} hosts, {} in groups behind trunks\n",
-        graph.hosts.len(),
+        "{}, {} in groups behind trunks\n",
+        count(graph.hosts.len(), "host"),
         grouped(graph)
     );
     for group in &graph.groups {
         text += &format!(
-            "  {}: {} hosts, out {}, in {}\n",
+            "  {}: {}, out {}, in {}\n",
             group.name,
-            group.hosts.len(),
+            count(group.hosts.len(), "host"),
             format_capacity(&group.out),
             format_capacity(&group.into),
         );
     }
     if let Some(fit) = graph.fit {
         text += &format!(
-            "{} patterns in {}; what was held back is predicted within {:.0} % (median; twice the same \
+            "{} in {}; what was held back is predicted within {:.0} % (median; twice the same \
              differs by {:.0} %)\n",
-            fit.patterns,
+            count(fit.patterns, "pattern"),
             format_time(measured.network_ns as f64 / 1e9),
             100.0 * fit.error.exp_m1(),
             100.0 * fit.noise.exp_m1(),

@@ -21,6 +21,7 @@ use sabani_model::measure::Label;
 use sabani_model::network::Transport;
 
 use crate::exit::Usage;
+use crate::tell::note;
 
 /// Know how a network carries messages: measure it, predict collectives, choose their algorithms.
 ///
@@ -60,9 +61,13 @@ fn load(path: &Path) -> Result<Network, Usage> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("{}; `sabani model measure` makes such a file", named()))
         .map_err(Usage::of)?;
-    Network::from_json(&text)
+    let network = Network::from_json(&text)
         .with_context(named)
-        .map_err(Usage::of)
+        .map_err(Usage::of)?;
+    if let Some(doubt) = network.doubt() {
+        note(format_args!("{}: {doubt}", path.display()));
+    }
+    Ok(network)
 }
 
 /// One of a network's transports.

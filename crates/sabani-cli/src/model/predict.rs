@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::{load, transport};
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{OutputArgs, Rendered, Reports, page, text};
-use crate::units::{format_size, format_time, parse_size};
+use crate::units::{count, format_size, format_time, parse_size};
 
 /// Predict what a collective takes with each of its algorithms
 ///
@@ -149,7 +149,8 @@ impl Report<'_> {
             ""
         };
         let (size, transport) = (format_size(*bytes), &self.args.transport);
-        format!("{collective}, {ranks} ranks, {size}{each}, over {transport}")
+        let ranks = count(*ranks, "rank");
+        format!("{collective}, {ranks}, {size}{each}, over {transport}")
     }
 
     fn price(&self, model: Model, one: &Ranked) -> f64 {

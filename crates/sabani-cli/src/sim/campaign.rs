@@ -22,6 +22,13 @@ use crate::exit::Interrupted;
 use crate::files;
 use crate::interrupt::{self, TICK};
 use crate::tell::{note, say};
+use crate::units::count;
+
+/// Seeds are numbers of 64 bits, and there is room for all behind the first one.
+const MOST_SEEDS: u64 = 1 << 62;
+
+/// More threads than any machine has cores.
+const MOST_JOBS: i64 = 4_096;
 
 /// Run many plans, each drawn from a seed, until one breaks a rule.
 ///
@@ -34,22 +41,21 @@ use crate::tell::{note, say};
 #[derive(Args, Clone)]
 pub struct CampaignArgs {
     /// Seeds to run.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=MOST_SEEDS))]
     seeds: u64,
     /// The first of them.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MOST_SEEDS))]
     first_seed: u64,
     /// Seeds to run at a time; as many as there are cores by default.
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZero<usize>>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_JOBS))]
+    jobs: Option<u32>,
     /// Runs to spend on making a plan that fails smaller.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     shrink: u32,
     /// Write the small plan to this file as well, for `sabani sim FILE`.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Plant a known bug in every run, to see that it is found: for example deliver-twice.
-    #[arg(long, value_name = "BUG")]
+    #[arg(long, value_name = "BUG", help = canary_help())]
     canary: Option<Bug>,
 }
 
@@ -78,6 +84,11 @@ impl CampaignArgs {
     }
 }
 
+fn canary_help() -> String {
+    let names = Bug::ALL.map(Bug::name).join(", ");
+    format!("Plant a known bug in every run, to see that it is found: {names}")
+}
+
 /// Runs `sabani sim campaign`.
 ///
 /// # Errors
@@ -91,11 +102,13 @@ pub fn run(args: &CampaignArgs) -> Result<()> {
     let began = Instant::now();
     let end = search(args)?;
     let seconds = began.elapsed().as_secs_f64();
-    let count = end.done - args.first_seed;
+    let seeds = end.done - args.first_seed;
     say(format_args!(
-        "{count} seeds from {} on, in {seconds:.1} s ({:.0} per second): no rule was broken",
+        "{} from {} on, in {seconds:.1} s ({:.0} per second): {} rule was broken",
+        count(seeds, "seed"),
         args.first_seed,
-        count as f64 / seconds
+        seeds as f64 / seconds,
+        if end.failed.is_some() { "then a" } else { "no" }
     ))?;
     if let Some(seed) = end.failed {
         thread::scope(|scope| {
@@ -193,7 +206,8 @@ impl Search {
 /// are not waited for.
 fn search(args: &CampaignArgs) -> Result<End> {
     let cores = thread::available_parallelism();
-    let threads = args.jobs.or(cores.ok()).map_or(1, NonZero::get);
+    let jobs = args.jobs.map(|jobs| jobs as usize);
+    let threads = jobs.unwrap_or(cores.map_or(1, NonZero::get));
     let search = Arc::new(Search::new(args, threads));
     let (working, ended) = mpsc::channel::<()>();
     for thread in 0..threads {
@@ -227,8 +241,8 @@ fn report(args: &CampaignArgs, seed: u64) -> Result<()> {
     let shrunk = shrink(&plan, rule, args.shrink, interrupt::requested);
     let toml = shrunk.plan.to_toml();
     say(format_args!(
-        "the smallest plan found that breaks the same rule ({} runs):\n",
-        shrunk.runs
+        "the smallest plan found that breaks the same rule ({}):\n",
+        count(shrunk.runs, "run")
     ))?;
     say(&toml)?;
     if let Some(failure) = shrunk.plan.run().failure {

@@ -4,13 +4,17 @@ mod campaign;
 mod named;
 mod report;
 
+use std::fmt::Write;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use sabani_sim::Plan;
+use sabani_sim::plan::Settings;
 
 use crate::exit::Usage;
 use crate::report::{OutputArgs, Reports};
@@ -34,6 +38,8 @@ pub struct SimArgs {
     /// A plan to run, for example scenario.toml.
     #[arg(value_name = "SCENARIO.toml")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    changes: ChangeArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -62,15 +68,46 @@ struct CommonArgs {
     plain: bool,
     #[command(flatten)]
     host: named::HostArgs,
-    /// Change a setting of all nodes, as in a plan: `recovery=go-back-n`, `ack_every=1`,
-    /// `window_max=64KiB`. May be given again.
-    #[arg(long, value_name = "NAME=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    changes: ChangeArgs,
     /// Print the plan as TOML and run nothing.
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// What is to be other than in the plan.
+#[derive(Args)]
+struct ChangeArgs {
+    /// Change a setting of all nodes, as in a plan: `recovery=go-back-n`, `ack_every=1`,
+    /// `window_max=64KiB`. May be given again; `--help` lists all settings.
+    #[arg(long, value_name = "NAME=VALUE", long_help = set_help())]
+    set: Vec<String>,
+}
+
+/// All settings, with the ranges of those that have one.
+fn set_help() -> String {
+    let mut text = String::from(
+        "Change a setting of all nodes, as in a plan: `recovery=go-back-n`, `ack_every=1`, `window_max=64KiB`. \
+         May be given again. There are:\n",
+    );
+    for setting in Settings::ALL {
+        let _ = write!(text, "\n  {}: {}", setting.name, setting.what);
+        if let Some((least, most)) = setting.range {
+            let _ = write!(text, " {least} to {most}.");
+        }
+    }
+    text
+}
+
+impl ChangeArgs {
+    fn apply(&self, plan: &mut Plan) -> Result<(), Usage> {
+        let mut changes = self.set.iter().map(|assignment| plan.set(assignment));
+        let changed = changes.try_for_each(|set| set);
+        let sound = changed.and_then(|()| plan.expect_sound());
+        sound.context("--set").map_err(Usage::of)
+    }
 }
 
 impl Scenario {
@@ -100,9 +137,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
     let Some((name, mut plan, common)) = args.scenario.as_ref().and_then(Scenario::plan) else {
         return run_file(args);
     };
-    for assignment in &common.set {
-        plan.set(assignment).context("--set").map_err(Usage::of)?;
-    }
+    common.changes.apply(&mut plan)?;
     if common.plan {
         return print(plan.to_toml());
     }
@@ -114,19 +149,39 @@ fn run_file(args: &SimArgs) -> Result<()> {
         return Err(Usage("which scenario? See `sabani sim --help`".into()).into());
     };
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    run_plan(&name, read_plan(path)?, &args.output)
+    let mut plan = read_plan(path)?;
+    args.changes.apply(&mut plan)?;
+    run_plan(&name, plan, &args.output)
 }
 
 fn read_plan(path: &Path) -> Result<Plan, Usage> {
     let shown = path.display();
     let bytes = std::fs::read(path)
-        .with_context(|| {
-            format!("cannot read {shown} (named scenarios are listed by `sabani sim --help`)")
+        .map_err(|error| match suggestion(path) {
+            Some(name) if error.kind() == ErrorKind::NotFound => {
+                anyhow!("there is no scenario and no file `{shown}`: is `sabani sim {name}` meant?")
+            }
+            _ => anyhow!(
+                "cannot read {shown} (named scenarios are listed by `sabani sim --help`): {error}"
+            ),
         })
         .map_err(Usage::of)?;
     Plan::from_toml(&String::from_utf8_lossy(&bytes))
         .with_context(|| format!("{shown} is not a plan"))
         .map_err(Usage::of)
+}
+
+/// The named scenario that is most like this name, if one is.
+fn suggestion(name: &Path) -> Option<String> {
+    let scenarios = Scenario::augment_subcommands(clap::Command::new("sim"));
+    let words = ["sim".as_ref(), name.as_os_str()];
+    let error = scenarios.try_get_matches_from(words).err()?;
+    match error.get(ContextKind::SuggestedSubcommand)? {
+        ContextValue::String(name) => Some(name.clone()),
+        // The most like comes last.
+        ContextValue::Strings(names) => names.last().cloned(),
+        _ => None,
+    }
 }
 
 fn run_plan(name: &str, plan: Plan, output: &OutputArgs) -> Result<()> {
@@ -156,4 +211,34 @@ fn named_plan(arguments: &[&str]) -> Plan {
     let scenario = command.sim.scenario.expect("a scenario has a name");
     let (_, plan, _) = scenario.plan().expect("it is no campaign");
     plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_mistypes_a_scenario_is_told_its_name() {
+        for (name, expected) in [("campain", Some("campaign")), ("incas", Some("incast"))] {
+            assert_eq!(suggestion(Path::new(name)).as_deref(), expected);
+        }
+        assert_eq!(suggestion(Path::new("plans/of-mine.toml")), None);
+        let error = read_plan(Path::new("campain")).unwrap_err().to_string();
+        assert!(error.contains("`sabani sim campaign`"), "{error}");
+    }
+
+    #[test]
+    fn help_lists_all_settings_and_bugs() {
+        let mut sim = SimArgs::augment_args(clap::Command::new("sim"));
+        let help = sim.render_long_help().to_string();
+        assert!(
+            Settings::ALL
+                .iter()
+                .all(|setting| help.contains(setting.name))
+        );
+        assert!(help.contains("64KiB to 1024GiB"), "{help}");
+        let campaign = sim.find_subcommand_mut("campaign").expect("there is one");
+        let help = campaign.render_long_help().to_string();
+        assert!(help.contains("forget-wake"), "{help}");
+    }
 }

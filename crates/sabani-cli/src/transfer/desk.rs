@@ -5,6 +5,8 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use sabani::{Match, Message, PeerId};
@@ -19,6 +21,9 @@ const SENDERS_MAX: usize = 256;
 
 /// Handshakes that were turned away before the user hears of it: a sender that tries for 5 s has more.
 const TURNED_AWAY: u64 = 3;
+
+/// How often it is looked at the end whether somebody still listens.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The senders. All threads end with the process: what they leave behind is good at any time.
 pub struct Desk {
@@ -53,6 +58,14 @@ impl Desk {
                     _ => format!("{count} senders are"),
                 }
             ),
+        }
+    }
+
+    /// Waits for those who listen to end, with the node closed; not for longer than that.
+    pub fn clear(self, patience: Duration) {
+        let begun = Instant::now();
+        while !self.senders.lock().is_empty() && begun.elapsed() < patience {
+            thread::sleep(LOOK);
         }
     }
 

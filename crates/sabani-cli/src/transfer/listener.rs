@@ -57,7 +57,7 @@ impl Listener {
                     continue;
                 }
                 Ok(Received::Nothing) | Err(Error::PeerLost { .. }) => {}
-                Err(Error::Closed) => return,
+                Err(Error::Closed) => return self.retire(),
                 // What it said can't be taken, or this machine is short of something for now.
                 Err(error) => {
                     self.tell(format_args!("{error}"));
@@ -100,6 +100,7 @@ impl Listener {
                 return false;
             }
             Err(Error::PeerLost { why, .. }) => why,
+            Err(Error::Closed) => return false,
             _ => None,
         };
         // Before anybody else listens to it: what it held must be free when it is back.
@@ -112,6 +113,12 @@ impl Listener {
             self.say_farewell(why);
         }
         is_gone
+    }
+
+    /// Ends with the node, once all has been done that was heard.
+    fn retire(mut self) {
+        self.workers.dismiss();
+        self.senders.lock().remove(&self.sender);
     }
 
     fn tell(&mut self, what: fmt::Arguments<'_>) {

@@ -8,6 +8,7 @@ use indicatif::{BinaryBytes, HumanCount, ProgressBar, ProgressStyle};
 
 use super::protocol::Bytes;
 use crate::tell;
+use crate::units::count;
 
 /// A progress bar on the terminal, if there is one, and the figures for a summary.
 pub struct Progress {
@@ -78,8 +79,8 @@ impl Progress {
         let files = self.files.fetch_add(1, Ordering::Relaxed) + 1;
         self.bar
             .set_message(match self.files_known.load(Ordering::Relaxed) {
-                0 => count_files(files),
-                known => format!("{}/{}", HumanCount(files), count_files(known)),
+                0 => count(files, "file"),
+                known => format!("{}/{}", HumanCount(files), count(known, "file")),
             });
     }
 
@@ -110,7 +111,7 @@ impl Progress {
     /// Takes the bar away, and sums up what was `done` ("sent", say).
     pub fn finish(&self, done: &str) {
         self.clear();
-        let files = count_files(self.files());
+        let files = count(self.files(), "file");
         // A receiver, who does not know how much there is, waits for most of its time.
         let is_sender = self.bar.length().is_some();
         let time = is_sender.then(|| self.started.elapsed());
@@ -142,12 +143,6 @@ pub fn count_things(things: u64) -> String {
         1 => "one thing".into(),
         _ => format!("{} things", HumanCount(things)),
     }
-}
-
-/// `1 file`, `2 files`.
-pub fn count_files(files: u64) -> String {
-    let plural = if files == 1 { "" } else { "s" };
-    format!("{} file{plural}", HumanCount(files))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use sabani::Node;
 
 use super::desk::Desk;
 use super::lease::Leases;
-use super::progress::{Progress, count_files, count_things, sum_up};
+use super::progress::{Progress, count_things, sum_up};
 use super::protocol::{RECEIVER, Totals};
 use super::store::Store;
 use super::worker::Shared;
@@ -25,6 +25,7 @@ use crate::key::SealArgs;
 use crate::key_log::KeyLogArgs;
 use crate::layers::LayersOption;
 use crate::tell::say;
+use crate::units::count;
 
 /// How long the last answers may take to arrive.
 const LINGER: Duration = Duration::from_secs(2);
@@ -97,10 +98,13 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
         progress: Progress::of_receiver(),
         finished,
     });
-    let outcome = serve(&shared, &ends, args.once);
-    shared.progress.finish("received");
+    let mut desk = Desk::open(&shared);
+    let outcome = serve(&shared, &mut desk, &ends, args.once);
     // Senders that are cut off here come back, and files that are not whole are kept.
     let _ = shared.node.close(LINGER);
+    // What has come by now still gets its name, and counts.
+    desk.clear(LINGER);
+    shared.progress.finish("received");
     let tidied = shared.store.tidy();
     outcome.and(tidied.context("removing what holds nothing from .sabani-partial"))
 }
@@ -116,8 +120,7 @@ fn open_as_many_as_allowed() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-fn serve(shared: &Arc<Shared>, ends: &Receiver<Totals>, once: bool) -> Result<()> {
-    let mut desk = Desk::open(shared);
+fn serve(shared: &Shared, desk: &mut Desk, ends: &Receiver<Totals>, once: bool) -> Result<()> {
     loop {
         if interrupt::requested() {
             return Err(Interrupted(desk.last_word()).into());
@@ -140,7 +143,7 @@ fn report(shared: &Shared, totals: &Totals) {
         bytes,
         failed,
     } = totals;
-    let (files, bytes) = (count_files(*files), sum_up(*bytes, None));
+    let (files, bytes) = (count(*files, "file"), sum_up(*bytes, None));
     let mut text = format!("a sender has sent {files}: {bytes}");
     if *failed > 0 {
         text.push_str(&format!(", {failed} failed"));

@@ -149,13 +149,13 @@ fn a_file_that_can_not_be_used_is_named_by_all_ranks() {
         (&without, "n.json", "sabani model compile --network"),
         (&nonsense, "n.json", "`rope`"),
         (&newer, "n.json", "measure again"),
-        (&newer, "nothing.json", "No such file"),
+        (&newer, "nothing.json", "`sabani model measure -o "),
     ] {
         let done = explained(&folder.path().join(name), "collectives");
         assert_eq!(done.status, 1, "{}", done.err);
         let told = done
             .err
-            .matches("description of the network: SABANI_NETWORK=")
+            .matches("description of the network: rank 0's SABANI_NETWORK=")
             .count();
         assert!(
             told > 0 && done.err.contains(name) && done.err.contains(why),

@@ -199,6 +199,17 @@ fn layers_that_make_no_sense_are_shown_with_their_variable() {
 }
 
 #[test]
+fn a_rank_that_waits_in_vain_for_memory_is_told_who_holds_it() {
+    let done = run(&["-n", "2", "--no-prefix", "--", &ranks(), "starved"]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    for (line, call) in done.out.lines().zip(["recv: ", "irecv: "]) {
+        let said = line.starts_with(call) && line.contains("nobody receives it");
+        assert!(said, "{}", done.out);
+    }
+    assert_eq!(done.out.lines().count(), 2, "{}", done.out);
+}
+
+#[test]
 fn ranks_in_different_collectives_are_told_so() {
     let differences = [
         "collective",

@@ -6,7 +6,9 @@ mod programs;
 mod resume;
 mod tree;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use programs::{Place, Program, sabani};
@@ -188,18 +190,21 @@ fn without_a_key_the_way_to_one_is_told() {
 #[test]
 fn layers_that_can_not_be_are_mistakes_of_the_command_line() {
     let place = Place::new();
-    let receive = |variable: &str, options: &[&str]| {
+    let receive = |variable: &OsStr, options: &[&str]| {
         let mut command = sabani(&["receive", "--plain", "--bind", "127.0.0.1:0"]);
         command.args(options).arg(place.path("in"));
         let refused = command.env("SABANI_LAYERS", variable).output().unwrap();
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(2), "{said}");
+        said
     };
-    receive("sideways", &[]);
-    receive(
-        "inline",
-        &["--layers", "[messages][channel+seal+datagrams]"],
-    );
+    for variable in [OsStr::new("sideways"), OsStr::from_bytes(b"\xff")] {
+        let said = receive(variable, &[]);
+        assert!(said.contains("SABANI_LAYERS="), "{said}");
+    }
+    let unfit = ["--layers", "[messages][channel+seal+datagrams]"];
+    let said = receive(OsStr::new("inline"), &unfit);
+    assert!(said.contains("for '--layers"), "{said}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
         svg::{Line, Plot, Point, Scale, Style},
         text,
     },
-    units::{format_figure, format_size},
+    units::{count, format_figure, format_size},
 };
 
 const WHAT: &str = "µs, less is better: one call, from the first rank's entry to the last one's exit; and in a loop, the \
@@ -31,7 +31,7 @@ pub fn render(cells: &[Cell], rate: Option<Rate>) -> Result<Rendered> {
             .iter()
             .filter(|cell| cell.setup.ranks == ranks)
             .collect();
-        let title = format!("{ranks} ranks");
+        let title = count(ranks, "rank");
         let rows = rows(&cells, rate);
         let _ = write!(table, "\n{title}\n\n{}", text::align(&rows));
         let _ = writeln!(body, "<h2>{title}</h2>");

@@ -31,6 +31,9 @@ pub trait Requester {
     /// is owed no longer then.
     fn arrives(&mut self, sender: usize, timeout: Duration) -> Result<bool>;
 
+    /// Bytes that have come so far, with what the transport adds to messages, whole or not.
+    fn arrived_bytes(&self) -> u64;
+
     /// Waits for the oldest message that a sender still owes.
     fn wait(&mut self, sender: usize) -> Result<()> {
         let here = self.arrives(sender, PATIENCE)?;
@@ -99,6 +102,10 @@ impl Requester for Sabani {
         ensure!(len == *bytes, "{len} bytes came in place of {bytes}");
         self.owed[sender].pop_front();
         Ok(true)
+    }
+
+    fn arrived_bytes(&self) -> u64 {
+        self.node.stats().counters.bytes_received
     }
 }
 
@@ -196,5 +203,10 @@ impl Requester for Tcp {
                 return self.connections[sender].take_oldest();
             }
         }
+    }
+
+    fn arrived_bytes(&self) -> u64 {
+        let connections = self.connections.iter();
+        connections.map(|connection| connection.arrived_bytes).sum()
     }
 }

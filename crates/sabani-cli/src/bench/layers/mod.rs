@@ -10,7 +10,8 @@ mod report;
 mod tp4;
 mod turn;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use indicatif::ProgressBar;
 
 use super::{machine::Machine, progress_bar, renewed::Renewed};
 use crate::exit::Usage;
@@ -57,6 +58,17 @@ pub fn run(args: &LayersArgs) -> Result<()> {
     let machine = Machine::here().watched(&sabani_ring::allowed());
     machine.head(&mut reports)?;
     let progress = progress_bar(results.cells.len() * args.rounds as usize)?;
+    let outcome = take_turns(args, &mut results, &progress);
+    progress.finish_and_clear();
+    // What was measured before something failed has taken its time, and is good.
+    if outcome.is_ok() || results.keep_measured() {
+        reports.write(&report::render(&results)?)?;
+    }
+    outcome
+}
+
+/// Everything in turn, round after round.
+fn take_turns(args: &LayersArgs, results: &mut Results, progress: &ProgressBar) -> Result<()> {
     let batch = args.batches.iter().copied().max().unwrap_or(1);
     let mut turns = Renewed::start(|| Ok(()))?;
     for _ in 0..args.rounds {
@@ -64,13 +76,13 @@ pub fn run(args: &LayersArgs) -> Result<()> {
         results.handovers.extend(handover);
         for cell in &mut results.cells {
             progress.set_message(cell.setup.protocol.name());
-            let ns = turns.turn(|()| cell.setup.run(args.pdus))?;
+            let ns =
+                turns.turn(|()| cell.setup.run(args.pdus).with_context(|| cell.setup.told()))?;
             cell.ns_per_pdu.push(ns);
             progress.inc(1);
         }
     }
-    progress.finish_and_clear();
-    reports.write(&report::render(&results)?)
+    Ok(())
 }
 
 /// All setups, those that are shown together next to each other.

@@ -98,6 +98,17 @@ pub fn render(results: &Results) -> Result<Rendered> {
 }
 
 impl Results {
+    /// Drops the lines of tables of which not all was measured; whether any is left.
+    pub fn keep_measured(&mut self) -> bool {
+        let of_one_line = |a: &Cell, b: &Cell| a.table() == b.table() && a.line() == b.line();
+        let lines = self.cells.chunk_by(of_one_line);
+        // They are measured in this order.
+        let whole = lines.take_while(|line| line.iter().all(|cell| !cell.ns_per_pdu.is_empty()));
+        let cells = whole.map(<[_]>::len).sum();
+        self.cells.truncate(cells);
+        cells > 0
+    }
+
     /// Cells that are shown in one table.
     fn tables(&self) -> impl Iterator<Item = &[Cell]> {
         self.cells.chunk_by(|a, b| a.table() == b.table())
@@ -148,6 +159,11 @@ impl Cell {
         (variant, self.setup.batch)
     }
 
+    /// What those of a line of it have in common.
+    fn line(&self) -> (usize, &Schedule) {
+        (self.setup.layers, &self.setup.schedule)
+    }
+
     fn summary(&self) -> Summary {
         Summary::of(self.ns_per_pdu.iter().copied()).expect("a cell has at least one turn")
     }
@@ -192,8 +208,7 @@ fn title(cell: &Cell) -> String {
 
 /// Cells of one stack under one schedule.
 fn lines_of(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
-    cells
-        .chunk_by(|a, b| (a.setup.layers, &a.setup.schedule) == (b.setup.layers, &b.setup.schedule))
+    cells.chunk_by(|a, b| a.line() == b.line())
 }
 
 /// The header, a row for each stack and schedule, and where possible its ratios to the same inline.
@@ -344,6 +359,19 @@ mod tests {
         );
         // Not measured inline.
         assert_eq!(tp4["ratio_to_inline"], Value::Null);
+    }
+
+    #[test]
+    fn lines_that_were_not_measured_to_the_end_are_left_out() {
+        for (measured, kept) in [(5, 5), (4, 4), (3, 2), (2, 2), (1, 0), (0, 0)] {
+            let mut results = results();
+            for cell in &mut results.cells[measured..] {
+                cell.ns_per_pdu.clear();
+            }
+            assert_eq!(results.keep_measured(), kept > 0);
+            assert_eq!(results.cells.len(), kept);
+            render(&results).unwrap();
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use sabani_ring::{Idle, Running, Schedule, Stack, Stop};
 
+use crate::units::{count, format_size};
+
 use super::{
     ends::{Loopback, User},
     ip::Ip,
@@ -76,6 +78,18 @@ impl Setup {
             }
         };
         Ok(elapsed.as_nanos() as f64 / pdus as f64)
+    }
+
+    /// What it is, for people.
+    pub fn told(&self) -> String {
+        format!(
+            "{} with {} and the schedule {}, batches of {}, user's data of {}",
+            self.protocol.name(),
+            count(self.layers, "layer"),
+            self.schedule,
+            self.batch,
+            format_size(self.size_bytes)
+        )
     }
 
     /// Whether the schedule fits the stack and does not merely say the same as another.
@@ -198,5 +212,7 @@ mod tests {
         }
         let other = setup(Protocol::Ip, "[user][loopback]");
         assert!(other.run(1).unwrap_err().to_string().contains("user, ip1"));
+        let told = "ip with 3 layers and the schedule [user][loopback], batches of 8, user's data of 100 B";
+        assert_eq!(other.told(), told);
     }
 }

@@ -5,6 +5,7 @@ use sabani::Schedule;
 
 use crate::{
     bench::args::{TurnArgs, VariantArgs, parse_message_size},
+    layers::parse_schedule,
     report::OutputArgs,
 };
 
@@ -22,6 +23,7 @@ pub struct SchedulesArgs {
     #[arg(
         long,
         value_delimiter = ',',
+        value_parser = parse_schedule,
         default_value = "inline,background,[messages+channel+seal][datagrams],[messages+channel][seal+datagrams],per-layer"
     )]
     pub layers: Vec<Schedule>,

@@ -5,7 +5,7 @@ mod places;
 mod report;
 mod turn;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use sabani::Schedule;
 use sabani_ring::cores;
 
@@ -16,6 +16,7 @@ use super::{
     transport::{Key, Transport},
 };
 use crate::report::Reports;
+use crate::units::format_size;
 use args::SchedulesArgs;
 use places::Places;
 use turn::Ends;
@@ -26,6 +27,14 @@ struct Cell {
     size: usize,
     schedule: Schedule,
     mb_per_s: Vec<f64>,
+}
+
+impl Cell {
+    /// What it is, for people.
+    fn told(&self) -> String {
+        let (label, size) = (self.transport.label(), format_size(self.size));
+        format!("{label}, messages of {size}, schedule {}", self.schedule)
+    }
 }
 
 /// Measures, and reports as the user wishes.
@@ -43,11 +52,12 @@ pub fn run(args: &SchedulesArgs) -> Result<()> {
         for cell in &mut cells {
             progress.set_message(cell.schedule.to_string());
             let key = cell.transport.is_sealed().then(Key::random).transpose()?;
-            let mb_per_s = turns.turn(|()| {
+            let turn = || {
                 // Anew for each turn: two nodes at a time have the cores for themselves.
                 let ends = Ends::open(&cell.schedule, key, &places)?;
                 ends.turn(cell.size, args.turns.seconds)
-            })?;
+            };
+            let mb_per_s = turns.turn(|()| turn().with_context(|| cell.told()))?;
             cell.mb_per_s.push(mb_per_s);
             progress.inc(1);
         }

@@ -1,14 +1,13 @@
 //! Sabani, through its public interface alone.
 
 use std::{
-    env,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Error, Result, anyhow, bail};
-use sabani::{Builder, Checksum, JobKey, LAYERS_VARIABLE, Match, Message, Node, PeerId, Schedule};
+use sabani::{Builder, Checksum, JobKey, Match, Message, Node, PeerId, Schedule};
 
 use super::{Delivery, Endpoint, Key, PATIENCE, Role, send_until};
 use crate::bench::measure::{Idle, Limit, Stop, Tally};
@@ -36,11 +35,11 @@ pub fn builder(id: PeerId, bind: SocketAddr, key: Option<Key>) -> Builder {
 }
 
 /// Lets waiting calls spin, unless the node has threads of its own: those need the cores.
-fn spinning(builder: Builder) -> Builder {
-    match env::var(LAYERS_VARIABLE) {
-        Ok(layers) if layers.parse() != Ok(Schedule::Inline) => builder,
-        _ => builder.spin(SPIN),
-    }
+fn spinning(builder: Builder) -> Result<Builder> {
+    Ok(match builder.schedule()? {
+        Schedule::Inline => builder.spin(SPIN),
+        _ => builder,
+    })
 }
 
 /// One node with one peer.
@@ -61,7 +60,7 @@ impl Sabani {
         };
         let builder = builder(own, SocketAddr::new(bind, 0), key);
         Ok(Self {
-            node: spinning(key_log.apply(builder)).open()?,
+            node: spinning(key_log.apply(builder))?.open()?,
             key_log: key_log.clone(),
             role,
             peer,

@@ -14,7 +14,7 @@ use super::scores::{
 };
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{Rendered, page, text};
-use crate::units::{format_size, format_time};
+use crate::units::{count, format_size, format_time};
 
 /// So much faster must the best algorithm be than the rule's for a choice to be worth something.
 const WORTH: f64 = 0.1;
@@ -75,12 +75,12 @@ impl Report<'_> {
     fn notes(&self) -> String {
         let ranks = self.ranks;
         format!(
-            "{}, {ranks} ranks on {ranks} simulated hosts, {} networks. Times are medians of runs in virtual time; \
+            "{}, {ranks} ranks on {ranks} simulated hosts, {}. Times are medians of runs in virtual time; \
              regret is what a choice takes more than the best of all. Errors are absolute, as parts of what \
              happened; within: runs that took what the interval of the simulation says (90 % should); \
              beaten: cells in which the simulation is at least as close.",
             self.collective,
-            self.networks.len(),
+            count(self.networks.len(), "network"),
         )
     }
 
