@@ -52,7 +52,8 @@ pub fn note(line: impl Display) {
 /// As the outcome.
 pub fn explained(written: io::Result<()>) -> Result<()> {
     written.map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Unread.into(),
+        // Where it is a connection, it may end in either way.
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Unread.into(),
         _ => anyhow!("the results can't be written: {error}"),
     })
 }

@@ -1,8 +1,9 @@
 //! Runs the program itself.
 
 use std::{
-    io::{BufRead, BufReader, Lines},
-    net::TcpListener,
+    io::{BufRead, BufReader, Lines, Write},
+    net::{TcpListener, TcpStream},
+    os::fd::OwnedFd,
     process::{Child, Command, Output, Stdio},
     sync::{Mutex, MutexGuard},
     thread,
@@ -301,6 +302,28 @@ fn a_server_that_is_stopped_says_so_to_both_sides() {
         said.contains("server: `sabani bench serve` was stopped there"),
         "{said}"
     );
+}
+
+/// Who leaves without having read everything resets the connection.
+#[test]
+fn a_worker_whose_answers_nobody_reads_ends_in_silence() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = listener.local_addr().expect("an address");
+    let mut ours = TcpStream::connect(addr).expect("a connection");
+    let theirs = OwnedFd::from(listener.accept().expect("a connection").0);
+    let worker = sabani("bench-worker --only 127.0.0.1")
+        .stdin(Stdio::from(theirs.try_clone().expect("another handle")))
+        .stdout(Stdio::from(theirs))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    ours.write_all(b"{\"hello\":{\"version\":3}}\n")
+        .expect("it hears");
+    ours.peek(&mut [0]).expect("it answers");
+    drop(ours);
+    let ended = worker.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+    assert_eq!(ended.status.code(), Some(0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    io::BufRead,
+    io::{BufRead, ErrorKind},
     net::{IpAddr, SocketAddr},
     process,
     sync::{
@@ -67,7 +67,12 @@ fn listen(stop: Arc<Stop>) -> Receiver<Command> {
 
 fn forward(commands: &Sender<Command>, stop: &Stop) -> Result<()> {
     for line in std::io::stdin().lock().lines() {
-        match serde_json::from_str(&line?).context("not a command")? {
+        let line = match line {
+            // Over TCP this is how it ends where an answer was not read any more.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            line => line?,
+        };
+        match serde_json::from_str(&line).context("not a command")? {
             Command::Stop { messages } => stop.raise(messages),
             command => commands.send(command)?,
         }

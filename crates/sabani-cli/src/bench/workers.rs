@@ -18,7 +18,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     exit::Interrupted,
     interrupt::{self, TICK},
-    tell::note,
+    tell::{explained, note},
 };
 
 /// An answer on its way; instead of one, what went wrong.
@@ -27,12 +27,17 @@ type Line<R> = Result<R, String>;
 /// Answers, in a process that is measured.
 ///
 /// # Errors
-/// If standard output is gone.
+/// As [`explained`].
 pub fn answer<R: Serialize>(outcome: Result<R>) -> Result<()> {
     let line: Line<R> = outcome.map_err(|error| format!("{error:#}"));
+    // In one piece, for `bench serve` may say why it ends meanwhile.
+    let line = serde_json::to_string(&line)? + "\n";
     let mut output = stdout().lock();
-    writeln!(output, "{}", serde_json::to_string(&line)?)?;
-    Ok(output.flush()?)
+    explained(
+        output
+            .write_all(line.as_bytes())
+            .and_then(|()| output.flush()),
+    )
 }
 
 /// So long before patience ends the user is told who is waited for.
