@@ -97,6 +97,8 @@ struct OutBody {
     next: u64,
     /// Bytes before this may be sent.
     granted: u64,
+    /// Bytes of later bodies that were put before it.
+    passed: u64,
     /// Cumulative charge behind its entry: what an eager body must wait for.
     charge_end: u64,
     acked: u64,
@@ -332,6 +334,7 @@ impl Outgoing {
             total,
             next: 0,
             granted: if eager { total } else { 0 },
+            passed: 0,
             charge_end: self.charge,
             acked: 0,
             entry_acked: false,

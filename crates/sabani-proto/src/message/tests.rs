@@ -388,6 +388,27 @@ fn the_granted_body_with_least_left_goes_first() {
 }
 
 #[test]
+fn an_endless_stream_of_short_bodies_does_not_hold_a_long_one_back() {
+    let mut pipe = Pipe::new(1 << 20);
+    pipe.push(0, 90_000);
+    pipe.out.on_grant(0, 90_000);
+    let mut before = 0;
+    for short in 1..100 {
+        pipe.push(u64::from(short), 30_000);
+        pipe.out.on_grant(short, 30_000);
+        match pipe.out.next_fragment(30_000) {
+            Some((Content::Body { id: 0, .. }, _)) => {
+                assert_eq!(before, 4 * 90_000);
+                return;
+            }
+            Some(_) => before += 30_000,
+            None => panic!("something is granted"),
+        }
+    }
+    panic!("{before} bytes have gone before it");
+}
+
+#[test]
 fn what_arrived_behind_a_gap_is_not_safe_yet() {
     let mut pipe = Pipe::new(1 << 20);
     let sends = [(0, 100), (1, 100), (2, 5_000)].map(|(tag, len)| pipe.push(tag, len));

@@ -8,6 +8,10 @@ use crate::wire::Fragment;
 /// packet in so many begins with a body.
 const TURNS: u8 = 4;
 
+/// A body is passed by later ones of at most so many times its own length: an endless stream of shorter ones must not hold
+/// it back for ever.
+const PASSES: u64 = 4;
+
 /// Who was passed by how often, both in a byte: there are many idle peers.
 #[derive(Debug, Default)]
 pub(super) struct Turns(u8);
@@ -167,16 +171,27 @@ impl Outgoing {
         }
     }
 
-    /// Queues a body behind those with as little left to send: a short one must not wait for a
-    /// long one.
+    /// Queues a body behind those with as little left to send, and those that were passed often: a short one must not
+    /// wait for a long one, yet long ones get on however many short ones there are.
     fn queue_granted(&mut self, id: u64, left: u64) {
-        let shorter = |&other: &u64| {
-            let body = &self.bodies[self.body_at(other)?];
-            Some(body.total - body.next <= left)
-        };
-        let at = self
-            .granted
-            .partition_point(|other| shorter(other).unwrap_or(true));
+        let mut at = self.granted.len();
+        while at > 0 && self.pass(self.granted[at - 1], left) {
+            at -= 1;
+        }
         self.granted.insert(at, id);
+    }
+
+    /// Whether so many bytes pass a body; if so, that is counted.
+    fn pass(&mut self, id: u64, bytes: u64) -> bool {
+        let Some(at) = self.body_at(id) else {
+            return true;
+        };
+        let body = &mut self.bodies[at];
+        let passed = body.passed.saturating_add(bytes);
+        let passes = body.total - body.next > bytes && passed <= body.total.saturating_mul(PASSES);
+        if passes {
+            body.passed = passed;
+        }
+        passes
     }
 }
