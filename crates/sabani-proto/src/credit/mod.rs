@@ -496,7 +496,7 @@ impl Granter {
         let alone = self.is_alone();
         let share = &mut self.peers[slot];
         let account = if wants {
-            let outstanding = share.outstanding();
+            let outstanding = share.outstanding(self.full);
             let (overdue, claimed) = match share.is_passed_over && !alone {
                 true => (outstanding, 0),
                 false => (0, outstanding),
@@ -577,7 +577,7 @@ impl Granter {
                 continue;
             }
             let mut due_ns = share.reach.due_ns();
-            if self.overdue + share.outstanding() > self.link.queue() {
+            if self.overdue + share.outstanding(self.full) > self.link.queue() {
                 due_ns = due_ns.saturating_add(STALLED_NS);
             }
             if due_ns <= now_ns {

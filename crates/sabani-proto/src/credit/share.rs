@@ -195,9 +195,12 @@ impl Share {
         self.window < self.target(full)
     }
 
-    /// What of its window it can use.
+    /// What of its window it can use: while more waits than that, the rest of a packet is of no use to it.
     #[inline]
-    pub fn outstanding(&self) -> u64 {
-        self.window.min(self.remaining)
+    pub fn outstanding(&self, full: u64) -> u64 {
+        match self.remaining > self.window {
+            true => self.window - self.window % full,
+            false => self.remaining,
+        }
     }
 }

@@ -12,11 +12,15 @@ const MS: u64 = 1_000_000;
 const SOCKET: u64 = 8 << 20;
 
 fn granter(order: Order) -> Granter {
+    granter_for(1, order)
+}
+
+fn granter_for(expected_peers: u32, order: Order) -> Granter {
     Granter::new(CreditConfig {
         socket_bytes: SOCKET,
         full_cost: FULL as u32,
         window_max: 3 << 19,
-        expected_peers: 1,
+        expected_peers,
         policy: CreditPolicy::Paced(order),
     })
 }
@@ -207,6 +211,31 @@ fn who_asked_first_is_served_first() {
     granter.on_arrival(2, &came(0, 300), 2);
     let mut left = BTreeMap::from([(1, 900), (2, 300)]);
     assert_eq!(serve(&mut granter, &mut left, 3_000), [1, 2]);
+}
+
+/// What many hold of a packet each, and can't use, was most of a small window once: all waited for 10 ms.
+#[test]
+fn the_rest_of_a_packet_keeps_nobody_else_from_the_link() {
+    let mut granter = granter_for(18, Order::default());
+    let peers = 0..18;
+    for peer in peers.clone() {
+        assert_eq!(u64::from(granter.admit(peer, 1)), 2 * FULL);
+    }
+    let granted = |granter: &Granter| -> u64 {
+        let windows = peers.clone().map(|peer| granter.window(peer));
+        windows.map(|window| u64::from(window) / FULL).sum()
+    };
+    for peer in peers.clone() {
+        // A word about what it wants takes a part of a packet.
+        let words = Arrival {
+            advanced: (FULL + FULL / 3) as u32,
+            ..came(1, 100)
+        };
+        granter.on_arrival(peer, &words, MS);
+    }
+    assert_eq!(granted(&granter), 0);
+    run(&mut granter, MS);
+    assert_eq!(granted(&granter), 16);
 }
 
 #[test]
