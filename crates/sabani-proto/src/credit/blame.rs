@@ -22,6 +22,9 @@ const GUILTY_PACE: f64 = 0.9;
 const RECOVERY: f64 = 0.01;
 /// After a test that found the path guilty, none for so many rounds.
 const REST_ROUNDS: u32 = 50;
+/// A gap counts once it has stayed for so long, and at most twice that: on hosts with several cores whole trains
+/// overtake each other by tens of microseconds, and sometimes by hundreds.
+const SETTLE_NS: u64 = 300_000;
 /// Packets over which the usual loss is averaged.
 const MEMORY: f64 = 2_000.0;
 
@@ -54,6 +57,9 @@ pub(super) struct Blame {
     since_ns: u64,
     received: u32,
     lost: u32,
+    /// Gaps that may still be filled: those found since `settled_ns`, and those found in as long a time before.
+    fresh: [u32; 2],
+    settled_ns: u64,
     marked: u32,
     /// Mean loss; the part of it that a test has found to be the path's, and the most of that.
     mean: f64,
@@ -72,6 +78,8 @@ impl Blame {
             since_ns: 0,
             received: 0,
             lost: 0,
+            fresh: [0; 2],
+            settled_ns: 0,
             marked: 0,
             mean: 0.0,
             usual: 0.0,
@@ -96,7 +104,25 @@ impl Blame {
 
     pub fn add(&mut self, received: u32, lost: u32, late: u32) {
         self.received = self.received.saturating_add(received);
-        self.lost = self.lost.saturating_add(lost).saturating_sub(late);
+        self.fresh[0] = self.fresh[0].saturating_add(lost);
+        let [newest, older] = &mut self.fresh;
+        let mut late = late;
+        for gaps in [newest, older, &mut self.lost] {
+            let filled = late.min(*gaps);
+            *gaps -= filled;
+            late -= filled;
+        }
+    }
+
+    /// Counts the gaps that have stayed.
+    fn settle(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.settled_ns) < SETTLE_NS {
+            return;
+        }
+        let [newest, older] = self.fresh;
+        self.lost = self.lost.saturating_add(older);
+        self.fresh = [0, newest];
+        self.settled_ns = now_ns;
     }
 
     /// So many of those that were received had been marked.
@@ -106,6 +132,7 @@ impl Blame {
 
     /// Ends the round if it is over.
     pub fn tick(&mut self, rtt_ns: u64, now_ns: u64) -> Option<Finding> {
+        self.settle(now_ns);
         let packets = self.received.saturating_add(self.lost);
         let over = now_ns.saturating_sub(self.since_ns) > 2 * rtt_ns + ROUND_NS;
         if packets < ROUND_PACKETS || !over {

@@ -156,6 +156,31 @@ fn reordering_is_not_loss() {
     blame.add(100, 20, 20);
     assert_eq!(blame.tick(100 * US, 10 * MS), None);
     assert_eq!(blame.harmless_loss(), 0.0);
+    // The round is over before those come that were overtaken.
+    blame.add(100, 20, 0);
+    assert_eq!(blame.tick(100 * US, 20 * MS), None);
+    blame.add(20, 0, 20);
+    for us in (100..5_000).step_by(100) {
+        blame.add(10, 0, 0);
+        assert_eq!(blame.tick(100 * US, 20 * MS + us * US), None);
+    }
+    assert_eq!(blame.harmless_loss(), 0.0);
+}
+
+#[test]
+fn a_gap_that_stays_is_an_overflow_soon() {
+    let mut blame = Blame::new();
+    blame.add(100, 0, 0);
+    assert_eq!(blame.tick(100 * US, 10 * MS), None);
+    blame.add(100, 20, 0);
+    let mut findings = (1..=20).filter_map(|step: u64| {
+        blame.add(10, 0, 0);
+        let found = blame.tick(100 * US, 10 * MS + step * 100 * US);
+        found.map(|finding| (step, finding))
+    });
+    let (step, finding) = findings.next().expect("it is found");
+    assert_eq!(finding, Finding::Overflow);
+    assert!(step <= 13, "{step}");
 }
 
 #[test]
