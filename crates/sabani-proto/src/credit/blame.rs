@@ -165,6 +165,9 @@ impl Blame {
                     self.rest = REST_ROUNDS;
                     return Some(Finding::Acquitted);
                 }
+                // The path's own is what is left of it at most.
+                self.usual = self.usual.min(loss);
+                self.proven = self.proven.min(loss);
                 self.slow *= GUILTY_PACE;
                 return Some(Finding::Guilty);
             }

@@ -437,16 +437,21 @@ impl Link {
         };
     }
 
-    /// Charge per nanosecond that grants may take. Never less than the queue's term for each round
-    /// trip: a rate that was once found to be low must be able to show that it is not.
+    /// Charge per nanosecond that grants may take. Not less than the queue's term for each round trip: a rate that
+    /// was once found to be low must be able to show that it is not. On short paths that is a multiple of what the
+    /// link carries, and while loss is looked into nothing would slow down.
     fn pace(&self) -> f64 {
         let gain = if self.queue.is_trying() {
             TRIAL_PACE
         } else {
             PACE
         };
-        let least = self.queue.term() / self.rtt_ns() as f64;
-        (gain * self.blame.slow() * self.rate()).max(least)
+        let slow = self.blame.slow();
+        let least = match slow < 1.0 {
+            true => 0.0,
+            false => self.queue.term() / self.rtt_ns() as f64,
+        };
+        (gain * slow * self.rate()).max(least)
     }
 
     /// Lets time pass for the pacer.

@@ -1,5 +1,7 @@
 //! The parts by themselves.
 
+use std::cell::Cell;
+
 use super::model::FULL;
 use crate::credit::blame::{Blame, Finding};
 use crate::credit::queue::Queue;
@@ -112,7 +114,9 @@ fn rounds(blame: &mut Blame, count: u64, lost: impl Fn(f64) -> u32) -> Vec<Findi
     for round in 0..count {
         let lost = lost(blame.slow());
         blame.add(100 - lost, lost, 0);
-        found.extend(blame.tick(100 * US, (round + 1) * 2 * MS));
+        for us in [400, 800, 2_000] {
+            found.extend(blame.tick(100 * US, round * 2 * MS + us * US));
+        }
     }
     found
 }
@@ -136,6 +140,25 @@ fn loss_that_goes_when_we_slow_down_is_ours() {
     // ... and what is not lost any more lets us go faster again.
     rounds(&mut blame, 100, |_| 0);
     assert_eq!(blame.slow(), 1.0);
+}
+
+/// Many that begin at a time overflow a shallow queue however little each of them sends: that has looked like a path
+/// that always loses as much, and no loss was of interest any more.
+#[test]
+fn loss_that_goes_was_never_the_paths() {
+    let mut blame = Blame::new();
+    let round = Cell::new(0);
+    let found = rounds(&mut blame, 200, |slow| {
+        match round.replace(round.get() + 1) {
+            0..10 => 40,
+            _ if slow > 0.85 => 80,
+            _ => 0,
+        }
+    });
+    assert!(found.contains(&Finding::Acquitted), "{found:?}");
+    let guilty = found.iter().position(|&it| it == Finding::Guilty);
+    let next = guilty.and_then(|at| found.get(at + 1));
+    assert_eq!(next, Some(&Finding::Overflow), "{found:?}");
 }
 
 #[test]
