@@ -69,8 +69,8 @@ pub struct Uploader<'a> {
     progress: &'a Progress,
     /// Whether the last file had been there already: then ask before the next is sent.
     likely_there: &'a AtomicBool,
-    /// Bytes of this file that the progress bar shows.
-    shown: Bytes,
+    /// Bytes of this file that the receiver is known to have, as the progress bar shows them.
+    there: Bytes,
     /// Bytes of it that the receiver had when it was first asked.
     had: Option<u64>,
 }
@@ -82,7 +82,7 @@ impl<'a> Uploader<'a> {
             line,
             progress,
             likely_there,
-            shown: Bytes::default(),
+            there: Bytes::default(),
             had: None,
         }
     }
@@ -92,11 +92,10 @@ impl<'a> Uploader<'a> {
     /// # Errors
     /// [`Failure`].
     pub fn file(&mut self, source: &Path, path: &RelativePath) -> Result<u64, Failure> {
-        (self.shown, self.had) = (Bytes::default(), None);
+        (self.there, self.had) = (Bytes::default(), None);
         let started = Instant::now();
         let mut tries = 0;
         loop {
-            self.progress.undone(mem::take(&mut self.shown));
             match self.attempt(source, path) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Setback::Link(Trouble::Lost)) => {}
@@ -148,7 +147,7 @@ impl<'a> Uploader<'a> {
         let already = done(self.line.reply()?)?;
         // What was there only at a later try was moved by an earlier one.
         let spared = already && is_first;
-        self.advance(match spared {
+        self.begin_with(match spared {
             true => Bytes::spared(info.size),
             false => Bytes::moved(info.size),
         });
@@ -171,7 +170,7 @@ impl<'a> Uploader<'a> {
         // What is there of an attempt before this one was moved now.
         let spared = offset.min(*self.had.get_or_insert(offset));
         let moved = offset - spared;
-        self.advance(Bytes { moved, spared });
+        self.begin_with(Bytes { moved, spared });
         self.stream(file, info, &mut hasher)?;
         unchanged(file, info)?;
         self.line.ask(Ask::Finish {
@@ -179,8 +178,12 @@ impl<'a> Uploader<'a> {
         })?;
         loop {
             match self.line.reply()? {
-                Reply::Written { .. } => {}
-                other => return done(other),
+                Reply::Written { bytes } => self.go_on_to(bytes.min(info.size)),
+                other => {
+                    let already = done(other)?;
+                    self.go_on_to(info.size);
+                    return Ok(already);
+                }
             }
         }
     }
@@ -191,11 +194,10 @@ impl<'a> Uploader<'a> {
         info: &FileInfo,
         hasher: &mut blake3::Hasher,
     ) -> Result<(), Setback> {
-        let mut written = hasher.count();
-        file.seek(SeekFrom::Start(written))?;
+        file.seek(SeekFrom::Start(hasher.count()))?;
         while hasher.count() < info.size {
             let offset = hasher.count();
-            written = self.await_room(offset, written)?;
+            self.await_room(offset)?;
             let len = (info.size - offset).min(CHUNK as u64) as usize;
             let request = self.line.request(Ask::Data { offset });
             let mut message = request.encode(len);
@@ -206,7 +208,6 @@ impl<'a> Uploader<'a> {
             }
             hasher.update(&message[head..]);
             self.line.send(&request, message)?;
-            self.advance(Bytes::moved(len as u64));
         }
         match file.read(&mut [0])? {
             0 => Ok(()),
@@ -214,25 +215,32 @@ impl<'a> Uploader<'a> {
         }
     }
 
-    /// Waits until what is under way fits into the window; returns what is written.
-    fn await_room(&self, offset: u64, mut written: u64) -> Result<u64, Setback> {
+    /// Waits until what is under way fits into the window.
+    fn await_room(&mut self, offset: u64) -> Result<(), Setback> {
         loop {
             let reply = match self.line.try_reply() {
                 Some(reply) => reply,
-                None if offset - written < WINDOW => return Ok(written),
+                None if offset - self.there.sum() < WINDOW => return Ok(()),
                 None => self.line.reply()?,
             };
             match reply {
-                Reply::Written { bytes } => written = bytes.clamp(written, offset),
+                Reply::Written { bytes } => self.go_on_to(bytes.min(offset)),
                 other => return Err(unexpected(other)),
             }
         }
     }
 
-    fn advance(&mut self, bytes: Bytes) {
-        self.shown.moved += bytes.moved;
-        self.shown.spared += bytes.spared;
+    /// The receiver has said what it has: so much remains of what it had before a break.
+    fn begin_with(&mut self, bytes: Bytes) {
+        self.progress.undone(mem::replace(&mut self.there, bytes));
         self.progress.done(bytes);
+    }
+
+    /// The receiver has the file up to here.
+    fn go_on_to(&mut self, end: u64) {
+        let more = end.saturating_sub(self.there.sum());
+        self.there.moved += more;
+        self.progress.done(Bytes::moved(more));
     }
 
     /// Makes a symbolic link.

@@ -70,11 +70,16 @@ impl Place {
 
     /// The length of the longest partial file, or 0.
     pub fn partial(&self) -> u64 {
+        self.partials().into_iter().max().unwrap_or(0)
+    }
+
+    /// The lengths of all partial files.
+    pub fn partials(&self) -> Vec<u64> {
         let Ok(found) = self.target().join(".sabani-partial").read_dir() else {
-            return 0;
+            return Vec::new();
         };
         let lengths = found.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
-        lengths.max().unwrap_or(0)
+        lengths.collect()
     }
 
     /// A receiver at a free port.

@@ -189,7 +189,8 @@ fn a_sender_gives_up_after_its_patience_and_says_how_to_go_on() {
     tree::random_file(&place.source().join("other"), SIZE);
     let receiver = place.receive();
     let sender = place.start_send(&receiver, &["--patience", "1"]);
-    until("some has arrived", || place.partial() > BREAK_AT);
+    // More than can be on its way without a word of the receiver.
+    until("some has arrived", || place.partial() > BREAK_AT + (2 << 20));
     receiver.signal(Signal::KILL);
     let ended = sender.end();
     assert_eq!(ended.code, Some(1), "{}", ended.said);
@@ -200,4 +201,8 @@ fn a_sender_gives_up_after_its_patience_and_says_how_to_go_on() {
     );
     let told = ended.said.matches("the receiver is gone;").count();
     assert_eq!(told, 1, "{}", ended.said);
+    // It says no more than what is kept, nor less than what it must have heard of.
+    let kept = place.partials().iter().sum::<u64>() as f64 / (1 << 20) as f64;
+    let moved = 1.0..=kept + 0.01;
+    assert!(moved.contains(&moved_mib(&ended)), "{kept}: {}", ended.said);
 }
