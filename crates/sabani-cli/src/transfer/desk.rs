@@ -48,17 +48,30 @@ impl Desk {
 
     /// What is said when the user stops the program.
     pub fn last_word(&self) -> String {
-        match self.senders.lock().len() {
-            0 => "interrupted; nobody was sending".into(),
-            count => format!(
-                "interrupted while {} at work, waiting now for a minute or what `--patience` says: start it \
-                 again to go on; what has come is kept",
-                match count {
-                    1 => "a sender is".into(),
-                    _ => format!("{count} senders are"),
-                }
-            ),
+        let senders = self.senders.lock();
+        let (heard, silent): (Vec<PeerId>, _) = senders
+            .iter()
+            .partition(|&&sender| self.shared.is_heard(sender));
+        let known = [
+            (heard.len(), "is at work", "are at work"),
+            (silent.len(), "has fallen silent", "have fallen silent"),
+        ];
+        let who: Vec<String> = known
+            .into_iter()
+            .filter_map(|(count, one, more)| match count {
+                0 => None,
+                1 => Some(format!("a sender {one}")),
+                _ => Some(format!("{count} senders {more}")),
+            })
+            .collect();
+        if who.is_empty() {
+            return "interrupted; nobody was sending".into();
         }
+        format!(
+            "interrupted while {}: who still runs waits now for a minute or what `--patience` says; start this again \
+             to go on, what has come is kept",
+            who.join(" and ")
+        )
     }
 
     /// Waits for those who listen to end, with the node closed; not for longer than that.
@@ -181,5 +194,14 @@ mod tests {
         assert!(desk.admit(PeerId(full)).is_ok());
         let why = desk.admit(PeerId(full + 1)).unwrap_err();
         assert!(why.contains("again later"), "{why}");
+    }
+
+    #[test]
+    fn who_is_not_heard_any_more_is_not_said_to_be_at_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = Desk::open(&Arc::new(Shared::in_folder(folder.path())));
+        desk.senders.lock().insert(PeerId(1));
+        let word = desk.last_word();
+        assert!(word.contains("while a sender has fallen silent:"), "{word}");
     }
 }

@@ -38,8 +38,18 @@ pub struct Shared {
 impl Shared {
     /// Whether a sender has a connection, though it may be silent for now.
     pub fn is_here(&self, sender: PeerId) -> bool {
-        let stats = self.node.peer_stats(sender);
-        stats.is_some_and(|stats| matches!(stats.state, LinkState::Open | LinkState::Silent))
+        let state = self.state(sender);
+        matches!(state, Some(LinkState::Open | LinkState::Silent))
+    }
+
+    /// Whether a sender is here and not silent.
+    pub fn is_heard(&self, sender: PeerId) -> bool {
+        self.state(sender) == Some(LinkState::Open)
+    }
+
+    fn state(&self, sender: PeerId) -> Option<LinkState> {
+        let stats = self.node.peer_stats(sender)?;
+        Some(stats.state)
     }
 
     /// Answers a sender, unless that is gone, and will ask again when it is back, or takes no answers:

@@ -64,7 +64,7 @@ fn a_receiver_that_is_interrupted_goes_on_when_it_is_back() {
     receiver.signal(Signal::INT);
     let ended = receiver.end();
     assert_eq!(ended.code, Some(130), "{}", ended.said);
-    let expected = "interrupted while a sender is at work, waiting now";
+    let expected = "interrupted while a sender is at work: who still runs waits";
     assert!(ended.said.contains(expected), "{}", ended.said);
     let _receiver = place.receive_with(&addr, &[]);
     sender.end().assert_success();
@@ -190,7 +190,9 @@ fn a_sender_gives_up_after_its_patience_and_says_how_to_go_on() {
     let receiver = place.receive();
     let sender = place.start_send(&receiver, &["--patience", "1"]);
     // More than can be on its way without a word of the receiver.
-    until("some has arrived", || place.partial() > BREAK_AT + (2 << 20));
+    until("some has arrived", || {
+        place.partial() > BREAK_AT + (2 << 20)
+    });
     receiver.signal(Signal::KILL);
     let ended = sender.end();
     assert_eq!(ended.code, Some(1), "{}", ended.said);
