@@ -94,7 +94,7 @@ fn all_ranks_use_the_table_that_rank_0_has_and_rank_0_says_why() {
     let file = folder.path().join("n.json");
     let done = explained(&file, "collectives");
     assert_eq!(done.out.matches("all is right").count(), 4, "{}", done.err);
-    let because = format!("by {}: 2.0ms expected with 4 ranks", file.display());
+    let because = format!("by {}: 2.0ms expected with 4 ranks and 0 B", file.display());
     for line in [
         "[0] sabani: bcast, 4 ranks on 1 host: split_binary:segment=1KiB",
         "[0] sabani: alltoall, 4 ranks on 1 host: windowed:window=2",

@@ -80,13 +80,10 @@ pub fn compile(
             let one_length = collective == Collective::Barrier;
             let classes = if one_length { 1 } else { CLASSES };
             let task = Task::new(collective, ranks, 0, network);
-            let mut last: Option<Row> = None;
-            for class in 0..classes {
-                let row = row(network, transport, &task.with_bytes(bytes_of(class)), class);
-                let is_new = last.as_ref().is_none_or(|last| last.choice != row.choice);
-                rows.extend(is_new.then(|| row.clone()));
-                last = Some(row);
-            }
+            rows.extend(
+                (0..classes)
+                    .map(|class| row(network, transport, &task.with_bytes(bytes_of(class)), class)),
+            );
         }
     }
     rows
@@ -205,9 +202,11 @@ pub struct Found {
     pub choice: Choice,
     /// For so many ranks.
     pub ranks: usize,
-    /// What it is expected to take for a length near this one.
+    /// The length that was looked at: near the wanted one, unless the table leaves lengths out.
+    pub bytes: usize,
+    /// What it is expected to take with them.
     pub expected_ns: f64,
-    /// What the documented rule's choice is expected to take.
+    /// What the documented rule's choice is expected to take with them.
     pub rule_ns: f64,
 }
 
@@ -244,6 +243,7 @@ impl Lookup {
             let found = Found {
                 choice: Choice::parse(collective, &row.choice).map_err(BadRow::Choice)?,
                 ranks: row.ranks,
+                bytes: bytes_of(class_of(row.bytes)),
                 expected_ns: row.expected_ns,
                 rule_ns: row.rule_ns,
             };
@@ -433,6 +433,9 @@ mod tests {
                 let task = Task::new(collective, 4, bytes, &network);
                 let cx = task.context(Parameters::default());
                 let found = lookup.find(collective, &cx).unwrap();
+                let one_length = collective == Collective::Barrier;
+                let looked_at = [bytes, 0][usize::from(one_length)];
+                assert!(found.bytes <= 2 * looked_at && looked_at <= 2 * found.bytes);
                 let algorithm = found.choice.algorithm;
                 assert!(algorithm.schedule.fits(&cx));
                 let rule = choose(collective, &cx);

@@ -53,27 +53,33 @@ impl Chooser {
     }
 
     /// Why that was chosen, in words.
-    fn reason(&self, chosen: &Chosen, collective: Collective, cx: &Context) -> String {
+    fn reason(&self, chosen: &Chosen) -> String {
         let table = &self.table;
         match chosen.found {
             _ if chosen.is_wanted => "as wanted".into(),
-            Some(found) => {
-                let expected = nanoseconds(found.expected_ns);
-                let beside = match chosen.choice == choose(collective, cx) {
-                    true => "; the rule says the same".into(),
-                    false => format!(
-                        ", and {:.1?} with what the rule says",
-                        nanoseconds(found.rule_ns)
-                    ),
-                };
-                format!(
-                    "by {}: {expected:.1?} expected with {} ranks{beside}",
-                    table.source, found.ranks
-                )
-            }
+            Some(_) => format!("by {}", table.source),
             None if table.lookup.is_empty() => "by the rule".into(),
             None => format!("by the rule: {} has nothing that fits", table.source),
         }
+    }
+}
+
+impl Chosen {
+    /// What the table has to say of it, in words.
+    fn expected(&self, collective: Collective, cx: &Context) -> String {
+        let Some(found) = self.found.filter(|_| !self.is_wanted) else {
+            return String::new();
+        };
+        let expected = nanoseconds(found.expected_ns);
+        let beside = match self.choice == choose(collective, cx) {
+            true => "; the rule says the same".into(),
+            false => format!(
+                ", and {:.1?} with what the rule says",
+                nanoseconds(found.rule_ns)
+            ),
+        };
+        let (ranks, bytes) = (found.ranks, found.bytes);
+        format!(": {expected:.1?} expected with {ranks} ranks and {bytes} B{beside}")
     }
 }
 
@@ -90,9 +96,16 @@ pub struct Explainer {
 impl Explainer {
     /// Says something, unless it was said before.
     pub fn note(&self, text: impl Display) {
+        self.note_with(text, "");
+    }
+
+    /// Says something and its details, unless it was said before, whatever the details.
+    fn note_with(&self, text: impl Display, details: impl Display) {
         let text = text.to_string();
-        if locked(&self.said).insert(text.clone()) {
-            eprintln!("sabani: {text}");
+        let mut said = locked(&self.said);
+        if !said.contains(&text) {
+            eprintln!("sabani: {text}{details}");
+            said.insert(text);
         }
     }
 
@@ -107,11 +120,11 @@ impl Explainer {
         if cx.size == 1 {
             return;
         }
-        let (ranks, reason) = (Ranks(cx), chooser.reason(chosen, collective, cx));
-        self.note(format_args!(
-            "{collective}, {ranks}: {}, {reason}",
-            chosen.choice
-        ));
+        let (ranks, choice, reason) = (Ranks(cx), chosen.choice, chooser.reason(chosen));
+        self.note_with(
+            format_args!("{collective}, {ranks}: {choice}, {reason}"),
+            chosen.expected(collective, cx),
+        );
     }
 }
 
@@ -173,7 +186,8 @@ mod tests {
             ..Context::new(ranks, Counts::Vector(1))
         };
         let chosen = chooser.choose(Collective::Bcast, &cx);
-        let reason = chooser.reason(&chosen, Collective::Bcast, &cx);
+        let expected = chosen.expected(Collective::Bcast, &cx);
+        let reason = chooser.reason(&chosen) + &expected;
         (chosen.choice.algorithm.name, reason)
     }
 
@@ -183,7 +197,7 @@ mod tests {
         assert_eq!((name, &why[..]), ("chain", "as wanted"));
         let (name, why) = bcast(&chooser(""), 4);
         assert_eq!(name, "split_binary");
-        let expected = "by n.json: 1.0ms expected with 4 ranks";
+        let expected = "by n.json: 1.0ms expected with 4 ranks and 0 B";
         let beside = "and 2.0ms with what the rule says";
         assert_eq!(why, format!("{expected}, {beside}"));
         let (name, why) = bcast(&with_line("binomial", ""), 4);
