@@ -133,20 +133,23 @@ fn by_rendezvous(environment: &Environment) -> Result<Option<Meeting>, Error> {
             _ => Ok(None),
         };
     };
-    let (launcher, rank) = match (environment.number("SABANI_RANK")?, index) {
-        (Some(rank), _) => (Launcher::Rendezvous, rank),
-        (None, Some(index)) => (Launcher::Kubernetes, index),
-        (None, None) => (
-            Launcher::Slurm,
-            environment.need("SLURM_PROCID", "set SABANI_RANK, from 0 to SABANI_SIZE - 1")?,
-        ),
+    let in_step = environment.number("SLURM_PROCID")?;
+    let (launcher, rank) = match (environment.number("SABANI_RANK")?, index, in_step) {
+        (Some(rank), ..) => (Launcher::Rendezvous, rank),
+        (None, Some(index), _) => (Launcher::Kubernetes, index),
+        (None, None, Some(rank)) => (Launcher::Slurm, rank),
+        (None, None, None) => {
+            let cure = "it is this process's rank, from 0 to SABANI_SIZE - 1";
+            (Launcher::Rendezvous, environment.need("SABANI_RANK", cure)?)
+        }
     };
-    let size = match environment.number("SABANI_SIZE")? {
+    let of_step = match launcher {
+        Launcher::Slurm => environment.number("SLURM_STEP_NUM_TASKS")?,
+        _ => None,
+    };
+    let size = match of_step {
         Some(size) => size,
-        None => environment.need(
-            "SLURM_STEP_NUM_TASKS",
-            "set SABANI_SIZE, the number of ranks",
-        )?,
+        None => environment.need("SABANI_SIZE", "it is the number of ranks")?,
     };
     Ok(Some(Meeting {
         launcher,
@@ -286,10 +289,25 @@ mod tests {
         assert!(error.contains("SABANI_RENDEZVOUS: is not set"), "{error}");
         job.push(("SABANI_RENDEZVOUS", "myjob-0.myservice"));
         let error = start(&job).unwrap_err();
-        assert!(error.contains("set SABANI_SIZE"), "{error}");
+        assert!(error.contains("SABANI_SIZE: is not set"), "{error}");
         job.push(("SABANI_SIZE", "4"));
         let expected = meeting(Launcher::Kubernetes, 2, 4, "myjob-0.myservice:7177");
         assert_eq!(start(&job), expected);
+    }
+
+    #[test]
+    fn a_slurm_step_may_meet_elsewhere_and_keeps_its_size() {
+        let mut step = vec![("SABANI_RENDEZVOUS", "h:1")];
+        let error = start(&step).unwrap_err();
+        assert!(error.contains("SABANI_RANK: is not set"), "{error}");
+        step.push(("SLURM_PROCID", "2"));
+        let error = start(&step).unwrap_err();
+        assert!(error.contains("SABANI_SIZE: is not set"), "{error}");
+        step.push(("SLURM_STEP_NUM_TASKS", "4"));
+        assert_eq!(start(&step), meeting(Launcher::Slurm, 2, 4, "h:1"));
+        // That the user says otherwise is found out by whoever joins.
+        step.push(("SABANI_SIZE", "8"));
+        assert_eq!(start(&step), meeting(Launcher::Slurm, 2, 4, "h:1"));
     }
 
     #[test]

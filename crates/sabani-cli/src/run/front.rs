@@ -9,20 +9,23 @@ use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpid};
+use sabani_launch::Environment;
 use std::os::fd::AsFd;
 
 use super::args::RunArgs;
 use super::descendants;
 use super::end::End;
 use super::signals::Signals;
+use crate::exit::Usage;
 use crate::program;
 use crate::tell::note;
 
 /// Runs the job and ends with its exit status.
 ///
 /// # Errors
-/// [`NotRun`](crate::exit::NotRun); and if the keeper can't be started.
+/// [`NotRun`](crate::exit::NotRun), [`Usage`]; and if the keeper can't be started.
 pub fn run(args: &RunArgs) -> Result<()> {
+    check_size(args.ranks, &Environment::current())?;
     // Here, so that its absence is said once, and not by each rank.
     program::find(&args.command[0])?;
     prctl::set_child_subreaper(true)?;
@@ -44,6 +47,21 @@ pub fn run(args: &RunArgs) -> Result<()> {
         ));
     }
     process::exit(end.status())
+}
+
+/// Fails if the user's environment speaks of another number of ranks. Where this is started by a rank,
+/// that is the rank's job.
+fn check_size(ranks: u32, environment: &Environment) -> Result<(), Usage> {
+    if environment.get("SABANI_RUN_FD").is_some() {
+        return Ok(());
+    }
+    let size: Option<u32> = environment.number("SABANI_SIZE").map_err(Usage::of)?;
+    match size.filter(|&size| size != ranks) {
+        None => Ok(()),
+        Some(size) => Err(Usage(format!(
+            "SABANI_SIZE is {size}, but `sabani run` is to start {ranks}: unset it, or say `-n {size}`"
+        ))),
+    }
 }
 
 /// Passes signals on until the keeper has ended.
@@ -68,5 +86,29 @@ fn watch(keeper: Pid, signals: &Signals) -> Result<End> {
                 signal => drop(kill(keeper, signal)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_that_the_user_has_set_must_be_that_of_the_job() {
+        let check = |variables: &[(&str, &str)]| {
+            let environment = variables.iter().copied().collect();
+            check_size(4, &environment).map_err(|why| why.to_string())
+        };
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&[("SABANI_SIZE", "4")]), Ok(()));
+        assert!(
+            check(&[("SABANI_SIZE", "8")])
+                .unwrap_err()
+                .contains("`-n 8`")
+        );
+        assert!(check(&[("SABANI_SIZE", "many")]).is_err());
+        // A rank of a job of eight starts one of four.
+        let nested = [("SABANI_SIZE", "8"), ("SABANI_RUN_FD", "5")];
+        assert_eq!(check(&nested), Ok(()));
     }
 }

@@ -105,8 +105,8 @@ impl ChangeArgs {
     fn apply(&self, plan: &mut Plan) -> Result<(), Usage> {
         let mut changes = self.set.iter().map(|assignment| plan.set(assignment));
         let changed = changes.try_for_each(|set| set);
-        let sound = changed.and_then(|()| plan.expect_sound());
-        sound.context("--set").map_err(Usage::of)
+        changed.context("--set").map_err(Usage::of)?;
+        plan.expect_sound().map_err(Usage::of)
     }
 }
 

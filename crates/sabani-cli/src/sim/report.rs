@@ -187,7 +187,27 @@ impl Run {
             outcome.virtual_ns as f64 / 1e9,
             outcome.trace_hash,
         );
+        for missing in self.missing() {
+            let _ = writeln!(text, "{missing}");
+        }
         text
+    }
+
+    /// What was to arrive and has not, though no rule was broken, in words.
+    fn missing(&self) -> impl Iterator<Item = String> {
+        let reliable = self
+            .streams()
+            .filter(|(_, stream, _)| stream.within.is_none() && !stream.once);
+        reliable.filter_map(|(name, stream, outcome)| {
+            let messages = stream.messages(self.plan.hosts);
+            let missing = messages.saturating_sub(outcome.times_ns.len() as u64);
+            (missing > 0).then(|| {
+                format!(
+                    "{name}: {missing} of {messages} messages did not arrive: connections could not be made, or \
+                     ended"
+                )
+            })
+        })
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
@@ -223,8 +243,9 @@ impl Run {
                 format_figure(outcome.goodput() / 1e6),
                 shown(ratio),
             ];
-            let figures = |sorted: &[u64]| {
-                [0.5, 0.99, 1.0].map(|part| format_time(quantile(sorted, part) as f64 / 1e9))
+            let figures = |sorted: &[u64]| match sorted {
+                [] => [const { String::new() }; 3],
+                _ => [0.5, 0.99, 1.0].map(|part| format_time(quantile(sorted, part) as f64 / 1e9)),
             };
             row.extend(figures(&times));
             row.push(rounds.len().to_string());
@@ -565,6 +586,23 @@ mod tests {
             assert!(ours + tcp > 0.85 && ours + tcp <= 1.0, "{json}");
             assert!(ours.min(tcp) > 0.2, "{json}");
         }
+    }
+
+    #[test]
+    fn what_does_not_arrive_is_told() {
+        let table = |loss| {
+            let arguments = ["sim", "loss", "--rounds", "2", "--loss", loss];
+            let plan = crate::sim::named_plan(&arguments);
+            Run::new("loss", plan, false).render().unwrap().table
+        };
+        let nothing = table("1");
+        assert!(
+            nothing.contains("long: 2 of 2 messages did not arrive"),
+            "{nothing}"
+        );
+        assert!(!nothing.contains("0 µs"), "{nothing}");
+        let all = table("0.01");
+        assert!(!all.contains("did not arrive"), "{all}");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | `run` | a plan's network, and its course |
 //! | [`outcome`] | what came of it, in figures |
 //! | [`shrink`](mod@shrink) | the smallest plan that still fails |
+//! | `sound` | what a plan must say to be run |
 //! | `text` | reading and writing TOML, and what may be wrong in it |
 
 mod draw;
@@ -19,6 +20,7 @@ mod patience;
 mod run;
 pub mod settings;
 pub mod shrink;
+mod sound;
 mod text;
 
 use serde::{Deserialize, Serialize};

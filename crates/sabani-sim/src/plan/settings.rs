@@ -348,11 +348,11 @@ settings! {
     late_ack: Time, "0ns" to "50ms" => |c, v| c.late_ack_ns = v.0;
     /// The longest delay of an acknowledgement that is announced to peers.
     max_ack_delay: Time, "0ns" to "10s" => |c, v| c.max_ack_delay_ns = v.0;
-    /// How credit is given to those who send.
+    /// How credit is given to those who send: shortest-first, fair, first-come or shares.
     credit: Credit => |c, v| c.credit = v.policy();
-    /// How a sender finds what was lost.
+    /// How a sender finds what was lost: selective, go-back-n or timeout.
     recovery: Recovery => |c, v| c.recovery = v.policy();
-    /// What keeps a sender to what paths carry, beside credit.
+    /// What keeps a sender to what paths carry, beside credit: none, cubic or copa.
     congestion: Congestion => |c, v| c.congestion = v.policy();
     /// Switches may mark what is sent to nodes (ECN), and they take notice.
     ecn: bool => |c, v| c.ecn = v;

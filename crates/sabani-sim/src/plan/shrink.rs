@@ -30,7 +30,10 @@ pub fn shrink(plan: &Plan, rule: Rule, most_runs: u32, is_enough: impl Fn() -> b
         may
     };
     loop {
-        let mut smaller = candidates(&best).into_iter();
+        // Somebody will want to run what is found.
+        let mut smaller = candidates(&best)
+            .into_iter()
+            .filter(|candidate| candidate.expect_sound().is_ok());
         match smaller.find(|candidate| may_run() && broken_by(candidate) == Some(rule)) {
             Some(plan) => best = plan,
             None => return Shrunk { plan: best, runs },

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use super::Plan;
 use super::settings::{Setting, Settings};
-use super::{Hosts, Plan};
-use crate::{Size, Time};
 
 /// What is wrong with a plan, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +24,6 @@ impl fmt::Display for PlanError {
 }
 
 impl std::error::Error for PlanError {}
-
-/// Something wrong in a table of an array: its name, its index, what is wrong.
-type Wrong = (&'static str, usize, String);
 
 impl Plan {
     /// Reads a plan.
@@ -102,84 +98,6 @@ impl Plan {
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a plan is made of tables, numbers and strings")
     }
-
-    fn check(&self) -> Result<(), Wrong> {
-        const MOST_HOSTS: u32 = 65_536;
-        if !(2..=MOST_HOSTS).contains(&self.hosts) {
-            let what = format!(
-                "there are {} hosts: write `hosts =` 2 to {MOST_HOSTS}",
-                self.hosts
-            );
-            return Err(("", 0, what));
-        }
-        if let Some(setting) = self.settings.unfit() {
-            let what = format!("this `{}` can't work{}", setting.name, setting.ending());
-            return Err(("settings", 0, what));
-        }
-        let memory = self.settings.memory.unwrap_or(Size(u64::MAX));
-        let buffers = self.programs.iter().any(|program| program.buffer.is_some());
-        for (index, stream) in self.traffic.iter().enumerate() {
-            if stream.bytes > memory && !buffers {
-                let what = format!(
-                    "messages of {} have no room in a `memory` of {memory}: write at least as much there, or \
-                     less here, or let receivers bring buffers (`post` and `buffer` of `[[program]]`)",
-                    stream.bytes
-                );
-                return Err(("traffic", index, what));
-            }
-            self.check_hosts("traffic", index, &[&stream.from, &stream.to])?;
-        }
-        for (index, flows) in self.tcp.iter().enumerate() {
-            self.check_hosts("tcp", index, &[&flows.from, &flows.to])?;
-        }
-        for (index, path) in self.paths.iter().enumerate() {
-            self.check_hosts("path", index, &[&path.from, &path.to])?;
-        }
-        for (index, program) in self.programs.iter().enumerate() {
-            self.check_hosts("program", index, &[&program.host])?;
-        }
-        for (index, mishap) in self.mishaps.iter().enumerate() {
-            self.check_hosts("mishap", index, &[&Hosts::one(mishap.host)])?;
-        }
-        for (index, fault) in self.faults.iter().enumerate() {
-            self.check_hosts("fault", index, &[&fault.from, &fault.to])?;
-            let chances = [fault.loss, fault.burst, fault.duplicate, fault.reorder];
-            let damage = [fault.corrupt, fault.truncate, fault.replay];
-            let wrong = |chance: &&f64| !(0.0..=1.0).contains(*chance);
-            if let Some(chance) = chances.iter().chain(&damage).find(wrong) {
-                let what = format!("{chance} is no probability: write 0.0 to 1.0");
-                return Err(("fault", index, what));
-            }
-            if fault.again > 0 && (fault.until.is_none() || fault.every == Time(0)) {
-                let what = "what comes again has an end: write `until =`, and `every =` from one \
-                            beginning to the next";
-                return Err(("fault", index, what.into()));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_hosts(
-        &self,
-        table: &'static str,
-        index: usize,
-        hosts: &[&Hosts],
-    ) -> Result<(), Wrong> {
-        let last = self.hosts - 1;
-        match hosts
-            .iter()
-            .find(|hosts| *hosts.numbers(self.hosts).end() > last)
-        {
-            None => Ok(()),
-            Some(hosts) => {
-                let what = format!(
-                    "there is no host `{hosts}`: they are numbered 0 to {last}; raise `hosts`, or \
-                     name others"
-                );
-                Err((table, index, what))
-            }
-        }
-    }
 }
 
 /// The line, from 1 on, that holds this byte.
@@ -198,12 +116,12 @@ fn line_of_table(text: &str, table: &str, index: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Recovery;
+    use super::super::{Congestion, Credit, Recovery};
     use super::*;
 
     #[test]
     fn a_drawn_plan_reads_back() {
-        for seed in 0..200 {
+        for seed in 0..2_000 {
             let plan = Plan::from_seed(seed);
             let text = plan.to_toml();
             assert_eq!(Plan::from_toml(&text), Ok(plan), "{text}");
@@ -243,6 +161,20 @@ mod tests {
     }
 
     #[test]
+    fn settings_with_names_as_values_tell_all_of_them() {
+        fn tell<T: serde::Serialize>(name: &str, values: &[T]) {
+            let told = Settings::named(name).unwrap().what;
+            for value in values {
+                let value = toml::Value::try_from(value).unwrap();
+                assert!(told.contains(value.as_str().unwrap()), "{told}: {value}");
+            }
+        }
+        tell("credit", Credit::ALL);
+        tell("recovery", Recovery::ALL);
+        tell("congestion", Congestion::ALL);
+    }
+
+    #[test]
     fn the_plan_in_the_documentation_runs() {
         let text = include_str!("../../../../docs/simulation.md");
         let (_, plan) = text.split_once("```toml").expect("there is a plan");
@@ -253,7 +185,7 @@ mod tests {
 
     #[test]
     fn plans_of_windows_editors_are_read_and_other_encodings_named() {
-        let plan = Plan::from_toml("\u{feff}hosts = 3\r\n\r\n");
+        let plan = Plan::from_toml("\u{feff}hosts = 3\r\n\r\n[[traffic]]\r\n");
         assert_eq!(plan.map(|plan| plan.hosts), Ok(3));
         for (text, line) in [("\u{fffd}\u{fffd}h\0", 1), ("hosts = 2\n\0", 2)] {
             let error = Plan::from_toml(text).unwrap_err();
@@ -296,6 +228,32 @@ mod tests {
                 "hosts = 2\n[settings]\nmemory = 1\n",
                 Some(2),
                 "64KiB to 1024GiB",
+            ),
+            ("hosts = 2\n", None, "nothing is sent: write `[[traffic]]`"),
+            (
+                "hosts = 2\n[[traffic]]\nfrom = 1\nto = 1\n",
+                Some(2),
+                "host 1 sends nothing to itself",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\nrounds = 0\n",
+                Some(2),
+                "no message is sent: write `rounds =`",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[tcp]]\nat = \"2ms\"\nuntil = \"2ms\"\n",
+                Some(3),
+                "it ends at 2ms and begins at 2ms",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[fault]]\nat = \"2ms\"\nuntil = \"1ms\"\ncut = true\n",
+                Some(3),
+                "it ends at 1ms and begins at 2ms",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\nbatch = 0\n",
+                Some(3),
+                "write `batch =` 1 or more",
             ),
         ] {
             let error = Plan::from_toml(text).expect_err(text);

@@ -265,11 +265,11 @@ fn fault(dice: &mut Dice, plan: &Plan) -> Fault {
         true => 6_000 * MS,
         false => ACTIVE,
     };
-    fault.until = Some(Time(fault.at.0 + dice.time_below(lasts_ns).0));
+    fault.until = Some(Time(fault.at.0 + dice.time_below(lasts_ns).0.max(US)));
     if !fault.cut && fault.mtu.is_none() && dice.0.chance(0.3) {
         (fault.at, fault.until) = (Time(0), None);
     } else if dice.0.chance(0.2) {
-        let lasts = dice.time_below(20 * MS);
+        let lasts = dice.time_below(20 * MS).max(Time(US));
         fault.until = Some(Time(fault.at.0 + lasts.0));
         fault.again = dice.pick(&[1, 3, 9]);
         fault.every = Time(lasts.0 + dice.time_below(40 * MS).0);

@@ -44,6 +44,8 @@ fn beside(dice: &mut Dice, hosts: u32, settings: &Settings) -> Vec<Traffic> {
         ..body(dice, settings, third, other.clone())
     });
     let small = steady(dice, other, one);
+    // The third one may be the host itself.
+    let rival = rival.filter(|rival| rival.from != rival.to);
     [greeting, small, first].into_iter().chain(rival).collect()
 }
 

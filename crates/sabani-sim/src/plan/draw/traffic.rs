@@ -21,7 +21,7 @@ pub(super) fn streams(dice: &mut Dice, hosts: u32, settings: &Settings) -> Vec<T
     affordable(drawn.collect(), hosts)
 }
 
-/// As many of the streams as there is room for.
+/// As many of the streams as there is room for; an empty message if there is none for any.
 pub(super) fn affordable(mut streams: Vec<Traffic>, hosts: u32) -> Vec<Traffic> {
     let (mut bytes, mut messages) = (TRAFFIC, MESSAGES);
     streams.retain(|stream| {
@@ -33,6 +33,13 @@ pub(super) fn affordable(mut streams: Vec<Traffic>, hosts: u32) -> Vec<Traffic> 
         }
         fits
     });
+    if streams.is_empty() {
+        streams.push(Traffic {
+            from: Hosts::one(0),
+            to: Hosts::one(1),
+            ..Traffic::default()
+        });
+    }
     streams
 }
 
