@@ -327,6 +327,21 @@ fn a_worker_whose_answers_nobody_reads_ends_in_silence() {
 }
 
 #[test]
+fn who_is_no_bench_is_sent_away_with_the_cause() {
+    let (_server, addr, mut lines) = serving();
+    let mut next = || lines.next().expect("a line").expect("UTF-8");
+    // The second one's line never ends.
+    for junk in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[b'x'; 100_000]] {
+        let mut stranger = TcpStream::connect(&addr).expect("a connection");
+        stranger.write_all(junk).expect("it is listened to");
+        assert_eq!(next(), "127.0.0.1 measures");
+        let said = next();
+        let expected = "sabani: what 127.0.0.1 sent is no bench's: is it `sabani bench --to`";
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
+#[test]
 fn two_machines_measure_each_other() {
     let (_server, addr, lines) = serving();
     std::thread::spawn(move || lines.for_each(drop));

@@ -95,7 +95,7 @@ pub struct Config {
     pub disconnected_max_ns: u64,
     /// A handshake that brought no answer for this long has failed. Default 5 s.
     pub connect_timeout_ns: u64,
-    /// Accept peers that are not in the address database, if they know the job key. Default yes.
+    /// Accept peers that are not in the address book, if they know the job key. Default yes.
     pub accept_unknown: bool,
     /// Most peers known at a time. Default 65,536.
     pub max_peers: usize,

@@ -50,10 +50,7 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SendError::UnknownPeer(peer) => {
-                write!(
-                    f,
-                    "peer {peer} is not in the address database: add its address"
-                )
+                write!(f, "peer {peer} is not in the address book: add its address")
             }
             SendError::Full {
                 peer,
@@ -265,7 +262,7 @@ impl fmt::Display for ConnectError {
                 ),
                 RejectReason::WrongPeer => write!(
                     f,
-                    "the process at this address has another id: correct the address database"
+                    "the process at this address has another id: correct the address book"
                 ),
                 RejectReason::Full => write!(f, "the peer has no room for another peer"),
                 RejectReason::Stranger => write!(

@@ -69,7 +69,7 @@ pub use state::LinkState;
 pub use stats::{Counters, Dropped, Limit, NodeStats, PeerStats, Shortage};
 pub use wire::Terms;
 
-/// Names a process of the job: a small integer from the address database (row U1).
+/// Names a process of the job: a small integer from the address book (row U1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
 

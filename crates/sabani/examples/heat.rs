@@ -79,7 +79,7 @@ fn main() -> Result<()> {
     if let Some(plate) = strip.collect(&comm)? {
         let middle = plate[plate.len() / 2];
         let ranks = comm.size();
-        println!("{middle:.4} degrees in the middle, after {sweeps} sweeps by {ranks} ranks");
+        println!("{middle:.4} degrees in the middle, after {sweeps} sweeps; ranks: {ranks}");
         if let Some(path) = &options.picture {
             draw(path, options.points, &plate)
                 .with_context(|| format!("drawing {}", path.display()))?;

@@ -15,7 +15,7 @@ fn main() -> Result<(), Error> {
     comm.reduce(0, &[own], &mut all, Sum)?;
 
     if rank == 0 {
-        println!("pi is {:.9}, say {size} ranks", all[0] / STEPS as f64);
+        println!("pi is {:.9}; ranks: {size}", all[0] / STEPS as f64);
     }
     Ok(())
 }

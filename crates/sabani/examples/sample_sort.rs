@@ -62,7 +62,7 @@ fn main() -> Result<()> {
     if comm.rank() == 0 {
         let (ranks, seconds) = (comm.size(), begun.elapsed().as_secs_f64());
         println!(
-            "{total} numbers sorted by {ranks} ranks, at most {} by one, in {seconds:.2} s",
+            "{total} numbers sorted in {seconds:.2} s; ranks: {ranks}, at most {} numbers for one",
             largest[0]
         );
     }

@@ -1,4 +1,4 @@
-//! The address database (row U1): which peer is where.
+//! The address book (row U1): which peer is where.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
@@ -42,7 +42,7 @@ impl AddressBook {
     /// `[::]`, broadcast, multicast), a peer that is listed twice, or two peers at one address.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let doing = format!("reading the address database {}", path.display());
+        let doing = format!("reading the address book {}", path.display());
         let bytes = std::fs::read(path)
             .map_err(with_cure)
             .map_err(Error::io(doing))?;
@@ -55,7 +55,7 @@ impl AddressBook {
     /// # Errors
     /// [`Error::AddressBook`], as [`AddressBook::load`].
     pub fn parse(text: &str) -> Result<Self, Error> {
-        Self::read(Path::new("address database"), text)
+        Self::read(Path::new("address book"), text)
     }
 
     fn read(path: &Path, text: &str) -> Result<Self, Error> {

@@ -32,6 +32,8 @@ const LOCAL_LATE_ACK_NS: u64 = 5_000_000;
 /// The environment variable that says which layers share a thread where the program does not:
 /// [`Builder::layers`].
 pub const LAYERS_VARIABLE: &str = "SABANI_LAYERS";
+/// As much of it is repeated to who has set it wrongly.
+const SHOWN_CHARS: usize = 100;
 
 /// What a node is opened with. Made by [`Node::builder`].
 #[derive(Clone, Debug)]
@@ -300,7 +302,7 @@ impl Builder {
         self
     }
 
-    /// Accept peers that are not in the address database, if they know the job key. Default yes.
+    /// Accept peers that are not in the address book, if they know the job key. Default yes.
     pub fn accept_unknown(mut self, accept: bool) -> Self {
         self.config.accept_unknown = accept;
         self
@@ -316,7 +318,7 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::NoJobKey`] if neither a key nor `plain` was chosen; [`Error::NotListed`] if neither the
-    /// program nor the address database says where to bind; [`Error::BadAddress`] for a peer;
+    /// program nor the address book says where to bind; [`Error::BadAddress`] for a peer;
     /// [`Error::Socket`] if the address can't be bound; [`Error::Layers`]; [`Error::Io`] if the system
     /// has no threads, descriptors or randomness left.
     pub fn open(mut self) -> Result<Node, Error> {
@@ -370,9 +372,13 @@ impl Builder {
         let (asked, schedule) = match (&self.layers, variable) {
             (Some(schedule), _) => (schedule.to_string(), Ok(schedule.clone())),
             (None, Some(text)) => {
-                // What can't be shown is no schedule either.
+                // What can't be shown is no schedule either, and of what is long the beginning tells enough.
                 let text = text.to_string_lossy();
-                (format!("{LAYERS_VARIABLE}={text}"), text.parse())
+                let asked = match text.char_indices().nth(SHOWN_CHARS) {
+                    Some((end, _)) => format!("{LAYERS_VARIABLE}={} ...", &text[..end]),
+                    None => format!("{LAYERS_VARIABLE}={text}"),
+                };
+                (asked, text.parse())
             }
             (None, None) => (String::new(), Ok(Schedule::default())),
         };

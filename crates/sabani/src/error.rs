@@ -27,7 +27,7 @@ pub enum Error {
         /// What is wrong with it, and what to write instead.
         problem: &'static str,
     },
-    /// The address database has no line for this process, and the program does not say where to bind.
+    /// The address book has no line for this process, and the program does not say where to bind.
     NotListed(PeerId),
     /// The queue towards the peer is full and the call was not to wait.
     Full {
@@ -128,7 +128,7 @@ pub enum Error {
         /// Its answer.
         source: io::Error,
     },
-    /// A line of the address database can't be read.
+    /// A line of the address book can't be read.
     AddressBook {
         /// The file.
         path: PathBuf,
@@ -269,7 +269,7 @@ impl fmt::Display for Error {
             } => write!(f, "peer {peer} can't be at {addr}: {problem}"),
             Error::NotListed(id) => write!(
                 f,
-                "this process is peer {id}, which is not in the address database, so the others could \
+                "this process is peer {id}, which is not in the address book, so the others could \
                  not find it: add a line for it, or say where to bind (`Builder::bind`)"
             ),
             &Error::Full {

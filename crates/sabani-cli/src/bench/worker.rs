@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    io::{BufRead, ErrorKind},
+    io::{BufRead, ErrorKind, Read},
     net::{IpAddr, SocketAddr},
     process,
     sync::{
@@ -28,6 +28,9 @@ use crate::key_log::KeyLog;
 use crate::tell::note;
 use anyhow::{Context, Result, bail, ensure};
 
+/// Most bytes of a command; it takes a few hundred. Whoever sends no end of a line is not listened to.
+const LINE_MAX: u64 = 64 << 10;
+
 /// Obeys until standard input ends.
 ///
 /// # Errors
@@ -45,7 +48,7 @@ pub fn run(args: &WorkerArgs) -> Result<()> {
         endpoints: HashMap::new(),
         stop: Arc::clone(&stop),
     };
-    for command in listen(stop) {
+    for command in listen(stop, args.only) {
         answer(worker.obey(command))?;
     }
     Ok(())
@@ -53,11 +56,11 @@ pub fn run(args: &WorkerArgs) -> Result<()> {
 
 /// Reads commands in a thread that sleeps while the main one spins. `Stop` takes effect at once;
 /// the end of the input ends the process, whatever it is doing.
-fn listen(stop: Arc<Stop>) -> Receiver<Command> {
+fn listen(stop: Arc<Stop>, only: Option<IpAddr>) -> Receiver<Command> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
-        if let Err(error) = forward(&sender, &stop) {
-            note(format_args!("sabani bench-worker: {error:#}"));
+        if let Err(error) = forward(&sender, &stop, only) {
+            note(format_args!("sabani: {error:#}"));
             process::exit(1);
         }
         process::exit(0);
@@ -65,19 +68,29 @@ fn listen(stop: Arc<Stop>) -> Receiver<Command> {
     receiver
 }
 
-fn forward(commands: &Sender<Command>, stop: &Stop) -> Result<()> {
-    for line in std::io::stdin().lock().lines() {
-        let line = match line {
+fn forward(commands: &Sender<Command>, stop: &Stop, only: Option<IpAddr>) -> Result<()> {
+    let mut input = std::io::stdin().lock();
+    loop {
+        let mut line = Vec::new();
+        match input.by_ref().take(LINE_MAX).read_until(b'\n', &mut line) {
+            Ok(0) => return Ok(()),
             // Over TCP this is how it ends where an answer was not read any more.
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
-            line => line?,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+            read => read?,
         };
-        match serde_json::from_str(&line).context("not a command")? {
+        let command = serde_json::from_slice(&line).with_context(|| match only {
+            Some(peer) => {
+                format!(
+                    "what {peer} sent is no bench's: is it `sabani bench --to` of the same build?"
+                )
+            }
+            None => "not a command".into(),
+        });
+        match command? {
             Command::Stop { messages } => stop.raise(messages),
             command => commands.send(command)?,
         }
     }
-    Ok(())
 }
 
 struct Worker {

@@ -68,7 +68,9 @@ impl Plan {
         let _turn = Turn::wait()?;
         if self.lab.exists()? {
             let lab = &self.lab;
-            let what = format!("there is a lab `{lab}`: `sabani lab down --name {lab}` ends it");
+            let what = format!(
+                "there is a lab `{lab}`: `sabani lab down --name {lab}` ends it, another `--name` makes one beside it"
+            );
             return Err(Usage(what).into());
         }
         self.build().inspect_err(|_| {

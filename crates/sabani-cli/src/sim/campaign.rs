@@ -102,13 +102,17 @@ pub fn run(args: &CampaignArgs) -> Result<()> {
     let began = Instant::now();
     let end = search(args)?;
     let seconds = began.elapsed().as_secs_f64();
-    let seeds = end.done - args.first_seed;
+    // That one was run, too.
+    let seeds = end.done - args.first_seed + u64::from(end.failed.is_some());
     say(format_args!(
-        "{} from {} on, in {seconds:.1} s ({:.0} per second): {} rule was broken",
+        "{} from {} on, in {seconds:.1} s ({:.0} per second): {}",
         count(seeds, "seed"),
         args.first_seed,
         seeds as f64 / seconds,
-        if end.failed.is_some() { "then a" } else { "no" }
+        match end.failed {
+            Some(seed) => format!("seed {seed} breaks a rule"),
+            None => "no rule was broken".into(),
+        }
     ))?;
     if let Some(seed) = end.failed {
         thread::scope(|scope| {

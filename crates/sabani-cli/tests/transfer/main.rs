@@ -198,9 +198,15 @@ fn layers_that_can_not_be_are_mistakes_of_the_command_line() {
         assert_eq!(refused.status.code(), Some(2), "{said}");
         said
     };
-    for variable in [OsStr::new("sideways"), OsStr::from_bytes(b"\xff")] {
+    let long = "[a]".repeat(10_000);
+    for variable in [
+        OsStr::new("sideways"),
+        OsStr::from_bytes(b"\xff"),
+        long.as_ref(),
+    ] {
         let said = receive(variable, &[]);
         assert!(said.contains("SABANI_LAYERS="), "{said}");
+        assert!(said.len() < 1_000, "{said}");
     }
     let unfit = ["--layers", "[messages][channel+seal+datagrams]"];
     let said = receive(OsStr::new("inline"), &unfit);

@@ -6,7 +6,7 @@ use crate::found::{example, hydra, open_mpi};
 use crate::{ranks, said};
 
 fn says_pi(command: &mut Command, ranks: u32) {
-    let expected = format!("pi is 3.141592654, say {ranks} ranks\n");
+    let expected = format!("pi is 3.141592654; ranks: {ranks}\n");
     assert_eq!(said(command), expected);
 }
 

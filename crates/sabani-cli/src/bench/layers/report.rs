@@ -18,7 +18,7 @@ use crate::{
 };
 
 const WHAT: &str = "Nanoseconds for a PDU, there and back through all layers, less is better; ÷ medians of the ratios \
-                    turn by turn.";
+                    turn by turn; ~: the slowest round took more than twice as long as the fastest.";
 
 /// One stack under one schedule. Figures are medians over the rounds; `min` and `max` are those of the first.
 #[derive(Serialize)]
@@ -168,6 +168,13 @@ impl Cell {
         Summary::of(self.ns_per_pdu.iter().copied()).expect("a cell has at least one turn")
     }
 
+    /// Its median, marked where rounds differ so much that others must have used the cores.
+    fn figure(&self) -> String {
+        let Summary { median, min, max } = self.summary();
+        let mark = if max > 2.0 * min { "~" } else { "" };
+        mark.to_owned() + &format_figure(median)
+    }
+
     /// What its column of the table is: the size for IP, the credit for TP4.
     fn parameter(&self) -> (f64, String) {
         match self.setup.protocol {
@@ -223,7 +230,7 @@ fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
     ];
     for line in lines_of(cells) {
         let setup = &line[0].setup;
-        let figures = line.iter().map(|cell| format_figure(cell.summary().median));
+        let figures = line.iter().map(Cell::figure);
         let names = [setup.layers.to_string(), setup.schedule.to_string()];
         rows.push(names.into_iter().chain(figures).collect());
         let ratios: Option<Vec<_>> = line
@@ -375,12 +382,21 @@ mod tests {
     }
 
     #[test]
+    fn figures_whose_rounds_differ_are_marked() {
+        let mut cell = cell(Protocol::Ip, Schedule::Inline, 128, 1.0);
+        for (last, figure) in [(20.0, "11.0"), (21.0, "~11.0")] {
+            cell.ns_per_pdu = vec![10.0, 11.0, last];
+            assert_eq!(cell.figure(), figure);
+        }
+    }
+
+    #[test]
     fn each_variant_has_a_table_and_a_plot() {
         let rendered = render(&results()).unwrap();
         let words: Vec<_> = rendered.table.split_whitespace().collect();
         for expected in [
-            ["2", "inline", "80.0"],
-            ["2", "per-layer", "40.0"],
+            ["2", "inline", "~80.0"],
+            ["2", "per-layer", "~40.0"],
             ["÷", "inline", "0.50"],
         ] {
             assert!(
