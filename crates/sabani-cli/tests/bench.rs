@@ -114,8 +114,8 @@ fn collectives_are_measured_by_ranks_that_take_turns() {
 #[test]
 fn collectives_run_over_tcp_beside_sabani() {
     let lines = measured(
-        "bench coll --collectives allreduce,alltoall --sizes 64,20k --ranks 3 --seconds 0.01 --plain --against \
-         tcp-cubic",
+        "bench coll --collectives allreduce,alltoall --sizes 64,40k --algorithm alltoall=pairwise --ranks 3 \
+         --seconds 0.01 --plain --against tcp-cubic",
     );
     let transports: Vec<_> = lines
         .iter()

@@ -28,6 +28,16 @@ pub trait Schedule: Sync {
     /// What `rank` does in round `k`.
     fn round(&self, cx: &Context, rank: usize, k: usize) -> Round;
 
+    /// A message of so many bytes or more counts as sent when it has arrived, and not when it has been handed over; for
+    /// pairs that are to keep in step. By default none does.
+    ///
+    /// This can't block: what holds for sends that wait for their receive holds for those that wait for an
+    /// acknowledgement. In the last round nobody waits any more.
+    fn in_step_from_bytes(&self, cx: &Context) -> usize {
+        let _ = cx;
+        usize::MAX
+    }
+
     /// Elements of scratch memory that `rank` needs.
     fn scratch(&self, cx: &Context, rank: usize) -> usize {
         let _ = (cx, rank);

@@ -4,8 +4,10 @@ mod data;
 mod situations;
 
 use data::{Buffers, operation};
-use sabani_collective::execute::{Exchange, Handled, Header, Kind};
-use sabani_collective::{ALGORITHMS, Algorithm, Context, Mode};
+use sabani_collective::execute::{Exchange, Handled, Header, Kind, StepId};
+use sabani_collective::{
+    ALGORITHMS, Algorithm, Collective, Context, Counts, Mode, Round, Schedule,
+};
 use situations::Depth;
 
 /// Chance from a seed.
@@ -25,14 +27,37 @@ struct Message {
     from: usize,
     to: usize,
     bytes: Vec<u8>,
+    in_step: Option<StepId>,
+}
+
+/// An algorithm all of whose messages, however short, count as sent only when they have arrived.
+struct InStep(&'static dyn Schedule);
+
+impl Schedule for InStep {
+    fn rounds(&self, cx: &Context) -> usize {
+        self.0.rounds(cx)
+    }
+
+    fn round(&self, cx: &Context, rank: usize, k: usize) -> Round {
+        self.0.round(cx, rank, k)
+    }
+
+    fn in_step_from_bytes(&self, _: &Context) -> usize {
+        0
+    }
 }
 
 /// Runs all ranks; any message may overtake any other. Data is received only from those it is awaited
-/// from.
+/// from, and has arrived only then, which its sender hears some time later.
 fn run(ranks: &mut [Exchange], chance: &mut Chance) {
     let mut under_way: Vec<Message> = Vec::new();
+    let mut arrived: Vec<(usize, StepId)> = Vec::new();
     let mut early = 0;
     loop {
+        while !arrived.is_empty() && (under_way.is_empty() || chance.below(3) == 0) {
+            let (rank, step) = arrived.swap_remove(chance.below(arrived.len()));
+            ranks[rank].arrived(step);
+        }
         for (from, rank) in ranks.iter_mut().enumerate() {
             let mut most = chance.below(4);
             while most > 0
@@ -43,6 +68,7 @@ fn run(ranks: &mut [Exchange], chance: &mut Chance) {
                     from,
                     to: outgoing.to,
                     bytes,
+                    in_step: outgoing.in_step,
                 });
                 (most, early) = (most - 1, 0);
             }
@@ -64,7 +90,10 @@ fn run(ranks: &mut [Exchange], chance: &mut Chance) {
             _ => rank.handle(message.from, &header, payload).unwrap(),
         };
         match handled {
-            Handled::Taken => early = 0,
+            Handled::Taken => {
+                arrived.extend(message.in_step.map(|step| (message.from, step)));
+                early = 0;
+            }
             Handled::Early => {
                 under_way.push(message);
                 early += 1;
@@ -75,14 +104,20 @@ fn run(ranks: &mut [Exchange], chance: &mut Chance) {
     }
 }
 
-/// Executes an algorithm in one situation and compares what all ranks get.
-fn execute(algorithm: &'static Algorithm, contexts: &[Context], chance: &mut Chance) {
+/// Executes an algorithm in one situation, as this schedule, and compares what all ranks get.
+fn execute(
+    schedule: &dyn Schedule,
+    algorithm: &'static Algorithm,
+    contexts: &[Context],
+    chance: &mut Chance,
+) {
     let buffers = |rank| Buffers::new(algorithm, contexts, rank);
     let mut buffers: Vec<_> = (0..contexts.len()).map(buffers).collect();
     let operation = operation(contexts[0].commutative);
     let mut ranks = Vec::new();
     for (rank, buffers) in buffers.iter_mut().enumerate() {
-        ranks.push(buffers.enter(algorithm, contexts[rank], rank, 77, &operation));
+        let cx = contexts[rank];
+        ranks.push(buffers.enter_as(schedule, algorithm, cx, rank, 77, &operation));
     }
     run(&mut ranks, chance);
     drop(ranks);
@@ -102,10 +137,38 @@ fn every_algorithm_brings_the_right_data_whatever_overtakes_what() {
                     let mut contexts = contexts.to_vec();
                     contexts.iter_mut().for_each(|cx| cx.parameters.mode = mode);
                     if contexts.iter().all(|cx| algorithm.schedule.fits(cx)) {
-                        execute(algorithm, &contexts, &mut chance);
+                        execute(algorithm.schedule, algorithm, &contexts, &mut chance);
+                        let in_step = InStep(algorithm.schedule);
+                        execute(&in_step, algorithm, &contexts, &mut chance);
                     }
                 }
             });
         }
+    }
+}
+
+#[test]
+fn the_next_long_message_of_a_pair_leaves_when_the_last_one_has_arrived() {
+    let pairwise = Collective::Alltoall.algorithm("pairwise").unwrap();
+    for (elements, is_long) in [(4095, false), (4096, true)] {
+        let cx = Context {
+            element_bytes: data::ELEMENT,
+            ..Context::new(4, Counts::Each(elements))
+        };
+        let [mut here, mut there] = [0, 3].map(|rank| Buffers::new(pairwise, &[cx; 4], rank));
+        let operation = operation(true);
+        let mut sender = there.enter(pairwise, cx, 3, 77, &operation);
+        let mut rank = here.enter(pairwise, cx, 0, 77, &operation);
+        let first = rank.poll().unwrap();
+        let (to, in_step) = (first.to, first.in_step);
+        assert_eq!((to, in_step.is_some()), (1, is_long));
+        assert_eq!(rank.poll(), None);
+        let theirs = sender.poll().unwrap();
+        rank.handle(3, &theirs.header, theirs.payload).unwrap();
+        if let Some(step) = in_step {
+            assert_eq!(rank.poll(), None);
+            rank.arrived(step);
+        }
+        assert_eq!(rank.poll().map(|second| second.to), Some(2));
     }
 }

@@ -68,7 +68,9 @@ impl Mesh {
     fn run(&mut self, mut exchange: Exchange) -> io::Result<()> {
         loop {
             while let Some(outgoing) = exchange.poll() {
+                let in_step = outgoing.in_step;
                 self.send(outgoing.to, &outgoing.header, outgoing.payload)?;
+                in_step.into_iter().for_each(|step| exchange.arrived(step));
             }
             if exchange.is_complete() {
                 return Ok(());

@@ -19,6 +19,8 @@ pub enum Act {
         message: MessageId,
         /// Its length, with its header.
         bytes: usize,
+        /// What [`Cast::arrived`] must be told when its sender knows that it has arrived, if that makes a difference.
+        in_step: Option<StepId>,
     },
     /// Tells a sender that it is ready to receive a message.
     Announce {
@@ -68,8 +70,8 @@ impl<'t> Cast<'t> {
         self.unfinished == 0
     }
 
-    /// What a rank does next; `None` until something comes for it. Whatever it does counts as done: the
-    /// caller sees to it that what follows takes place later.
+    /// What a rank does next; `None` until something comes for it. Whatever it does counts as done, but for
+    /// messages that are to keep in step: the caller sees to it that what follows takes place later.
     pub fn next(&mut self, rank: usize) -> Option<Act> {
         let Rank {
             executor,
@@ -83,11 +85,22 @@ impl<'t> Cast<'t> {
                 return None;
             };
             let act = match command {
-                Command::Send { to, message, from } => Act::Send {
+                Command::Send {
                     to,
                     message,
-                    bytes: HEADER_BYTES + from.len,
-                },
+                    from,
+                    in_step,
+                } => {
+                    if !in_step {
+                        executor.complete(step);
+                    }
+                    return Some(Act::Send {
+                        to,
+                        message,
+                        bytes: HEADER_BYTES + from.len,
+                        in_step: in_step.then_some(step),
+                    });
+                }
                 Command::Copy { from, repeat, .. } => Act::Copy(from.len * repeat.times),
                 Command::Reduce { from, .. } => Act::Reduce(from.len),
                 Command::Receive {
@@ -128,6 +141,11 @@ impl<'t> Cast<'t> {
                 rank.early.insert((from, message));
             }
         }
+    }
+
+    /// A rank knows that a message of its own that is to keep in step has arrived.
+    pub fn arrived(&mut self, rank: usize, step: StepId) {
+        self.ranks[rank].executor.complete(step);
     }
 
     /// A receiver's announcement has come to a rank.

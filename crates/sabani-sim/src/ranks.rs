@@ -4,8 +4,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use sabani_collective::execute::{Exchange, Handled, Header, Rejected};
-use sabani_proto::{Match, Message, Node, PeerId, RecvError, RecvTicket, SendError};
+use sabani_collective::execute::{Exchange, Handled, Header, Rejected, StepId};
+use sabani_proto::{
+    Match, Message, Node, PeerId, RecvError, RecvTicket, SendError, SendTicket, Undelivered,
+};
 
 use crate::traffic::Reading;
 use crate::{HostId, Network};
@@ -22,6 +24,8 @@ pub enum Unfinished {
     Rejected(usize, Rejected),
     /// A rank could not send.
     Send(usize, SendError),
+    /// A message of a rank was lost with a connection.
+    Undelivered(usize, Undelivered),
     /// A rank could not receive.
     Recv(usize, RecvError),
 }
@@ -32,6 +36,7 @@ impl fmt::Display for Unfinished {
             Unfinished::Late(ranks) => write!(f, "{ranks} ranks were not done in time"),
             Unfinished::Rejected(rank, why) => write!(f, "rank {rank}: {why}"),
             Unfinished::Send(rank, why) => write!(f, "rank {rank} can't send: {why}"),
+            Unfinished::Undelivered(rank, why) => write!(f, "rank {rank} sends in vain: {why:?}"),
             Unfinished::Recv(rank, why) => write!(f, "rank {rank} can't receive: {why}"),
         }
     }
@@ -47,8 +52,17 @@ struct Rank<'r, 'e> {
     /// What has come before its turn.
     early: VecDeque<Message>,
     /// What the node had no room for.
-    held: Option<(PeerId, Vec<u8>)>,
+    held: Option<Held>,
+    /// What has not arrived, of what is to keep in step.
+    under_way: Vec<(SendTicket, StepId)>,
     done_ns: Option<u64>,
+}
+
+/// A message for which there was no room.
+struct Held {
+    to: PeerId,
+    bytes: Vec<u8>,
+    in_step: Option<StepId>,
 }
 
 impl Network {
@@ -109,6 +123,7 @@ impl<'r, 'e> Rank<'r, 'e> {
             posted: None,
             early: VecDeque::new(),
             held: None,
+            under_way: Vec::new(),
             done_ns: None,
         }
     }
@@ -122,8 +137,9 @@ impl<'r, 'e> Rank<'r, 'e> {
         let mut did = false;
         loop {
             let sent = self.send(node, clock_ns)?;
+            let heard = self.hear(node)?;
             let took = self.take_early()? || self.receive(node)?;
-            if !sent && !took {
+            if !sent && !heard && !took {
                 return Ok(did);
             }
             did = true;
@@ -138,18 +154,38 @@ impl<'r, 'e> Rank<'r, 'e> {
                     return Ok(did);
                 };
                 let bytes = [&outgoing.header.encode()[..], outgoing.payload].concat();
-                self.held = Some((PeerId(outgoing.to as u32), bytes));
+                self.held = Some(Held {
+                    to: PeerId(outgoing.to as u32),
+                    bytes,
+                    in_step: outgoing.in_step,
+                });
             }
-            let Some((to, bytes)) = &self.held else {
+            let Some(Held { to, bytes, in_step }) = &self.held else {
                 return Ok(did);
             };
-            match node.send_copy(clock_ns, *to, TAG, bytes, false) {
-                Ok(_) => self.held = None,
+            match node.send_copy(clock_ns, *to, TAG, bytes, in_step.is_some()) {
+                Ok(ticket) => {
+                    self.under_way.extend(ticket.zip(*in_step));
+                    self.held = None;
+                }
                 Err(SendError::Full { .. }) => return Ok(did),
                 Err(why) => return Err(Unfinished::Send(self.rank, why)),
             }
             did = true;
         }
+    }
+
+    /// Tells what has arrived of what is to keep in step; whether anything has.
+    fn hear(&mut self, node: &mut Node) -> Result<bool, Unfinished> {
+        let before = self.under_way.len();
+        for (ticket, step) in std::mem::take(&mut self.under_way) {
+            match node.take_sent(ticket) {
+                None => self.under_way.push((ticket, step)),
+                Some(Ok(())) => self.exchange.arrived(step),
+                Some(Err(why)) => return Err(Unfinished::Undelivered(self.rank, why)),
+            }
+        }
+        Ok(self.under_way.len() < before)
     }
 
     /// Takes the messages that have come; whether one was.

@@ -222,6 +222,28 @@ fn who_only_acknowledges_leaves_its_credit_to_who_sends() {
     assert!(took_ns < 14 * MS, "{took_ns}");
 }
 
+/// Out of step, pairs share links with others' messages and take twice as long.
+#[test]
+fn pairs_keep_in_step() {
+    let pairwise = Collective::Alltoall.algorithm("pairwise").unwrap();
+    let mut net = Network::mesh(1, 8, &plain(), |_| {});
+    let cable = Cable {
+        bits_per_second: 50_000_000,
+        ..Cable::default()
+    };
+    net.star(&cable, Switch::drop_tail(64 << 10));
+    let took: Vec<_> = (0..3)
+        .map(|_| {
+            let took_ns = run(&mut net, pairwise, 8 << 10, Parameters::default());
+            net.run_for(5 * MS);
+            took_ns
+        })
+        .collect();
+    println!("{took:?} ns");
+    // Seven messages of 64 KiB take 73 ms of a link, without what packets have besides.
+    assert!(took[2] < 95 * MS, "{took:?}");
+}
+
 #[test]
 fn chance_changes_times_and_nothing_else() {
     let algorithm = Collective::Alltoall.algorithm("windowed").unwrap();

@@ -244,26 +244,37 @@ impl Node {
         wanted: &[Match],
         timeout: Duration,
     ) -> Result<Option<Message>, Error> {
-        let take = |state: &mut State| {
+        self.recv_one_of_unless(wanted, timeout, |_| false)
+    }
+
+    /// The same, which also ends, without a message, when something else has happened.
+    pub(crate) fn recv_one_of_unless(
+        &self,
+        wanted: &[Match],
+        timeout: Duration,
+        mut happened: impl FnMut(&mut State) -> bool,
+    ) -> Result<Option<Message>, Error> {
+        let mut take = |state: &mut State| {
             let node = &mut state.engine.node;
             let message = wanted.iter().find_map(|wanted| node.try_take(wanted));
-            let found = message.map(Ok).or_else(|| {
+            let found = message.map(|message| Ok(Some(message))).or_else(|| {
                 let oversized = wanted.iter().find_map(|wanted| node.oversized(wanted));
                 oversized.map(|why| Err(Error::from(why)))
             });
             state.engine.send_queued();
-            found
+            found.or_else(|| happened(state).then_some(Ok(None)))
         };
         {
             let mut state = self.0.shared.lock()?;
             if let Some(found) = take(&mut state) {
-                return found.map(Some);
+                return found;
             }
             for wanted in wanted {
                 check_source(&self.0.shared, &mut state, wanted)?;
             }
         }
-        self.0.shared.wait_until(Some(timeout), take)?.transpose()
+        let found = self.0.shared.wait_until(Some(timeout), take)?;
+        found.unwrap_or(Ok(None))
     }
 
     /// Waits for a receive that is posted, and withdraws it when the time is over.

@@ -186,6 +186,16 @@ impl Sent {
         self.outcome()
     }
 
+    /// Whether it is known by now what became of it.
+    pub(crate) fn is_known(&mut self, state: &mut State) -> bool {
+        if let SendFate::UnderWay(ticket) = self.fate
+            && let Some(result) = state.engine.node.take_sent(ticket)
+        {
+            self.fate = SendFate::Known(result);
+        }
+        matches!(self.fate, SendFate::Known(_))
+    }
+
     /// Makes progress, and says whether the peer's library has the message.
     ///
     /// # Errors
@@ -201,6 +211,18 @@ impl Sent {
             SendFate::Known(Ok(())) => Ok(true),
             SendFate::Known(Err(Undelivered::Expired)) => Err(Error::Expired { peer }),
             SendFate::Known(Err(Undelivered::PeerLost(why))) => Err(Error::lost(peer, why.clone())),
+        }
+    }
+}
+
+impl Drop for Sent {
+    /// The node keeps what became of a send until it is asked.
+    fn drop(&mut self) {
+        let shared = &self.handle.shared;
+        if let SendFate::UnderWay(ticket) = self.fate
+            && !shared.is_forked()
+        {
+            shared.lock_raw().engine.node.forget_sent(ticket);
         }
     }
 }

@@ -160,8 +160,11 @@ fn many_ranks_work_together() {
 fn algorithms_can_be_chosen() {
     let chosen = "SABANI_ALGORITHMS=bcast=chain:segment=1KiB,alltoall=windowed:mode=rendezvous,\
                   gather=binomial,scatter=binomial";
-    let done = run(&["-n", "3", "--", "env", chosen, &ranks(), "collectives"]);
-    assert_eq!(done.out.matches("all is right").count(), 3, "{}", done.err);
+    let in_step = "SABANI_ALGORITHMS=alltoall=pairwise";
+    for chosen in [chosen, in_step] {
+        let done = run(&["-n", "3", "--", "env", chosen, &ranks(), "collectives"]);
+        assert_eq!(done.out.matches("all is right").count(), 3, "{}", done.err);
+    }
     let wrong = "SABANI_ALGORITHMS=bcast=nonsense";
     let done = run(&["--", "env", wrong, &ranks(), "collectives"]);
     assert!(

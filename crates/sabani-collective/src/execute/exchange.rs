@@ -22,6 +22,8 @@ pub struct Outgoing<'m> {
     pub header: Header,
     /// What follows.
     pub payload: &'m [u8],
+    /// What [`Exchange::arrived`] must be told when the receiver's node has it, if that makes a difference.
+    pub in_step: Option<StepId>,
 }
 
 /// What became of a message.
@@ -84,8 +86,9 @@ impl std::error::Error for Rejected {}
 /// # Driving
 /// Send what [`poll`](Exchange::poll) says until it says nothing; give each message that comes to
 /// [`handle`](Exchange::handle); poll again. A message's bytes may be reused as soon as `poll` is called
-/// again. [`sources`](Exchange::sources) are the ranks to receive data from. When nothing has come for long, [`remind`](Exchange::remind): if a peer is in something else,
-/// one side then finds out.
+/// again. Of those that are to keep in step, tell when they have [`arrived`](Exchange::arrived).
+/// [`sources`](Exchange::sources) are the ranks to receive data from. When nothing has come for long,
+/// [`remind`](Exchange::remind): if a peer is in something else, one side then finds out.
 pub struct Exchange<'a> {
     executor: Executor<'a>,
     rank: usize,
@@ -134,13 +137,19 @@ impl<'a> Exchange<'a> {
         }
         loop {
             if let Some((to, message)) = self.announcements.pop_front() {
-                return Some(self.outgoing(to, Kind::Ready, message, Span::EMPTY));
+                return Some(self.outgoing(to, Kind::Ready, message, Span::EMPTY, None));
             }
             let (step, command) = self.executor.poll()?;
             match command {
-                Command::Send { to, message, from } => {
-                    self.sending = Some(step);
-                    return Some(self.outgoing(to, Kind::Data, message, from));
+                Command::Send {
+                    to,
+                    message,
+                    from,
+                    in_step,
+                } => {
+                    self.sending = (!in_step).then_some(step);
+                    let in_step = in_step.then_some(step);
+                    return Some(self.outgoing(to, Kind::Data, message, from, in_step));
                 }
                 Command::Receive {
                     from,
@@ -162,6 +171,14 @@ impl<'a> Exchange<'a> {
             }
             self.executor.complete(step);
         }
+    }
+
+    /// A message that is to keep in step has come to its receiver's node ([`Outgoing::in_step`]).
+    ///
+    /// # Panics
+    /// If it was told before.
+    pub fn arrived(&mut self, step: StepId) {
+        self.executor.complete(step);
     }
 
     /// Takes a message that has come from `peer`.
@@ -240,7 +257,14 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn outgoing(&self, to: usize, kind: Kind, message: MessageId, from: Span) -> Outgoing<'_> {
+    fn outgoing(
+        &self,
+        to: usize,
+        kind: Kind,
+        message: MessageId,
+        from: Span,
+        in_step: Option<StepId>,
+    ) -> Outgoing<'_> {
         Outgoing {
             to,
             header: Header {
@@ -249,6 +273,7 @@ impl<'a> Exchange<'a> {
                 message,
             },
             payload: self.memory.bytes(from),
+            in_step,
         }
     }
 }

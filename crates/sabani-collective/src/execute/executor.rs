@@ -26,7 +26,7 @@ pub struct MessageId {
 }
 
 /// Something to do now. When it is done, [`Executor::complete`] must be told: for a send, when its span
-/// may be written again.
+/// may be written again, and if it is to keep in step, when the receiver's node has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Send a message.
@@ -37,6 +37,8 @@ pub enum Command {
         message: MessageId,
         /// What.
         from: Span,
+        /// Whether it is done only when it has arrived.
+        in_step: bool,
     },
     /// Be ready to receive a message; done when it lies in its place.
     Receive {
@@ -341,6 +343,12 @@ impl<'a> Executor<'a> {
         }
     }
 
+    /// Whether a message of a round is done only when it has arrived.
+    fn keeps_in_step(&self, k: usize, from: Span) -> bool {
+        let bytes = from.len * self.cx.element_bytes;
+        k + 1 < self.rounds && bytes >= self.schedule.in_step_from_bytes(&self.cx)
+    }
+
     fn start(&mut self, id: StepId, step: &Step) -> (StepId, Command) {
         self.window[id.round - self.base].started |= 1 << id.index;
         let message = |lane| MessageId {
@@ -354,6 +362,7 @@ impl<'a> Executor<'a> {
                     to,
                     message: message(lane),
                     from,
+                    in_step: self.keeps_in_step(id.round, from),
                 }
             }
             Action::Recv {

@@ -1,7 +1,7 @@
 //! Real data for collectives: what ranks give, and what they should get.
 
 use sabani_collective::execute::{Exchange, Fingerprint, Memory, Operation};
-use sabani_collective::{Algorithm, Collective, Context, Counts, Side};
+use sabani_collective::{Algorithm, Collective, Context, Counts, Schedule, Side};
 
 /// An element: the map x ↦ ax + b over 32-bit numbers, as bytes.
 pub const ELEMENT: usize = 8;
@@ -183,6 +183,19 @@ impl Buffers {
         sequence: u32,
         operation: &'a Operation<'a>,
     ) -> Exchange<'a> {
+        self.enter_as(algorithm.schedule, algorithm, cx, rank, sequence, operation)
+    }
+
+    /// The same, with a schedule that does what the algorithm does.
+    pub fn enter_as<'a>(
+        &'a mut self,
+        schedule: &'a dyn Schedule,
+        algorithm: &'static Algorithm,
+        cx: Context<'a>,
+        rank: usize,
+        sequence: u32,
+        operation: &'a Operation<'a>,
+    ) -> Exchange<'a> {
         let memory = Memory {
             input: &self.input,
             output: &mut self.output,
@@ -190,7 +203,7 @@ impl Buffers {
             element_bytes: ELEMENT,
         };
         let fingerprint = fingerprint(algorithm, &cx, sequence);
-        Exchange::new(algorithm.schedule, cx, rank, fingerprint, memory, operation)
+        Exchange::new(schedule, cx, rank, fingerprint, memory, operation)
     }
 
     /// Whether the rank has got what it should.

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use sabani_collective::Choice;
-use sabani_collective::execute::MessageId;
+use sabani_collective::execute::{MessageId, StepId};
 
 use crate::cast::{Act, Cast};
 use crate::task::Task;
@@ -46,6 +46,7 @@ struct Waiting {
     to: usize,
     message: MessageId,
     bytes: usize,
+    in_step: Option<StepId>,
     /// How many messages had to come before it, one after the other.
     level: usize,
 }
@@ -87,10 +88,16 @@ impl Run<'_> {
         let level = self.levels[rank];
         while let Some(act) = self.cast.next(rank) {
             match act {
-                Act::Send { to, message, bytes } => self.waiting[rank].push_back(Waiting {
+                Act::Send {
                     to,
                     message,
                     bytes,
+                    in_step,
+                } => self.waiting[rank].push_back(Waiting {
+                    to,
+                    message,
+                    bytes,
+                    in_step,
                     level,
                 }),
                 Act::Announce { to, message, .. } => self.announcements.push((rank, to, message)),
@@ -133,6 +140,7 @@ impl Run<'_> {
                 bytes,
                 level,
                 message,
+                in_step,
             },
         ) in &arrivals
         {
@@ -141,9 +149,13 @@ impl Run<'_> {
             *longest = bytes.max(*longest);
             self.levels[to] = self.levels[to].max(level + 1);
             self.cast.arrive(to, from, message);
+            if let Some(step) = in_step {
+                self.cast.arrived(from, step);
+            }
         }
-        for (_, Waiting { to, .. }) in arrivals {
+        for (from, Waiting { to, .. }) in arrivals {
             self.advance(to);
+            self.advance(from);
         }
         true
     }

@@ -275,6 +275,11 @@ impl Node {
         }
     }
 
+    /// Nobody will ask any more what became of a send.
+    pub fn forget_sent(&mut self, ticket: SendTicket) {
+        self.hub.sends.remove(ticket);
+    }
+
     /// A peer that has not acknowledged everything yet.
     pub fn unsettled(&self) -> Option<PeerId> {
         let waits = |peer: &&peers::Peer| {

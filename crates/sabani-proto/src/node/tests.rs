@@ -728,3 +728,17 @@ fn lengths_that_no_memory_holds_are_bounded_in_sum() {
         assert!(announce(node, id, len).is_err(), "{len} bytes more");
     }
 }
+
+#[test]
+fn a_send_that_nobody_asks_for_any_more_leaves_nothing_behind() {
+    let [mut node, _] = Pair::new(modes()[0].clone()).nodes;
+    let tickets: Vec<_> = (0..3)
+        .map(|_| {
+            let ticket = node.send_copy(0, PeerId(1), 0, b"hello", true).unwrap();
+            node.forget_sent(ticket.unwrap());
+            format!("{ticket:?}")
+        })
+        .collect();
+    let same_place = |ticket: &String| ticket.contains("slot: 0,");
+    assert!(tickets.iter().all(same_place), "{tickets:?}");
+}

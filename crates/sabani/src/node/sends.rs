@@ -120,6 +120,17 @@ impl Node {
         self.send_owned(to, tag, pool.outbound(pieces)?)
     }
 
+    /// Like [`Node::send_gather`]; the result tells when the peer's library has it.
+    pub(crate) fn send_gather_tracked(
+        &self,
+        to: PeerId,
+        tag: u64,
+        pieces: &[&[u8]],
+    ) -> Result<Sent, Error> {
+        let pool = self.0.shared.lock()?.engine.node.pool().clone();
+        self.send_tracked(to, tag, pool.outbound(pieces)?)
+    }
+
     /// Sends a body that is handed over; the result tells when the peer's library has it.
     ///
     /// # Errors

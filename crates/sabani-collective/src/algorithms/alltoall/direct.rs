@@ -6,6 +6,9 @@
 
 use crate::{After, Buffer, Context, Round, Schedule};
 
+/// Messages from this length on are queued for longer than their acknowledgement takes.
+const LONG_BYTES: usize = 32 << 10;
+
 /// Who talks to whom in round `k`.
 pub(in crate::algorithms) enum Order {
     /// To the rank `k` further, from the one `k` before.
@@ -52,6 +55,16 @@ impl Direct {
 }
 
 impl Schedule for Direct {
+    /// Of one round at a time. A sender that begins with its next partner's message while that to the last one is
+    /// still queued is late for one of them; both get out of step with all others, and messages that should
+    /// meet one from their receiver share links with others instead.
+    fn in_step_from_bytes(&self, cx: &Context) -> usize {
+        match self.after(cx) {
+            After::PREVIOUS => LONG_BYTES,
+            _ => usize::MAX,
+        }
+    }
+
     fn rounds(&self, cx: &Context) -> usize {
         match self.order {
             Order::Shift => cx.size,

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use sabani_collective::execute::{Exchange, Fingerprint, Handled, Header, Kind as For, Mismatch};
-use sabani_collective::execute::{Outgoing, Rejected};
+use sabani_collective::execute::{Outgoing, Rejected, StepId};
 use sabani_proto::Config;
 
 use super::series::Progress;
 use crate::comm::lives::LOOK;
 use crate::comm::tag::Kind;
 use crate::comm::{Comm, Error};
-use crate::{Match, Message};
+use crate::shared::State;
+use crate::{Match, Message, Sent};
 
 /// How long a sender that finds no room waits for messages before it tries again.
 const NO_ROOM: Duration = Duration::from_millis(1);
@@ -21,6 +22,15 @@ pub struct Drive<'a, 'e> {
     pub progress: &'a mut Progress,
     pub fingerprint: Fingerprint,
     pub exchange: Exchange<'e>,
+    /// What has not arrived, of what is to keep in step.
+    pub under_way: Vec<UnderWay>,
+}
+
+/// A message that counts as sent when it has arrived.
+pub struct UnderWay {
+    to: usize,
+    sent: Sent,
+    step: StepId,
 }
 
 impl Drive<'_, '_> {
@@ -34,8 +44,10 @@ impl Drive<'_, '_> {
             if self.exchange.is_complete() {
                 break;
             }
-            if !self.take_early()? {
-                let message = self.wait()?;
+            if !self.hear()?
+                && !self.take_early()?
+                && let Some(message) = self.wait()?
+            {
                 self.take(message)?;
             }
         }
@@ -61,9 +73,23 @@ impl Drive<'_, '_> {
     /// Sends what is due.
     fn send_all(&mut self) -> Result<(), Error> {
         while let Some(outgoing) = self.exchange.poll() {
-            send(self.comm, self.progress, &outgoing)?;
+            let under_way = send(self.comm, self.progress, &outgoing)?;
+            self.under_way.extend(under_way);
         }
         Ok(())
+    }
+
+    /// Tells what has arrived of what is to keep in step; whether anything has.
+    fn hear(&mut self) -> Result<bool, Error> {
+        let before = self.under_way.len();
+        for mut one in std::mem::take(&mut self.under_way) {
+            let arrived = one.sent.test();
+            match arrived.map_err(|error| self.comm.explained(error))? {
+                true => self.exchange.arrived(one.step),
+                false => self.under_way.push(one),
+            }
+        }
+        Ok(self.under_way.len() < before)
     }
 
     /// Takes one of the messages that have come before their turn, if that is over for one.
@@ -112,22 +138,20 @@ impl Drive<'_, '_> {
         })
     }
 
-    /// Waits for the next message: of data from those who owe some, of other things from anybody. When
-    /// none comes, those who owe one are reminded, and looked for.
-    fn wait(&mut self) -> Result<Message, Error> {
+    /// Waits for the next message: of data from those who owe some, of other things from anybody; or until
+    /// something has arrived elsewhere. When nothing happens, those who owe something are reminded, and looked for.
+    fn wait(&mut self) -> Result<Option<Message>, Error> {
         let wanted = self.wanted()?;
-        let receive = |timeout| {
-            let message = self.comm.node().recv_one_of(&wanted, timeout);
-            message.map_err(|error| self.comm.explained(error))
-        };
         let mut reminded = false;
         loop {
-            if let Some(message) = receive(LOOK)? {
+            let message = self.receive(&wanted, LOOK)?;
+            if message.is_some() || self.hear()? {
                 return Ok(message);
             }
             let lost = self.any_lost();
             // Whoever has ended has waited until its last messages were here.
-            if let Some(message) = receive(Duration::ZERO)? {
+            let message = self.receive(&wanted, Duration::ZERO)?;
+            if message.is_some() {
                 return Ok(message);
             }
             if let Some(lost) = lost {
@@ -136,11 +160,17 @@ impl Drive<'_, '_> {
             // Once is enough: a reminder arrives, too.
             if !std::mem::replace(&mut reminded, true) {
                 self.exchange.remind();
-                while let Some(outgoing) = self.exchange.poll() {
-                    send(self.comm, self.progress, &outgoing)?;
-                }
+                self.send_all()?;
             }
         }
+    }
+
+    fn receive(&mut self, wanted: &[Match], timeout: Duration) -> Result<Option<Message>, Error> {
+        let under_way = &mut self.under_way;
+        let heard = |state: &mut State| under_way.iter_mut().any(|one| one.sent.is_known(state));
+        let node = self.comm.node();
+        let message = node.recv_one_of_unless(wanted, timeout, heard);
+        message.map_err(|error| self.comm.explained(error))
     }
 
     fn wanted(&self) -> Result<Vec<Match>, Error> {
@@ -155,14 +185,19 @@ impl Drive<'_, '_> {
 
     /// The end of the communicator, or the loss of a rank that this one waits for.
     fn any_lost(&self) -> Option<Error> {
-        let mut sources = self.exchange.sources();
+        let receivers = self.under_way.iter().map(|one| one.to);
+        let mut peers = self.exchange.sources().chain(receivers);
         let ended = self.comm.look().err();
-        ended.or_else(|| sources.find_map(|source| self.comm.check_alive(source).err()))
+        ended.or_else(|| peers.find_map(|peer| self.comm.check_alive(peer).err()))
     }
 }
 
-/// Sends one message.
-fn send(comm: &Comm, progress: &mut Progress, outgoing: &Outgoing) -> Result<(), Error> {
+/// Sends one message; what is to be waited for, if anything is.
+fn send(
+    comm: &Comm,
+    progress: &mut Progress,
+    outgoing: &Outgoing,
+) -> Result<Option<UnderWay>, Error> {
     let explained = |error| comm.explained(error);
     let peer = comm.peer(outgoing.to)?;
     progress.receivers.insert(outgoing.to);
@@ -183,9 +218,17 @@ fn send(comm: &Comm, progress: &mut Progress, outgoing: &Outgoing) -> Result<(),
             None => comm.check_alive(outgoing.to)?,
         }
     }
+    let pieces = [&header[..], outgoing.payload];
+    if let Some(step) = outgoing.in_step {
+        let sent = comm.node().send_gather_tracked(peer, tag, &pieces);
+        return Ok(Some(UnderWay {
+            to: outgoing.to,
+            sent: sent.map_err(explained)?,
+            step,
+        }));
+    }
     // A node copies once more what it does not keep among its entries.
     let sent = if bytes > Config::INLINE_MAX {
-        let pieces = [&header[..], outgoing.payload];
         comm.node().send_gather(peer, tag, &pieces)
     } else {
         let buffer = &mut progress.buffer;
@@ -194,5 +237,6 @@ fn send(comm: &Comm, progress: &mut Progress, outgoing: &Outgoing) -> Result<(),
         buffer.extend(outgoing.payload);
         comm.node().send(peer, tag, buffer)
     };
-    sent.map_err(explained)
+    sent.map_err(explained)?;
+    Ok(None)
 }

@@ -163,6 +163,7 @@ impl Comm {
             progress: &mut progress,
             fingerprint,
             exchange: Exchange::new(schedule, cx, self.rank(), fingerprint, memory, operation),
+            under_way: Vec::new(),
         }
         .run()
         .inspect_err(|error| {

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sabani::Comm;
-use sabani_collective::execute::{Exchange, Handled, Header};
+use sabani_collective::execute::{Exchange, Handled, Header, StepId};
 use socket2::Socket;
 
 use super::link::Link;
@@ -117,8 +117,10 @@ impl Mesh {
     /// If a rank is gone, or says something else than it should.
     pub fn run(&mut self, mut exchange: Exchange) -> Result<()> {
         let mut idle = None;
+        let mut under_way = Vec::new();
         loop {
             while let Some(outgoing) = exchange.poll() {
+                under_way.extend(outgoing.in_step.map(|step| (outgoing.to, step)));
                 let link = self.links[outgoing.to].as_mut();
                 let link = link.context("a rank sends to itself")?;
                 link.send([&outgoing.header.encode(), outgoing.payload])?;
@@ -127,7 +129,9 @@ impl Mesh {
             if complete && !self.links().any(|link| link.is_blocked()) {
                 return Ok(());
             }
-            if !complete && self.take(&mut exchange)? {
+            if !complete
+                && (self.hear(&mut exchange, &mut under_way) || self.take(&mut exchange)?)
+            {
                 idle = None;
                 continue;
             }
@@ -135,6 +139,17 @@ impl Mesh {
                 idle = None;
             }
         }
+    }
+
+    /// Tells what the system has taken of what is to keep in step: a stream does not say what has arrived. Whether it
+    /// has taken any.
+    fn hear(&self, exchange: &mut Exchange, under_way: &mut Vec<(usize, StepId)>) -> bool {
+        let before = under_way.len();
+        let is_blocked = |to: usize| self.links[to].as_ref().is_some_and(Link::is_blocked);
+        for (_, step) in under_way.extract_if(.., |(to, _)| !is_blocked(*to)) {
+            exchange.arrived(step);
+        }
+        under_way.len() < before
     }
 
     fn links(&self) -> impl Iterator<Item = &Link> {
