@@ -28,4 +28,5 @@ mod world;
 pub use environment::Environment;
 pub use error::{Departure, Error};
 pub use start::Launcher;
+pub use sys::inherited::take_over;
 pub use world::{JobKey, Member, World, random_key};

@@ -70,6 +70,9 @@ pub struct KeeperArgs {
     /// Its parent, which may have ended already.
     #[arg(long)]
     pub front: i32,
+    /// The pipe by which that passes on signals, a byte each.
+    #[arg(long)]
+    pub orders: i32,
     #[command(flatten)]
     pub run: RunArgs,
 }

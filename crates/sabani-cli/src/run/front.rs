@@ -1,16 +1,18 @@
 //! The process that the user has started.
 
 use std::env;
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::{self, Command};
 
 use anyhow::{Context, Result};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpid};
 use sabani_launch::Environment;
-use std::os::fd::AsFd;
 
 use super::args::RunArgs;
 use super::descendants;
@@ -30,14 +32,21 @@ pub fn run(args: &RunArgs) -> Result<()> {
     program::find(&args.command[0])?;
     prctl::set_child_subreaper(true)?;
     let signals = Signals::collect()?;
+    let (orders, passed_on) =
+        io::pipe().context("no way to talk to the process that keeps the ranks")?;
+    // It closes here, after the keeper has a copy.
+    fcntl(&orders, FcntlArg::F_SETFD(FdFlag::empty()))?;
     let keeper = Command::new(env::current_exe()?)
         .args(["run-keeper", "--front"])
         .arg(getpid().to_string())
+        .arg("--orders")
+        .arg(orders.as_raw_fd().to_string())
         .args(env::args_os().skip(2))
         .spawn()
         .context("cannot start the process that keeps the ranks")?;
     let keeper = Pid::from_raw(keeper.id() as i32);
-    let end = watch(keeper, &signals)?;
+    drop(orders);
+    let end = watch(keeper, &signals, passed_on)?;
     // Nobody, unless the keeper was killed.
     descendants::kill_all();
     if let End::Killed(_) = end {
@@ -64,12 +73,15 @@ fn check_size(ranks: u32, environment: &Environment) -> Result<(), Usage> {
     }
 }
 
-/// Passes signals on until the keeper has ended.
-fn watch(keeper: Pid, signals: &Signals) -> Result<End> {
+/// Passes signals on until the keeper has ended. Not as signals: where the whole group is told, the keeper's own one
+/// may be pending still, and two of a kind are one.
+fn watch(keeper: Pid, signals: &Signals, mut passed_on: PipeWriter) -> Result<End> {
     loop {
         let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::NONE)?;
-        while let Some((signal, _)) = signals.next() {
+        while let Some(signal) = signals.next() {
+            // If the keeper has ended, that is the next thing to hear.
+            let mut pass_on = || drop(passed_on.write_all(&[signal as u8]));
             match signal {
                 Signal::SIGCHLD => {
                     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
@@ -78,12 +90,11 @@ fn watch(keeper: Pid, signals: &Signals) -> Result<End> {
                     }
                 }
                 Signal::SIGTSTP => {
-                    kill(keeper, Signal::SIGTSTP)?;
+                    pass_on();
                     raise(Signal::SIGSTOP)?;
                     kill(keeper, Signal::SIGCONT)?;
                 }
-                // If it has ended, that is the next thing to hear.
-                signal => drop(kill(keeper, signal)),
+                _ => pass_on(),
             }
         }
     }

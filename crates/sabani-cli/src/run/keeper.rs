@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::env;
-use std::io::{stderr, stdout};
+use std::fs::File;
+use std::io::{Read, stderr, stdout};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{self, Child, ChildStderr, ChildStdout, Command, Stdio};
@@ -38,6 +39,8 @@ const DESCRIPTORS: u64 = 64;
 struct Job {
     args: RunArgs,
     front: Pid,
+    /// Signals that the front has got; none any more once it has ended.
+    orders: Option<File>,
     /// The cores that this process may use.
     cores: Vec<usize>,
     host: Host,
@@ -85,6 +88,7 @@ impl Job {
         let mut job = Self {
             args: args.run.clone(),
             front: Pid::from_raw(args.front),
+            orders: Some(sabani_launch::take_over(args.orders)?.into()),
             cores: cores()?,
             host: Host::of_children(ranks, sabani_launch::random_key()?),
             ranks: HashMap::new(),
@@ -158,17 +162,24 @@ impl Job {
 
     /// Waits for something to happen, and acts on it.
     fn wait(&mut self, signals: &Signals) -> Result<()> {
-        let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let own = [Some(signals.as_fd()), self.orders.as_ref().map(File::as_fd)];
+        let own = own.into_iter().flatten();
+        let mut fds: Vec<_> = own.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let first_of_host = fds.len();
         fds.extend(self.host.poll_fds());
         poll(&mut fds, self.timeout())?;
-        let is_hosts = fds[1..].iter().any(|fd| fd.any() == Some(true));
+        let has = |fds: &[PollFd]| fds.iter().any(|fd| fd.any() == Some(true));
+        let (has_orders, is_hosts) = (has(&fds[1..first_of_host]), has(&fds[first_of_host..]));
         drop(fds);
         if is_hosts {
             self.host.progress();
             self.heed_abort();
         }
-        while let Some((signal, sender)) = signals.next() {
-            self.heed(signal, sender)?;
+        while let Some(signal) = signals.next() {
+            self.heed(signal);
+        }
+        if has_orders {
+            self.obey_all()?;
         }
         if self
             .deadline
@@ -189,14 +200,35 @@ impl Job {
         PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
     }
 
-    fn heed(&mut self, signal: Signal, sender: Pid) -> Result<()> {
+    fn heed(&mut self, signal: Signal) {
         match signal {
             Signal::SIGCHLD => self.reap(),
-            // The terminal tells the whole group: the front passes it on.
             _ if getppid() != self.front => {
                 self.stop(Signal::SIGKILL, End::Killed(Signal::SIGKILL).status());
             }
-            _ if sender != self.front => {}
+            // The terminal tells the whole group: the front passes it on.
+            _ => {}
+        }
+    }
+
+    fn obey_all(&mut self) -> Result<()> {
+        let mut orders = [0; 16];
+        let Some(pipe) = &mut self.orders else {
+            return Ok(());
+        };
+        let count = pipe.read(&mut orders)?;
+        if count == 0 {
+            self.orders = None;
+        }
+        for &order in &orders[..count] {
+            self.obey(Signal::try_from(i32::from(order))?)?;
+        }
+        Ok(())
+    }
+
+    /// Does what the front's signal is for.
+    fn obey(&mut self, signal: Signal) -> Result<()> {
+        match signal {
             Signal::SIGTSTP => {
                 self.signal(Signal::SIGSTOP);
                 raise(Signal::SIGSTOP)?;

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
 
 /// Those that are passed on to the ranks.
 const PASSED_ON: [Signal; 7] = [
@@ -36,11 +35,10 @@ impl Signals {
         Ok(Self(signals))
     }
 
-    /// The next one, and who has sent it.
-    pub fn next(&self) -> Option<(Signal, Pid)> {
+    /// The next one.
+    pub fn next(&self) -> Option<Signal> {
         let info = self.0.read_signal().ok()??;
-        let signal = Signal::try_from(info.ssi_signo as i32).ok()?;
-        Some((signal, Pid::from_raw(info.ssi_pid as i32)))
+        Signal::try_from(info.ssi_signo as i32).ok()
     }
 }
 

@@ -3,12 +3,13 @@
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,6 +51,12 @@ pub fn run(arguments: &[&str]) -> Done {
     Job::start(arguments).end()
 }
 
+fn sabani(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sabani"));
+    command.arg("run").args(arguments);
+    command
+}
+
 /// A job that runs.
 pub struct Job {
     child: Child,
@@ -60,9 +67,16 @@ pub struct Job {
 
 impl Job {
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sabani"))
-            .arg("run")
-            .args(arguments)
+        Self::of(&mut sabani(arguments))
+    }
+
+    /// Like [`Job::start`], as a shell does it: in a process group of its own.
+    pub fn start_apart(arguments: &[&str]) -> Self {
+        Self::of(sabani(arguments).process_group(0))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -110,6 +124,11 @@ impl Job {
 
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Signals everybody in the job's own process group.
+    pub fn signal_group(&self, signal: Signal) {
+        killpg(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
     /// The processes of the launcher itself: front and keeper.

@@ -338,6 +338,18 @@ fn signals_go_to_the_ranks() {
     assert_eq!(done.status, 128 + Signal::SIGTERM as i32);
 }
 
+/// As a terminal's Ctrl-C does, and `timeout`.
+#[test]
+fn a_signal_to_the_whole_group_is_heard() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP].repeat(10) {
+        let script = "echo ready; exec sleep 60";
+        let mut job = Job::start_apart(&["-n", "2", "--", "sh", "-c", script]);
+        job.wait_for("ready", 2);
+        job.signal_group(signal);
+        assert_eq!(job.end().status, 128 + signal as i32);
+    }
+}
+
 #[test]
 fn who_does_not_heed_a_signal_is_killed() {
     // Not SIGINT: a shell can't trap what was ignored when it began, as that is in what shells start

@@ -17,6 +17,19 @@ pub fn duplicate(fd: RawFd) -> Result<OwnedFd> {
     borrowed.try_clone_to_owned()
 }
 
+/// The same, and programs that this process starts find nothing there any more.
+///
+/// # Errors
+/// If nothing is open there.
+pub fn take_over(fd: RawFd) -> Result<OwnedFd> {
+    let taken = duplicate(fd)?;
+    // SAFETY: the call takes numbers alone, and this one is open.
+    match unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } {
+        -1 => Err(std::io::Error::last_os_error()),
+        _ => Ok(taken),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,6 +43,7 @@ mod tests {
         let mut copy = UnixStream::from(duplicate(ours.as_raw_fd()).unwrap());
         drop(ours);
         copy.write_all(b"still open").unwrap();
+        assert!(take_over(copy.as_raw_fd()).is_ok());
         assert!(duplicate(-1).is_err());
         assert!(duplicate(1 << 20).is_err());
     }
