@@ -27,7 +27,16 @@ impl Plan {
         let apart_ns = u64::from(apart) * self.settings.disconnected_max_ns();
         let vain_ns = self.messages_in_vain() * self.settings.connect_timeout_ns();
         let grief_ns = self.griefs() * self.settings.grief_ns();
-        3 * SEC + self.work_ns(10 * FIRST_TRIPS) + grief_ns + apart_ns + vain_ns
+        let own_ns = self.by_slowest_clock_ns(grief_ns + apart_ns + vain_ns);
+        3 * SEC + self.work_ns(10 * FIRST_TRIPS) + own_ns
+    }
+
+    /// How long a time takes that hosts measure by clocks of their own.
+    fn by_slowest_clock_ns(&self, ns: u64) -> u64 {
+        const MILLION: i128 = 1_000_000;
+        let drifts = self.programs.iter().map(|program| program.drift_ppm);
+        let slowest = i128::from(drifts.min().unwrap_or(0).min(0));
+        (i128::from(ns) * MILLION / (MILLION + slowest).max(1)) as u64
     }
 
     /// From when on nothing goes wrong any more, if it is no plan in which something does to the end, peers may
