@@ -38,8 +38,7 @@
 //! | alltoall | equal blocks up to 256 B, 8 ranks or more | `bruck` |
 //! | | equal blocks up to 32 KiB | `posted` |
 //! | | equal blocks, longer, one host | `windowed`, window 4 |
-//! | | equal blocks, longer, P a power of two | `xor`, rendezvous |
-//! | | equal blocks, longer | `pairwise` |
+//! | | equal blocks, longer | `windowed`, window 4, rendezvous |
 //! | | different ones | `windowed`, window 8 |
 //! | scan, exscan | up to 32 KiB | `recursive_doubling` |
 //! | | else | `chain`, segments of 32 KiB |
@@ -221,12 +220,10 @@ fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
         0..=0x8000 => ("posted", plain),
         // There is no port to overflow: asking first only takes time.
         _ if facts.one_host => ("windowed", plain),
-        // Pairs that keep in step, each way at the same time.
-        _ if facts.size.is_power_of_two() => {
+        _ => {
             let mode = Mode::Rendezvous;
-            ("xor", Parameters { mode, ..plain })
+            ("windowed", Parameters { mode, ..plain })
         }
-        _ => ("pairwise", plain),
     }
 }
 
@@ -340,18 +337,16 @@ mod tests {
     }
 
     #[test]
-    fn long_blocks_go_by_pairs_where_links_are_shared() {
-        let said = |of_rank: &[usize]| {
-            let hosts = Hosts::new(of_rank);
+    fn long_blocks_are_asked_for_where_a_port_could_overflow() {
+        let mode = |hosts: &Hosts| {
             let cx = Context {
-                hosts: Some(&hosts),
-                ..Context::new(of_rank.len(), Counts::Each(100_000))
+                hosts: Some(hosts),
+                ..Context::new(4, Counts::Each(100_000))
             };
-            choose(Collective::Alltoall, &cx).to_string()
+            choose(Collective::Alltoall, &cx).parameters.mode
         };
-        assert_eq!(said(&[0; 4]), "windowed");
-        assert_eq!(said(&[0, 1, 2, 3]), "xor:mode=rendezvous");
-        assert_eq!(said(&[0, 0, 1, 1]), "xor:mode=rendezvous");
-        assert_eq!(said(&[0, 1, 2, 3, 4, 5]), "pairwise");
+        assert_eq!(mode(&Hosts::new(&[0; 4])), Mode::Eager);
+        assert_eq!(mode(&Hosts::new(&[0, 1, 2, 3])), Mode::Rendezvous);
+        assert_eq!(mode(&Hosts::new(&[0, 0, 1, 1])), Mode::Rendezvous);
     }
 }
