@@ -30,7 +30,7 @@ pub struct TcpFlow {
     to: HostId,
     begin_ns: u64,
     until_ns: u64,
-    /// Bytes that have arrived.
+    /// Bytes that have arrived before its end.
     pub delivered_bytes: u64,
     /// Packets found lost.
     pub lost: u64,
@@ -234,7 +234,10 @@ impl Network {
             self.send_tcp(segment.flow);
             return true;
         }
-        flow.delivered_bytes += len as u64;
+        // What waited somewhere for longer is no part of what it carried in its time.
+        if self.engine.now_ns < flow.until_ns {
+            flow.delivered_bytes += len as u64;
+        }
         let (from, to) = (flow.from, flow.to);
         let answer = Segment {
             is_ack: true,

@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use serde::de::{self, Visitor};
 
-/// A time in nanoseconds. Written as `25us`, `1.5ms`, `2s`.
+use crate::SEC;
+
+/// A time in nanoseconds. Written as `25us`, `1.5ms`, `2s`; at most [`Time::MOST`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
@@ -39,6 +41,12 @@ const SIZES: [(&str, u64); 8] = [
     ("M", 1 << 20),
     ("k", 1 << 10),
 ];
+
+impl Time {
+    /// The longest that people can write: 1,000,000 s, some eleven days. What sums and multiples of it a
+    /// simulation forms are far from overflowing.
+    pub const MOST: Time = Time(1_000_000 * SEC);
+}
 
 /// Reads a number with a unit.
 fn parse(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, String> {
@@ -92,7 +100,14 @@ impl FromStr for Time {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse(text, &TIMES, "25us").map(Time)
+        let time = parse(text, &TIMES, "25us").map(Time)?;
+        match time <= Time::MOST {
+            true => Ok(time),
+            false => Err(format!(
+                "`{text}` is too large: write at most {}",
+                Time::MOST
+            )),
+        }
     }
 }
 
@@ -111,7 +126,12 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "unlimited" => Ok(Rate(0)),
-            text => parse(text, &RATES, "1gbit").map(Rate),
+            text => match parse(text, &RATES, "1gbit")? {
+                0 => Err(format!(
+                    "`{text}` carries nothing: write 1bit or more, or `unlimited`"
+                )),
+                rate => Ok(Rate(rate)),
+            },
         }
     }
 }
@@ -208,11 +228,23 @@ mod tests {
 
     #[test]
     fn mistakes_are_explained() {
-        for text in ["", "5", "ms", "-1ms", "1 week", "1e99s", "99999999999s"] {
+        let times = [
+            "",
+            "5",
+            "ms",
+            "-1ms",
+            "1 week",
+            "1e99s",
+            "1000001s",
+            "99999999999s",
+        ];
+        for text in times {
             let why = text.parse::<Time>().unwrap_err();
             assert!(why.contains("25us") || why.contains("too large"), "{why}");
         }
         assert!("1KB/s".parse::<Rate>().is_err());
+        let why = "0gbit".parse::<Rate>().unwrap_err();
+        assert!(why.contains("`unlimited`"), "{why}");
         assert!("64KB".parse::<Size>().is_err());
     }
 }

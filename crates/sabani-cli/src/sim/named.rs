@@ -154,7 +154,7 @@ impl Incast {
 /// Random loss: a long flow from one host to another, and small messages beside it from a third.
 #[derive(Args)]
 pub struct Loss {
-    /// Probability that a datagram is lost.
+    /// Probability that a datagram is lost: 0 to below 1.
     #[arg(long, default_value_t = 0.01, value_parser = parse_probability)]
     loss: f64,
     /// Bytes of each message of the long flow.
@@ -218,7 +218,7 @@ pub struct LongPath {
     /// Bytes that may wait in the path.
     #[arg(long, value_name = "SIZE")]
     queue: Option<Size>,
-    /// Probability that a datagram is lost.
+    /// Probability that a datagram is lost: 0 to below 1.
     #[arg(long, default_value_t = 0.01, value_parser = parse_probability)]
     loss: f64,
     #[command(flatten)]
@@ -353,7 +353,7 @@ pub struct Video {
     /// Bytes that may wait in a path.
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     queue: Size,
-    /// Probability that a datagram is lost.
+    /// Probability that a datagram is lost: 0 to below 1.
     #[arg(long, default_value_t = 0.02, value_parser = parse_probability)]
     loss: f64,
     #[command(flatten)]
@@ -489,8 +489,8 @@ impl Exchange {
 fn parse_probability(text: &str) -> Result<f64> {
     let probability = text.parse().unwrap_or(f64::NAN);
     ensure!(
-        (0.0..=1.0).contains(&probability),
-        "a probability is a number from 0 to 1, as in 0.01"
+        (0.0..1.0).contains(&probability),
+        "a part of the datagrams is a number from 0 to below 1, as in 0.01: with 1 nothing arrives"
     );
     Ok(probability)
 }
@@ -500,9 +500,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probabilities_are_from_0_to_1() {
+    fn some_datagrams_pass() {
         assert_eq!(parse_probability("0.02").unwrap(), 0.02);
-        for text in ["1.5", "-1", "nan", "1 %"] {
+        for text in ["1", "1.5", "-1", "nan", "1 %"] {
             assert!(parse_probability(text).is_err(), "{text}");
         }
     }

@@ -5,7 +5,10 @@ use std::rc::Rc;
 
 use sabani_proto::{Config, Match, PeerId};
 
-use super::{Fault, Hosts, Medium, Outcome, Plan, ProgramSettings, Shape, TcpFlows, Traffic, What};
+use super::{
+    Fault, Hosts, Medium, Outcome, PathSettings, Plan, ProgramSettings, Shape, TcpFlows, Traffic,
+    What,
+};
 use crate::{
     Cable, Failure, Faults, HostId, Network, Pause, Reading, SEC, Size, Sorting, Switch, TcpId,
     Time, US, Wish,
@@ -206,15 +209,17 @@ impl Plan {
 
     /// The largest datagram that passes from one host to another while nothing goes wrong.
     fn path_mtu(&self, from: HostId, to: HostId) -> usize {
-        let is_it = |path: &&super::PathSettings| {
+        let own = self.ways(from, to).find_map(|path| path.mtu);
+        own.unwrap_or(self.network.mtu).0 as usize
+    }
+
+    /// What is said of the way from one host to another, the last word first.
+    pub(super) fn ways(&self, from: HostId, to: HostId) -> impl Iterator<Item = &PathSettings> {
+        let is_it = move |path: &&PathSettings| {
             path.from.numbers(self.hosts).contains(&from.0)
                 && path.to.numbers(self.hosts).contains(&to.0)
         };
-        let own = self.paths.iter().rev().filter(is_it);
-        own.filter_map(|path| path.mtu)
-            .next()
-            .unwrap_or(self.network.mtu)
-            .0 as usize
+        self.paths.iter().rev().filter(is_it)
     }
 
     /// Runs until everything that has a time has happened, and all rounds have been delivered.

@@ -413,7 +413,7 @@ impl Settings {
         window.min(config.log_window_max).min(config.memory_bytes)
     }
 
-    fn config(&self) -> Config {
+    pub(super) fn config(&self) -> Config {
         let mut config = Config::new(sabani_proto::PeerId(0), sealed());
         self.apply(&mut config);
         config
@@ -841,13 +841,15 @@ impl Traffic {
     /// Messages in all.
     pub fn messages(&self, hosts: u32) -> u64 {
         let pairs = self.pairs(hosts).count() as u64;
-        pairs * u64::from(self.messages) * u64::from(self.rounds)
+        let each = u64::from(self.messages) * u64::from(self.rounds);
+        pairs.saturating_mul(each)
     }
 
     /// When the last round begins that has a time of its own.
     pub(super) fn last_start(&self) -> Time {
         let rounds = u64::from(self.rounds.saturating_sub(1));
-        Time(self.at.0 + self.every.map_or(0, |every| every.0 * rounds))
+        let later_ns = self.every.map_or(0, |every| every.0.saturating_mul(rounds));
+        Time(self.at.0.saturating_add(later_ns))
     }
 }
 

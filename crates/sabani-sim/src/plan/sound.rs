@@ -1,12 +1,20 @@
 //! What a plan must say to be one that can be run, and whose run means something.
 
-use super::{Fault, Hosts, Plan, ProgramSettings, TcpFlows, Traffic};
-use crate::{Size, Time};
+use super::{
+    Fault, Hosts, Mishap, Plan, ProgramSettings, Settings, Shape, TcpFlows, Traffic, What,
+};
+use crate::{Faults, HostId, Rate, Size, Time};
 
 /// Something wrong in a table of an array: its name, its index, what is wrong.
 pub(super) type Wrong = (&'static str, usize, String);
 
 const MOST_HOSTS: u32 = 65_536;
+/// The largest message or buffer: the process that simulates holds some copies of each.
+const MOST_BYTES: Size = Size(4 << 30);
+/// How often a fault may come again.
+const MOST_AGAIN: u32 = 100_000;
+/// The most messages in all: what is kept of each are some 170 bytes.
+const MOST_MESSAGES: u64 = 100_000_000;
 
 impl Plan {
     pub(super) fn check(&self) -> Result<(), Wrong> {
@@ -21,6 +29,18 @@ impl Plan {
             let what = format!("this `{}` can't work{}", setting.name, setting.ending());
             return Err(("settings", 0, what));
         }
+        if self.settings.forgets_to_ask() {
+            let what = "peers are lost before they are asked: write a `keep_alive` of at most half of `dead_after`";
+            return Err(("settings", 0, what.into()));
+        }
+        if self
+            .network
+            .alpha
+            .is_some_and(|alpha| alpha.is_nan() || alpha <= 0.0)
+        {
+            let what = "a port may hold nothing: write `alpha =` above 0.0".into();
+            return Err(("network", 0, what));
+        }
         each("traffic", &self.traffic, |stream| self.check_stream(stream))?;
         each("tcp", &self.tcp, |flows| self.check_tcp(flows))?;
         each("path", &self.paths, |path| {
@@ -29,9 +49,7 @@ impl Plan {
         each("program", &self.programs, |program| {
             self.check_program(program)
         })?;
-        each("mishap", &self.mishaps, |mishap| {
-            self.check_hosts(&Hosts::one(mishap.host))
-        })?;
+        each("mishap", &self.mishaps, |mishap| self.check_mishap(mishap))?;
         each("fault", &self.faults, |fault| self.check_fault(fault))?;
         let lasts = |flows: &TcpFlows| flows.until.is_some();
         if self.traffic.is_empty() && !self.tcp.iter().any(lasts) {
@@ -49,7 +67,19 @@ impl Plan {
                     .into(),
             );
         }
-        let memory = self.settings.memory.unwrap_or(Size(u64::MAX));
+        if stream.messages(self.hosts) > MOST_MESSAGES {
+            return Err(format!(
+                "these are more than {MOST_MESSAGES} messages: write fewer `rounds`, `messages` or hosts"
+            ));
+        }
+        if stream.last_start() > Time::MOST {
+            return Err(format!(
+                "the last round begins after {}: write fewer `rounds`, or a shorter `every`",
+                Time::MOST
+            ));
+        }
+        check_bytes("bytes", stream.bytes)?;
+        let memory = Size(self.settings.config().memory_bytes);
         let buffers = self.programs.iter().any(|program| program.buffer.is_some());
         match stream.bytes > memory && !buffers {
             false => Ok(()),
@@ -63,14 +93,44 @@ impl Plan {
 
     fn check_tcp(&self, flows: &TcpFlows) -> Result<(), String> {
         self.check_ways(&flows.from, &flows.to)?;
+        let mut pairs = flows.from.paired_with(&flows.to, self.hosts);
+        if let Some((from, to)) = pairs.find(|&(from, to)| !self.limits(from, to)) {
+            return Err(format!(
+                "nothing limits TCP from host {from} to host {to}: write a `rate =` other than unlimited in \
+                 `[network]`"
+            ));
+        }
         check_end(flows.at, flows.until)
     }
 
     fn check_program(&self, program: &ProgramSettings) -> Result<(), String> {
         self.check_hosts(&program.host)?;
-        match program.batch {
-            Some(0) => Err("it takes nothing in: write `batch =` 1 or more".into()),
-            _ => Ok(()),
+        if program.batch == Some(0) {
+            return Err("it takes nothing in: write `batch =` 1 or more".into());
+        }
+        let posted = u64::from(program.post.unwrap_or(1));
+        let buffer = program.buffer.unwrap_or_default();
+        check_bytes("post` times `buffer", Size(buffer.0.saturating_mul(posted)))
+    }
+
+    fn check_mishap(&self, mishap: &Mishap) -> Result<(), String> {
+        self.check_hosts(&Hosts::one(mishap.host))?;
+        match (mishap.lasts_rightly(), mishap.lasts) {
+            (true, _) => Ok(()),
+            (false, Time(0)) => Err("it has no end: write `lasts =`, as in \"50ms\"".into()),
+            (false, _) => Err("it happens in a moment: leave `lasts` away".into()),
+        }
+    }
+
+    /// Whether something on the way from one host to another limits what it carries in a time.
+    fn limits(&self, from: u32, to: u32) -> bool {
+        let mut ways = self.ways(HostId(from), HostId(to));
+        let own = ways.find_map(|way| way.rate);
+        match self.network.shape {
+            Shape::Mesh => own.unwrap_or(self.network.rate) > Rate(0),
+            Shape::Star | Shape::Dumbbell => {
+                self.network.rate > Rate(0) || own.unwrap_or_default() > Rate(0)
+            }
         }
     }
 
@@ -82,11 +142,23 @@ impl Plan {
         if let Some(chance) = chances.iter().chain(&damage).find(wrong) {
             return Err(format!("{chance} is no probability: write 0.0 to 1.0"));
         }
+        if fault.is_idle() {
+            return Err(
+                "it does nothing: write `loss =`, `burst =`, `duplicate =`, `reorder =` and `late =`, `jitter =`, \
+                 `corrupt =`, `truncate =`, `replay =`, `mtu =` or `cut = true`"
+                    .into(),
+            );
+        }
         if fault.again > 0 && (fault.until.is_none() || fault.every == Time(0)) {
             return Err(
                 "what comes again has an end: write `until =`, and `every =` from one beginning to the next"
                     .into(),
             );
+        }
+        if fault.again > MOST_AGAIN {
+            return Err(format!(
+                "that is too often: write `again =` at most {MOST_AGAIN}"
+            ));
         }
         check_end(fault.at, fault.until)
     }
@@ -115,6 +187,37 @@ impl Plan {
     }
 }
 
+impl Fault {
+    /// Whether it does nothing to anybody at any time.
+    pub(super) fn is_idle(&self) -> bool {
+        let mut harm = Faults::default();
+        let own = Fault {
+            // They only say how long what happens lasts.
+            burst_len: 0,
+            late: Time(0),
+            ..self.clone()
+        };
+        own.worsen(&mut harm);
+        harm == Faults::default() && self.mtu.is_none()
+    }
+}
+
+impl Mishap {
+    /// Whether it lasts for some time, as what happens to it does or does not.
+    pub(super) fn lasts_rightly(&self) -> bool {
+        let lasts = matches!(self.what, What::Stall | What::Disconnect | What::Hold);
+        lasts == (self.lasts > Time(0))
+    }
+}
+
+impl Settings {
+    /// Whether peers would be lost before they are asked for a second sign of life, if nodes did what it says.
+    pub(super) fn forgets_to_ask(&self) -> bool {
+        let config = self.config();
+        config.keep_alive_ns > config.dead_after_ns / 2 && self.keep_alive.is_some()
+    }
+}
+
 /// Checks each table of an array.
 fn each<T>(
     table: &'static str,
@@ -124,6 +227,16 @@ fn each<T>(
     all.iter()
         .enumerate()
         .try_for_each(|(index, one)| check(one).map_err(|what| (table, index, what)))
+}
+
+/// Whether this process can hold so many bytes.
+fn check_bytes(name: &str, bytes: Size) -> Result<(), String> {
+    match bytes > MOST_BYTES {
+        false => Ok(()),
+        true => Err(format!(
+            "{bytes} are more than a simulation can hold: write `{name}` of at most {MOST_BYTES}"
+        )),
+    }
 }
 
 /// Whether what begins lasts for some time.

@@ -255,6 +255,71 @@ mod tests {
                 Some(3),
                 "write `batch =` 1 or more",
             ),
+            (
+                "hosts = 2\n[[traffic]]\nbytes = \"999GiB\"\n",
+                Some(2),
+                "`bytes` of at most 4GiB",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\nbytes = \"2GiB\"\n",
+                Some(2),
+                "no room in a `memory` of 1GiB",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\npost = 5\nbuffer = \"1GiB\"\n",
+                Some(3),
+                "of at most 4GiB",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\nmessages = 4000000000\nrounds = 4000000000\n",
+                Some(2),
+                "write fewer `rounds`",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\nrounds = 1002\nevery = \"1000s\"\n",
+                Some(2),
+                "or a shorter `every`",
+            ),
+            (
+                "hosts = 2\n[network]\nrate = \"0gbit\"\n[[traffic]]\n",
+                Some(3),
+                "`unlimited`",
+            ),
+            (
+                "hosts = 2\n[network]\nrate = \"unlimited\"\n[[tcp]]\nuntil = \"1s\"\n",
+                Some(4),
+                "nothing limits TCP from host 0 to host 1",
+            ),
+            (
+                "hosts = 2\n[network]\nalpha = -1.0\n[[traffic]]\n",
+                Some(2),
+                "write `alpha =` above 0.0",
+            ),
+            (
+                "hosts = 2\n[settings]\nkeep_alive = \"2s\"\ndead_after = \"3s\"\n[[traffic]]\n",
+                Some(2),
+                "at most half of `dead_after`",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[mishap]]\nat = \"1ms\"\nhost = 0\nwhat = \"stall\"\n",
+                Some(3),
+                "write `lasts =`",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[mishap]]\nat = \"1ms\"\nhost = 0\nwhat = \"crash\"\nlasts = \"1s\"\n",
+                Some(3),
+                "leave `lasts` away",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[fault]]\nlate = \"1ms\"\nburst_len = 3\n",
+                Some(3),
+                "it does nothing",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[fault]]\ncut = true\nuntil = \"1ms\"\nevery = \"2ms\"\nagain = 4000000000\n",
+                Some(3),
+                "too often",
+            ),
         ] {
             let error = Plan::from_toml(text).expect_err(text);
             assert_eq!(error.line, line, "{text}: {error}");

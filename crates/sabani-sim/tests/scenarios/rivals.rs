@@ -2,7 +2,7 @@
 //! neither starves.
 
 use sabani_proto::{Congestion, CreditPolicy, Limit, PeerId, PeerStats};
-use sabani_sim::{Cable, HostId, MS, Network, SEC, Switch, US, sealed};
+use sabani_sim::{Cable, HostId, MS, Network, Plan, SEC, Switch, US, sealed};
 
 use crate::{A, B, peer_stats, sound};
 
@@ -103,4 +103,14 @@ fn a_controller_is_chosen_for_one_peer_while_it_runs() {
         assert!(!is_governed(peer_stats(&mut net, A, B)));
         sound(net.settle(10 * SEC));
     }
+}
+
+#[test]
+fn what_waits_for_a_link_is_not_carried_in_tcps_time() {
+    // The host's own queue has no end, so half of what is sent waits there.
+    let plan = "hosts = 2\n[network]\nshape = \"star\"\nrate = \"100mbit\"\nqueue = \"0\"\n\
+                [[tcp]]\nfrom = 0\nto = 1\nuntil = \"1s\"\n";
+    let outcome = Plan::from_toml(plan).expect("it can be read").run();
+    let carried = outcome.tcp[0].goodput() / 1e8;
+    assert!((0.9..=1.0).contains(&carried), "{carried} of the link");
 }

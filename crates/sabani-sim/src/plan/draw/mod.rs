@@ -76,7 +76,7 @@ impl Plan {
             false => (dice.pick(&[0, 1, 2, 4, 8]), dice.pick(&[0, 0, 0, 1, 2, 4])),
         };
         plan.faults = (0..faults).map(|_| fault(dice, &plan)).collect();
-        plan.faults.retain(|fault| !fault.without_one().is_empty());
+        plan.faults.retain(|fault| !fault.is_idle());
         let strike = if calm { lull } else { mishap };
         plan.mishaps = (0..mishaps).map(|_| strike(dice, &plan)).collect();
         if plan.disconnects() {
@@ -148,6 +148,9 @@ fn settings(dice: &mut Dice) -> Settings {
         congestion: dice.maybe(some, |dice| dice.pick(Congestion::ALL)),
         peer_memory: dice.maybe(some, sizes(&[0, 256 * KIB, 1 << 20])),
     };
+    if settings.forgets_to_ask() {
+        settings.keep_alive = None;
+    }
     if dice.0.chance(0.1) {
         crowd(dice, &mut settings);
     }
@@ -284,7 +287,7 @@ fn mishap(dice: &mut Dice, plan: &Plan) -> Mishap {
         Disconnect, Disconnect, Move, Move,
     ]);
     let lasts = match what {
-        Stall | Disconnect => dice.time_below(300 * MS),
+        Stall | Disconnect => dice.time_below(300 * MS).max(Time(US)),
         _ => Time(0),
     };
     Mishap {
@@ -306,7 +309,7 @@ fn steering(dice: &mut Dice, plan: &Plan) -> Mishap {
         host: dice.host(plan.hosts),
         what,
         lasts: match what {
-            Hold => dice.time_below(200 * MS),
+            Hold => dice.time_below(200 * MS).max(Time(US)),
             _ => Time(0),
         },
     }
