@@ -277,6 +277,38 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
+/// What is in the way of a receive, which waits in vain until the program does something about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// Untaken messages use up the sender's credit.
+    Backlog(Backlog),
+    /// Messages that do not come on, or that nobody takes, use up the node's memory.
+    Starved(Starvation),
+}
+
+impl Hindrance {
+    /// Whether nothing has changed since another account.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Hindrance::Backlog(one), Hindrance::Backlog(other)) => one == other,
+            (Hindrance::Starved(one), Hindrance::Starved(other)) => one.is_by_same_holder(other),
+            _ => false,
+        }
+    }
+}
+
+/// Messages from a peer that the program does not take. They use up the peer's credit, so that nothing more can come
+/// from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    /// The peer.
+    pub peer: PeerId,
+    /// Credit that they use, in bytes.
+    pub bytes: u64,
+    /// Credit that those use which were taken before.
+    pub(crate) taken: u64,
+}
+
 /// What keeps the node's memory from a receive without a buffer, which waits in vain until the program does something
 /// about it, or a peer reconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

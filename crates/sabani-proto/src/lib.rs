@@ -55,7 +55,7 @@ pub use channel::{
 };
 pub use config::Config;
 pub use credit::{CreditPolicy, CreditStats, Order as GrantOrder};
-pub use error::{ConnectError, PeerLost, SendError, Starvation, Undelivered};
+pub use error::{Backlog, ConnectError, Hindrance, PeerLost, SendError, Starvation, Undelivered};
 pub use event::Event;
 pub use human_time::HumanTime;
 pub use message::{

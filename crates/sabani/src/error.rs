@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use sabani_proto::{
-    ConnectError, Envelope, HumanTime, Obstacle, PeerId, PeerLost, RecvError, SendError, Starvation,
+    Backlog, ConnectError, Envelope, Hindrance, HumanTime, Obstacle, PeerId, PeerLost, RecvError,
+    SendError, Starvation,
 };
 use sabani_ring::ScheduleError;
 
@@ -242,6 +243,15 @@ impl From<SendError> for Error {
     }
 }
 
+impl From<Hindrance> for Error {
+    fn from(why: Hindrance) -> Self {
+        match why {
+            Hindrance::Backlog(Backlog { peer, bytes, .. }) => Error::Backlog { peer, bytes },
+            Hindrance::Starved(why) => Error::Starved(why),
+        }
+    }
+}
+
 impl From<RecvError> for Error {
     fn from(error: RecvError) -> Self {
         match error {
@@ -309,7 +319,7 @@ impl fmt::Display for Error {
                 f,
                 "untaken messages from peer {peer} hold {bytes} bytes, all the credit it has, so \
                  the message waited for can't come: receive or discard those first, or raise \
-                 `log_window_max`"
+                 `log_window_max` or `memory`"
             ),
             Error::Starved(why) => why.fmt(f),
             Error::Ended => write!(

@@ -206,7 +206,7 @@ impl Node {
             if let Some(message) = self.recv_timeout(wanted, IN_VAIN_EVERY)? {
                 return Ok(message);
             }
-            self.check_in_vain(&wanted, &mut vain)?;
+            self.check_in_vain(&[wanted], &mut vain)?;
         }
     }
 
@@ -342,7 +342,7 @@ impl Node {
             if let Some(message) = self.wait_received(ticket, IN_VAIN_EVERY)? {
                 return Ok(copy_out(&message, buffer));
             }
-            self.check_in_vain(&wanted, &mut vain)?;
+            self.check_in_vain(&[wanted], &mut vain)?;
         }
     }
 

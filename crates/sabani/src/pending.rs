@@ -24,7 +24,7 @@ impl Posted {
     /// # Errors
     /// [`Error::TooSmall`], [`Error::TooLarge`], [`Error::Expired`], [`Error::PeerLost`],
     /// [`Error::Closed`]; [`Error::Ended`] once it has given a message or another error. Without a timeout also
-    /// [`Error::Starved`]: the receive stays posted then, and can be waited for again.
+    /// [`Error::Backlog`] and [`Error::Starved`]: the receive stays posted then, and can be waited for again.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Message>, Error> {
         let mut vain = Vain::default();
         loop {
@@ -45,7 +45,7 @@ impl Posted {
         self.finish(result)
     }
 
-    /// Whether it waits in vain for memory.
+    /// Whether it waits in vain.
     pub(crate) fn check_in_vain(&self, vain: &mut Vain) -> Result<(), Error> {
         let ticket = self.ticket.ok_or(Error::Ended)?;
         vain.check_posted(&self.handle.shared, ticket)
@@ -194,6 +194,14 @@ impl Sent {
             self.fate = SendFate::Known(result);
         }
         matches!(self.fate, SendFate::Known(_))
+    }
+
+    /// Whether it is a long message, of which a part has not left yet.
+    pub(crate) fn is_kept_back(&self, state: &State) -> bool {
+        match self.fate {
+            SendFate::UnderWay(ticket) => state.engine.node.keeps_back(self.to, ticket),
+            SendFate::Known(_) => false,
+        }
     }
 
     /// Makes progress, and says whether the peer's library has the message.

@@ -4,6 +4,7 @@ mod background;
 mod collectives;
 mod failures;
 mod groups;
+mod hindered;
 
 use std::io::Read;
 use std::process::{self, Command};
@@ -17,7 +18,8 @@ fn main() -> Result<(), Error> {
     let task = std::env::args().nth(1).unwrap_or_default();
     let comm = Comm::init_with(|builder| match &task[..] {
         "stopped" | "shut-out" => builder.dead_after(failures::SILENCE),
-        "starved" => builder.memory(MEMORY_BYTES),
+        "starved" | "later" => builder.memory(hindered::MEMORY_BYTES),
+        "backlog" | "busy" => builder.log_window_max(hindered::LOG_BYTES),
         _ => builder,
     })?;
     match &task[..] {
@@ -25,7 +27,10 @@ fn main() -> Result<(), Error> {
         "lost" => lost(&comm),
         "abort" if comm.rank() == 1 => comm.abort(42, "aborts on purpose"),
         "input" => input(&comm),
-        "starved" => starved(&comm),
+        "starved" => hindered::starved(&comm),
+        "backlog" => hindered::backlog(&comm),
+        "busy" => hindered::busy(&comm),
+        "later" => hindered::later(&comm),
         "fail" if comm.rank() == 1 => process::exit(7),
         "left" => left(&comm),
         "abort" | "fail" | "hang" => hang(),
@@ -121,50 +126,6 @@ fn left(comm: &Comm) -> Result<(), Error> {
     assert_eq!(comm.recv_vec::<f32>(1, 3)?, [1.5]);
     println!("{}", comm.recv_vec::<f32>(1, 3).unwrap_err());
     Ok(())
-}
-
-/// Memory of ranks that run short of it.
-const MEMORY_BYTES: u64 = 16 << 20;
-
-/// Rank 1 begins to receive what takes most of its memory, loses interest, and waits for something else: again
-/// and again, with another moment for that, until the one is in the way of the other.
-fn starved(comm: &Comm) -> Result<(), Error> {
-    let messages = [3, 2].map(|part| vec![part; MEMORY_BYTES as usize / 4 * usize::from(part)]);
-    let mut is_over = [0_u8];
-    for round in 1.. {
-        if comm.rank() == 0 {
-            for (tag, message) in (1..).zip(&messages) {
-                comm.isend(1, tag, message.clone())?;
-            }
-            comm.recv(1, 3, &mut is_over)?;
-        } else {
-            is_over = [u8::from(is_starved(comm, &messages, round)?)];
-            comm.send(0, 3, &is_over)?;
-        }
-        if is_over == [1] {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn is_starved(comm: &Comm, messages: &[Vec<u8>; 2], round: u64) -> Result<bool, Error> {
-    let begun = comm.irecv::<u8>(0, 1)?;
-    thread::sleep(Duration::from_micros(100 * round));
-    drop(begun);
-    let outcome = comm.recv_vec::<u8>(0, 2);
-    if let Err(error) = &outcome {
-        println!("recv: {error}");
-        let error = comm
-            .irecv::<u8>(0, 2)?
-            .wait()
-            .expect_err("nothing has changed");
-        println!("irecv: {error}");
-    }
-    assert!(comm.recv_vec::<u8>(0, 1)? == messages[0]);
-    let is_starved = outcome.is_err();
-    assert!(outcome.or_else(|_| comm.recv_vec::<u8>(0, 2))? == messages[1]);
-    Ok(is_starved)
 }
 
 fn input(comm: &Comm) -> Result<(), Error> {

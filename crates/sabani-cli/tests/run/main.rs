@@ -213,6 +213,34 @@ fn a_rank_that_waits_in_vain_for_memory_is_told_who_holds_it() {
 }
 
 #[test]
+fn a_collective_behind_untaken_messages_ends_and_says_so() {
+    let done = run(&["-n", "3", "--no-prefix", "--", &ranks(), "backlog"]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    let mut said: Vec<_> = done.out.lines().collect();
+    said.sort_unstable();
+    let why = "untaken messages from peer 0 hold";
+    let of_others = format!("rank 1 has ended the communicator: {why}");
+    for (rank, why) in [&of_others, why, &of_others].into_iter().enumerate() {
+        let expected = format!("rank {rank}: {why}");
+        assert!(said[rank].starts_with(&expected), "{}", done.out);
+    }
+}
+
+#[test]
+fn who_computes_before_it_takes_messages_keeps_collectives_in_the_background() {
+    let done = run(&["-n", "3", "--no-prefix", "--", &ranks(), "busy"]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert_eq!(done.out.matches("all have met").count(), 3, "{}", done.out);
+}
+
+#[test]
+fn long_messages_that_are_left_for_later_hold_up_no_collective() {
+    let done = run(&["-n", "3", "--no-prefix", "--", &ranks(), "later"]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert_eq!(done.out.matches("all have met").count(), 3, "{}", done.out);
+}
+
+#[test]
 fn ranks_in_different_collectives_are_told_so() {
     let differences = [
         "collective",

@@ -768,9 +768,7 @@ impl Incoming {
 
     /// The sender says that the limit holds it back.
     pub fn on_blocked(&mut self, limit: u64, mailbox: &mut Mailbox) {
-        if limit >= self.log.announced {
-            self.log.grow(mailbox);
-        }
+        self.log.on_blocked(limit, mailbox);
     }
 
     /// The next body to grant.
@@ -823,10 +821,11 @@ impl Incoming {
         self.log.arrived - self.log.taken
     }
 
-    /// Whether the log can take nothing more until the program takes messages.
-    pub fn is_full(&self) -> bool {
-        self.log.window >= self.log.max
-            && self.log.announced - self.log.arrived < self.log.window / 8
+    /// What keeps the sender from sending more until the program takes messages: their charge, and that of all that
+    /// it has taken before; `None` if nothing does.
+    pub fn backlog(&self) -> Option<(u64, u64)> {
+        let stuck = self.log.is_blocked() && !self.log.is_awaited();
+        stuck.then_some((self.backlog_bytes(), self.log.taken))
     }
 
     /// The connection ended: ends receives that wait for its bodies, gives memory back.

@@ -648,6 +648,14 @@ impl Mailbox {
         }
     }
 
+    /// What a receive waits for that has no message yet.
+    pub fn waits_for(&mut self, ticket: RecvTicket) -> Option<Match> {
+        match self.receives.get_mut(ticket)?.progress {
+            Progress::Waiting(key) => self.matcher.pattern(key),
+            _ => None,
+        }
+    }
+
     /// The body that a receive waits for.
     pub fn filling(&mut self, ticket: RecvTicket) -> Option<(LinkRef, u64)> {
         match self.receives.get_mut(ticket)?.progress {

@@ -324,6 +324,12 @@ impl<A, R> Matcher<A, R> {
         PostedKey(self.posted.push(Posted { pattern, payload }))
     }
 
+    /// What a posted receive waits for; `None` if it was matched or cancelled before.
+    pub fn pattern(&self, key: PostedKey) -> Option<Match> {
+        let slot = self.posted.locate(key.0)?;
+        Some(self.posted.get(slot).pattern)
+    }
+
     /// Takes away a posted receive; `None` if it was matched or cancelled before.
     pub fn cancel(&mut self, key: PostedKey) -> Option<R> {
         let slot = self.posted.locate(key.0)?;

@@ -210,6 +210,13 @@ impl Outgoing {
         bodies.any(|body| body.granted < body.total && !body.expired)
     }
 
+    /// Whether a part of the body has not left yet that this ticket tells of.
+    pub fn keeps_back(&self, ticket: Ticket) -> bool {
+        let mut bodies = self.bodies.iter();
+        let body = bodies.find(|body| body.ticket == Some(ticket));
+        body.is_some_and(|body| body.next < body.total && !body.expired)
+    }
+
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     #[inline]
     pub fn unsent_bytes(&self) -> usize {

@@ -6,7 +6,7 @@ use super::peers::{self, Link};
 use super::session::Session;
 use crate::PeerId;
 use crate::error::{SendError, Undelivered};
-use crate::message::{Arrived, LinkRef, Outbound, SendTicket};
+use crate::message::{Arrived, LinkRef, Outbound, Outgoing, SendTicket};
 use crate::wire::INLINE_MAX;
 
 /// What waits to be sent to a peer, and how the way there is.
@@ -252,9 +252,23 @@ impl Node {
 
     /// Whether a body for a peer waits until its receiver asks for it.
     pub fn asks(&self, to: PeerId) -> bool {
-        let index = self.peers.index(to);
-        let link = index.and_then(|index| self.peers[index].link.as_ref());
-        link.is_some_and(|link| link.outgoing.asks())
+        self.outgoing(to).is_some_and(Outgoing::asks)
+    }
+
+    /// Whether the message of a send with a ticket is long, and a part of it has not left yet.
+    pub fn keeps_back(&self, to: PeerId, ticket: SendTicket) -> bool {
+        self.outgoing(to)
+            .is_some_and(|outgoing| outgoing.keeps_back(ticket))
+    }
+
+    /// Whether no short message for a peer can leave before the peer's program takes some.
+    pub fn is_blocked(&self, to: PeerId) -> bool {
+        self.outgoing(to).is_some_and(Outgoing::is_blocked)
+    }
+
+    fn outgoing(&self, to: PeerId) -> Option<&Outgoing> {
+        let link = self.peers[self.peers.index(to)?].link.as_ref()?;
+        Some(&link.outgoing)
     }
 
     /// What became of a send with a ticket: `None` while it is under way. The ticket is stale

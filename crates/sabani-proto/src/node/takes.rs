@@ -245,7 +245,8 @@ fn give_back(peers: &mut Peers, queue: &mut VecDeque<u32>, link: LinkRef, log: u
         && let Some(session) = peer.session_mut()
     {
         session.incoming.on_taken(log, unasked);
-        if session.incoming.log.is_pressing() {
+        let log = &session.incoming.log;
+        if log.is_pressing() || log.is_blocked() {
             enqueue(peers, queue, link.peer);
         }
     }

@@ -1,7 +1,7 @@
 //! Two nodes and a wire that loses nothing; the rough roads are in the scenario tests.
 
 use super::*;
-use crate::error::{ConnectError, Undelivered};
+use crate::error::{ConnectError, Hindrance, Undelivered};
 use crate::message::{Match, RecvError};
 use crate::seal::{Checksum, JobKey, JobKeys, Mode};
 use crate::wire::{ConnectionId, Entries, Entry, EntryMode, Frame, Frames, Hello, Kind, Prelude};
@@ -338,9 +338,7 @@ fn who_holds_memory_is_told_from_the_next_one_like_it() {
         }
         assert!(pair.nodes[1].cancel(ticket).0.is_none());
         pair.carry();
-        pair.nodes[1]
-            .starved_receive(waits)
-            .expect("there is no room")
+        pair.nodes[1].hindrance_of(waits).expect("there is no room")
     };
     let take = |pair: &mut Pair| {
         pair.nodes[1]
@@ -348,12 +346,15 @@ fn who_holds_memory_is_told_from_the_next_one_like_it() {
             .expect("it is here")
     };
     let why = held_by(&mut pair, first);
-    let again = pair.nodes[1].starved_receive(waits).unwrap();
-    assert!(why.is_by_same_holder(&again));
+    let again = pair.nodes[1].hindrance_of(waits).unwrap();
+    assert!(why.is_same(&again));
     take(&mut pair);
     let other = held_by(&mut pair, second);
-    assert_eq!(why.holder, other.holder);
-    assert!(!why.is_by_same_holder(&other));
+    let [Hindrance::Starved(one), Hindrance::Starved(two)] = [why, other] else {
+        panic!("{why:?}, {other:?}");
+    };
+    assert_eq!(one.holder, two.holder);
+    assert!(!why.is_same(&other));
     take(&mut pair);
     pair.carry();
     let message = pair.nodes[1].take_received(waits).expect("there is room");

@@ -2,35 +2,48 @@
 
 use super::Node;
 use crate::PeerId;
-use crate::error::Starvation;
+use crate::error::{Backlog, Hindrance, Starvation};
 use crate::message::{Envelope, LinkRef, Match, RecvTicket, Room};
 
 impl Node {
-    /// A peer whose messages fill its credit, so that nothing more can come from it until the
-    /// program takes some: a receive that waits for something else from there waits in vain.
-    pub fn backlogged(&self, wanted: &Match) -> Option<(PeerId, u64)> {
-        self.peers
-            .iter()
-            .filter(|peer| wanted.source().is_none_or(|source| source == peer.id))
-            .filter_map(|peer| Some((peer.id, peer.session()?)))
-            .find(|(_, session)| session.incoming.is_full())
-            .map(|(id, session)| (id, session.incoming.backlog_bytes()))
-    }
-
-    /// What keeps the node's memory from the oldest message that matches, so that a receive without a buffer for it
-    /// waits in vain: messages that do not give theirs back by themselves. All of such a message is here, and
-    /// its receive was withdrawn; or its peer, or this program, has disconnected.
-    pub fn starved(&mut self, wanted: &Match) -> Option<Starvation> {
-        let (link, id) = self.hub.mailbox.pending(wanted)?;
-        self.starved_body(link, id)
+    /// What is in the way of a receive of what matches, which then waits in vain until the program does something
+    /// about it: untaken messages of the peers that may send it (of each one, if any may), or what keeps the node's memory
+    /// from the oldest message that matches.
+    pub fn hindrance(&mut self, wanted: &Match) -> Option<Hindrance> {
+        match self.hub.mailbox.pending(wanted) {
+            Some((link, id)) => self.starved_body(link, id).map(Hindrance::Starved),
+            None => self.backlog(wanted).map(Hindrance::Backlog),
+        }
     }
 
     /// The same for a receive that is posted.
-    pub fn starved_receive(&mut self, ticket: RecvTicket) -> Option<Starvation> {
+    pub fn hindrance_of(&mut self, ticket: RecvTicket) -> Option<Hindrance> {
+        if let Some(wanted) = self.hub.mailbox.waits_for(ticket) {
+            return self.backlog(&wanted).map(Hindrance::Backlog);
+        }
         let (link, id) = self.hub.mailbox.filling(ticket)?;
-        self.starved_body(link, id)
+        self.starved_body(link, id).map(Hindrance::Starved)
     }
 
+    /// The longest of those backlogs that keep all peers from sending what is wanted.
+    fn backlog(&self, wanted: &Match) -> Option<Backlog> {
+        let may_send = |peer: PeerId| wanted.source().is_none_or(|source| source == peer);
+        let peers = self.peers.iter().filter(|peer| may_send(peer.id));
+        let backlogs = peers.map(|peer| {
+            let (bytes, taken) = peer.session()?.incoming.backlog()?;
+            Some(Backlog {
+                peer: peer.id,
+                bytes,
+                taken,
+            })
+        });
+        let backlogs: Vec<_> = backlogs.collect::<Option<_>>()?;
+        backlogs.into_iter().max_by_key(|backlog| backlog.bytes)
+    }
+
+    /// Messages that do not give theirs back by themselves keep the node's memory from this one, for which no
+    /// receive has brought a buffer: all of such a message is here, and its receive was withdrawn; or its peer, or
+    /// this program, has disconnected.
     fn starved_body(&mut self, link: LinkRef, id: u64) -> Option<Starvation> {
         let waiting = self.with_incoming(link, |incoming, inbox| {
             let (tag, len) = incoming.lacks_room(id)?;

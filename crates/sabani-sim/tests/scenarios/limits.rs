@@ -1,7 +1,7 @@
 //! Room is finite, and nothing overruns it or hangs for want of it.
 
 use sabani_proto::wire::Frame;
-use sabani_proto::{Config, Match, PeerId, RecvError, RecvTicket, SendError, Shortage};
+use sabani_proto::{Config, Hindrance, Match, PeerId, RecvError, RecvTicket, SendError, Shortage};
 use sabani_sim::{HostId, MS, Network, Packet, Reading, SEC, US, checker, sealed};
 
 use crate::{A, B, peer_stats, plain, sound, warm_pair};
@@ -114,6 +114,41 @@ fn a_large_message_nobody_asked_for_blocks_nothing() {
         ahead: 1,
         buffer: 64 << 20,
     };
+    net.kick(B);
+    sound(net.settle(SEC));
+}
+
+#[test]
+fn who_waits_for_what_is_behind_untaken_messages_is_told_and_little_room_is_enough() {
+    let mut net = Network::mesh(2, 2, &sealed(), |config: &mut Config| {
+        config.log_window_max = 64 << 10;
+    });
+    net.host(B).program.reading = Reading::Nothing;
+    let last = class_from(A, 1);
+    for _ in 0..60 {
+        net.send_as(A, B, 0, 1_000, false);
+    }
+    net.send_as(A, B, 1, 1_000, false);
+    net.run_for(50 * MS);
+    let node = net.host(B).node();
+    let Some(Hindrance::Backlog(backlog)) = node.hindrance(&last) else {
+        panic!("58 fit");
+    };
+    assert_eq!(backlog.peer, PeerId(A.0));
+    assert_eq!(
+        node.hindrance(&Match::any().tag(0)),
+        Some(Hindrance::Backlog(backlog))
+    );
+    for _ in 0..3 {
+        let message = net.host(B).node().try_take(&class_from(A, 0)).unwrap();
+        net.note_received(B, &message);
+    }
+    net.kick(B);
+    net.run_for(10 * MS);
+    let node = net.host(B).node();
+    assert_eq!(node.hindrance(&last), None);
+    assert!(node.probe(&last).is_some(), "there was room for three more");
+    net.host(B).program.reading = Reading::Take(Match::any());
     net.kick(B);
     sound(net.settle(SEC));
 }
@@ -254,7 +289,9 @@ fn it_is_said_who_holds_the_memory_that_a_receive_waits_for() {
     check(&mut net);
     let wanted = class_from(other, 0);
     let in_vain = |net: &mut Network| {
-        let why = net.host(A).node().starved(&wanted)?;
+        let Hindrance::Starved(why) = net.host(A).node().hindrance(&wanted)? else {
+            panic!("it is here");
+        };
         assert_eq!(why.waiting.source, PeerId(other.0));
         assert_eq!(why.holder.source, PeerId(hog.0));
         assert_eq!((why.held_bytes, why.limit), (8 << 20, 8 << 20));

@@ -34,7 +34,8 @@ impl Comm {
     ///
     /// # Errors
     /// [`Error::NoSuchRank`], [`Error::RankLost`], [`Error::Length`], [`Error::Node`], of which
-    /// [`Starved`](crate::Error::Starved) says who holds the memory that the message waits for.
+    /// [`Starved`](crate::Error::Starved) says who holds the memory that the message waits for, and
+    /// [`Backlog`](crate::Error::Backlog) that untaken messages of that rank keep it from coming.
     pub fn recv<T: Pod>(&self, from: usize, tag: u32, elements: &mut [T]) -> Result<usize, Error> {
         let message = self.recv_message(from, Kind::Message, tag)?;
         copy_out(&message, from, tag, elements)
@@ -158,13 +159,21 @@ impl Comm {
             if let Some(message) = message.map_err(|error| self.explained(error))? {
                 return Ok(message);
             }
-            self.node().check_starved(&wanted, &mut vain)?;
+            self.check_in_vain(&[wanted], &mut vain)?;
             if let Err(lost) = check() {
                 // Whoever has ended has waited until its last messages were here.
                 let message = self.node().try_recv(wanted);
                 return message.map_err(|error| self.explained(error))?.ok_or(lost);
             }
         }
+    }
+
+    /// Whether messages that match each of these are waited for in vain, and the program itself waits.
+    pub(super) fn check_in_vain(&self, wanted: &[Match], vain: &mut Vain) -> Result<(), Error> {
+        if self.series.is_awaited() {
+            self.node().check_in_vain(wanted, vain)?;
+        }
+        Ok(())
     }
 
     pub(super) fn wait_posted(&self, mut posted: Posted, from: usize) -> Result<Message, Error> {
@@ -174,7 +183,9 @@ impl Comm {
             if let Some(message) = message.map_err(|error| self.explained(error))? {
                 return Ok(message);
             }
-            posted.check_in_vain(&mut vain)?;
+            if self.series.is_awaited() {
+                posted.check_in_vain(&mut vain)?;
+            }
             if let Err(lost) = self.check_alive(from) {
                 return posted.test()?.ok_or(lost);
             }

@@ -1,5 +1,7 @@
 //! Messages that the program sends.
 
+use std::time::Duration;
+
 use sabani_proto::{Outbound, SendError, SendTicket};
 
 use super::{Node, room};
@@ -162,6 +164,36 @@ impl Node {
         self.after_send(&mut state, to);
         drop(state);
         Ok(self.sent(to, ticket))
+    }
+
+    /// Waits until these long messages for a peer have left, and all short ones that its program leaves room for;
+    /// `false` when the time is over.
+    pub(crate) fn wait_left(
+        &self,
+        to: PeerId,
+        long: &[Sent],
+        timeout: Duration,
+    ) -> Result<bool, Error> {
+        let left = |state: &mut State| {
+            let short =
+                state.engine.node.waiting(to).bytes == 0 || state.engine.node.is_blocked(to);
+            let left = short && !state.engine.below.is_blocked();
+            (left && !long.iter().any(|sent| sent.is_kept_back(state))).then_some(())
+        };
+        Ok(self.0.shared.wait_until(Some(timeout), left)?.is_some())
+    }
+
+    /// Forgets those of these long messages that have left.
+    pub(crate) fn forget_left(&self, long: &mut Vec<Sent>) -> Result<(), Error> {
+        let state = self.0.shared.lock()?;
+        let (kept, left) = std::mem::take(long)
+            .into_iter()
+            .partition(|sent| sent.is_kept_back(&state));
+        drop(state);
+        *long = kept;
+        // Outside the lock, which each one takes in the end.
+        drop::<Vec<_>>(left);
+        Ok(())
     }
 
     fn sent(&self, to: PeerId, ticket: Option<SendTicket>) -> Sent {

@@ -15,6 +15,8 @@ pub(crate) struct LogCredit {
     pub(super) max: u64,
     /// How much of the node's memory is reserved for it.
     reserved: u64,
+    /// The sender has said that the limit in force holds it back.
+    blocked: bool,
 }
 
 impl LogCredit {
@@ -42,6 +44,7 @@ impl LogCredit {
             window,
             max,
             reserved: 0,
+            blocked: false,
         }
     }
 
@@ -59,8 +62,32 @@ impl LogCredit {
 
     /// The limit to announce now.
     pub fn announce(&mut self) -> u64 {
-        self.announced = self.announced.max(self.taken + self.window);
+        let limit = self.taken + self.window;
+        if limit > self.announced {
+            self.announced = limit;
+            self.blocked = false;
+        }
         self.announced
+    }
+
+    /// The sender says that this limit holds it back.
+    pub fn on_blocked(&mut self, limit: u64, mailbox: &mut Mailbox) {
+        if limit >= self.announced {
+            self.grow(mailbox);
+            self.blocked = true;
+        }
+    }
+
+    /// Whether the sender waits for the limit to move.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Whether the sender waits, and may send something more: little counts as well then, if not at once.
+    #[inline]
+    pub fn is_awaited(&self) -> bool {
+        self.blocked && self.has_moved(0)
     }
 
     /// Whether the limit has moved far enough to be worth telling with something else.
@@ -133,6 +160,7 @@ mod tests {
                 window,
                 max: window,
                 reserved: 0,
+                blocked: false,
             };
             assert!(!credit.is_due() && !credit.is_pressing(), "{window}");
             credit.taken += window.max(1);

@@ -21,6 +21,9 @@ use crate::{Config, Obstacle, PeerId};
 /// A sender that waits for credit asks again after this long: the peer gives it unasked, but a
 /// promise that only the peer keeps is not enough.
 const STARVED_NS: u64 = 50_000_000;
+/// What the program has taken is told within this time to a sender that waits for it, if it is too little to be
+/// told at once: the next message may fit, and be what the program waits for.
+const AWAITED_NS: u64 = 1_000_000;
 /// Hints that the peer can't be reached make it be asked at most this often.
 const HINT_EVERY_NS: u64 = 100_000_000;
 /// A connection that has used this many packet numbers, half of all, is ended before any could be
@@ -229,11 +232,13 @@ impl Session {
         };
         let starves = self.starves_at(outgoing).filter(|_| !self.ping);
         let release = self.channel.release_ns();
+        let awaited = self.incoming.log.is_awaited();
         [
             self.channel.deadline(now_ns),
             starves,
             release.filter(|_| outgoing.has_sendable()),
             outgoing.next_expiry(),
+            awaited.then_some(now_ns + AWAITED_NS),
         ]
         .into_iter()
         .flatten()
@@ -312,6 +317,7 @@ impl Session {
             let (span, polls) = (self.span.id(), self.channel.polls_unanswered);
             tracing::debug!(parent: span, %peer, polls, "asking for the tail");
         }
+        self.log_limit_due |= self.incoming.log.is_awaited();
         self.settle_fates(outgoing, hub, now_ns);
         Ok(())
     }

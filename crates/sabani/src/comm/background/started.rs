@@ -48,8 +48,9 @@ impl Comm {
             return Err(Error::Nested);
         }
         let number = self.group.started.fetch_add(1, Relaxed).wrapping_add(1);
+        let series = Arc::new(Series::new(number, self.series.chooser()));
         let comm = Comm {
-            series: Arc::new(Series::new(number, self.series.chooser())),
+            series: Arc::clone(&series),
             ..self.clone()
         };
         let (tell, outcome) = channel();
@@ -63,6 +64,7 @@ impl Comm {
         let begun = self.job.workers.run(Box::new(run));
         begun.map_err(NodeError::io("starting a thread for a collective"))?;
         Ok(Started {
+            series,
             outcome,
             known: None,
         })
@@ -72,6 +74,7 @@ impl Comm {
 /// Collectives under way; see [`Comm::start`].
 #[must_use = "others may end before what was started is over: wait for it"]
 pub struct Started<R> {
+    series: Arc<Series>,
     outcome: Receiver<Outcome<R>>,
     known: Option<Outcome<R>>,
 }
@@ -99,6 +102,7 @@ impl<R> Started<R> {
     /// # Panics
     /// If the work has.
     pub fn wait(self) -> Result<R, Error> {
+        self.series.await_it();
         let outcome = self.known.or_else(|| self.outcome.recv().ok());
         match outcome.expect("work tells how it ends") {
             Ok(outcome) => outcome,

@@ -10,6 +10,7 @@ use super::series::Progress;
 use crate::comm::lives::LOOK;
 use crate::comm::tag::Kind;
 use crate::comm::{Comm, Error};
+use crate::node::vain::Vain;
 use crate::shared::State;
 use crate::{Match, Message, Sent};
 
@@ -61,9 +62,10 @@ impl Drive<'_, '_> {
         let comm = self.comm;
         let explained = |error| comm.explained(error);
         comm.node().flush().map_err(explained)?;
-        while let Some(receiver) = self.progress.receivers.pop_first() {
+        while let Some((receiver, long)) = self.progress.receivers.pop_first() {
             let peer = comm.peer(receiver)?;
-            while !comm.node().wait_sent(peer, LOOK).map_err(explained)? {
+            let node = comm.node();
+            while !node.wait_left(peer, &long, LOOK).map_err(explained)? {
                 comm.check_alive(receiver)?;
             }
         }
@@ -142,7 +144,7 @@ impl Drive<'_, '_> {
     /// something has arrived elsewhere. When nothing happens, those who owe something are reminded, and looked for.
     fn wait(&mut self) -> Result<Option<Message>, Error> {
         let wanted = self.wanted()?;
-        let mut reminded = false;
+        let (mut reminded, mut vain) = (false, Vain::default());
         loop {
             let message = self.receive(&wanted, LOOK)?;
             if message.is_some() || self.hear()? {
@@ -157,6 +159,7 @@ impl Drive<'_, '_> {
             if let Some(lost) = lost {
                 return Err(lost);
             }
+            self.comm.check_in_vain(&wanted, &mut vain)?;
             // Once is enough: a reminder arrives, too.
             if !std::mem::replace(&mut reminded, true) {
                 self.exchange.remind();
@@ -200,7 +203,6 @@ fn send(
 ) -> Result<Option<UnderWay>, Error> {
     let explained = |error| comm.explained(error);
     let peer = comm.peer(outgoing.to)?;
-    progress.receivers.insert(outgoing.to);
     let kind = match outgoing.header.kind {
         For::Data => Kind::Collective,
         For::Ready => Kind::Ready,
@@ -218,6 +220,7 @@ fn send(
             None => comm.check_alive(outgoing.to)?,
         }
     }
+    let long = progress.receivers.entry(outgoing.to).or_default();
     let pieces = [&header[..], outgoing.payload];
     if let Some(step) = outgoing.in_step {
         let sent = comm.node().send_gather_tracked(peer, tag, &pieces);
@@ -228,15 +231,18 @@ fn send(
         }));
     }
     // A node copies once more what it does not keep among its entries.
-    let sent = if bytes > Config::INLINE_MAX {
-        comm.node().send_gather(peer, tag, &pieces)
+    if bytes > Config::INLINE_MAX {
+        let sent = comm.node().send_gather_tracked(peer, tag, &pieces);
+        if long.len() == long.capacity() {
+            comm.node().forget_left(long).map_err(explained)?;
+        }
+        long.push(sent.map_err(explained)?);
     } else {
         let buffer = &mut progress.buffer;
         buffer.clear();
         buffer.extend(header);
         buffer.extend(outgoing.payload);
-        comm.node().send(peer, tag, buffer)
-    };
-    sent.map_err(explained)?;
+        comm.node().send(peer, tag, buffer).map_err(explained)?;
+    }
     Ok(None)
 }

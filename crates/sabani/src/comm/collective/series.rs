@@ -1,14 +1,15 @@
 //! Collectives that follow each other: those that the program calls itself, and those of each part that
 //! it has started.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use sabani_collective::execute::Fingerprint;
 
 use super::chooser::Chooser;
-use crate::Message;
 use crate::comm::locked;
+use crate::{Message, Sent};
 
 /// So many collectives that are over are remembered, for peers that still wait in one of them.
 const REMEMBERED: usize = 64;
@@ -19,6 +20,8 @@ pub struct Series {
     pub number: u32,
     /// What decides which algorithms are used.
     pub chooser: Mutex<Chooser>,
+    /// The program waits for it, and does nothing else until it is over.
+    awaited: AtomicBool,
     /// Held by whoever is in a collective of the row.
     pub progress: Mutex<Progress>,
 }
@@ -32,8 +35,8 @@ pub struct Progress {
     pub early: VecDeque<Message>,
     /// Where short messages are put together.
     pub buffer: Vec<u8>,
-    /// To whom something was sent.
-    pub receivers: BTreeSet<usize>,
+    /// To whom something was sent, and what of it is long and may not have left yet.
+    pub receivers: BTreeMap<usize, Vec<Sent>>,
     /// The last ones that are over, in order.
     past: VecDeque<Fingerprint>,
 }
@@ -43,8 +46,19 @@ impl Series {
         Series {
             number,
             chooser: Mutex::new(chooser),
+            awaited: AtomicBool::new(number == 0),
             progress: Mutex::default(),
         }
+    }
+
+    /// The program waits for it from now on.
+    pub fn await_it(&self) {
+        self.awaited.store(true, Relaxed);
+    }
+
+    /// Whether the program waits for it: else it may still do what a receive waits for.
+    pub fn is_awaited(&self) -> bool {
+        self.awaited.load(Relaxed)
     }
 
     /// What decides now.

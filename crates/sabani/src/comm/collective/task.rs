@@ -168,8 +168,10 @@ impl Comm {
         .run()
         .inspect_err(|error| {
             // Others may wait for this rank, which does not come any more.
-            if let Error::Collective(difference) = error {
-                self.revoke(difference);
+            match error {
+                Error::Collective(difference) => self.revoke(difference),
+                Error::Node(failure) => self.revoke(&failure.to_string()),
+                _ => {}
             }
         })
     }

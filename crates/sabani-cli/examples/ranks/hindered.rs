@@ -1,0 +1,107 @@
+//! Receives that something is in the way of.
+
+use std::thread;
+use std::time::Duration;
+
+use sabani::Comm;
+use sabani::comm::Error;
+
+/// Memory of ranks that run short of it.
+pub const MEMORY_BYTES: u64 = 16 << 20;
+/// What a rank may send before somebody takes it.
+pub const LOG_BYTES: u64 = 64 << 10;
+
+/// Rank 1 begins to receive what takes most of its memory, loses interest, and waits for something else: again
+/// and again, with another moment for that, until the one is in the way of the other.
+pub fn starved(comm: &Comm) -> Result<(), Error> {
+    let messages = [3, 2].map(|part| vec![part; MEMORY_BYTES as usize / 4 * usize::from(part)]);
+    let mut is_over = [0_u8];
+    for round in 1.. {
+        if comm.rank() == 0 {
+            for (tag, message) in (1..).zip(&messages) {
+                comm.isend(1, tag, message.clone())?;
+            }
+            comm.recv(1, 3, &mut is_over)?;
+        } else {
+            is_over = [u8::from(is_starved(comm, &messages, round)?)];
+            comm.send(0, 3, &is_over)?;
+        }
+        if is_over == [1] {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn is_starved(comm: &Comm, messages: &[Vec<u8>; 2], round: u64) -> Result<bool, Error> {
+    let begun = comm.irecv::<u8>(0, 1)?;
+    thread::sleep(Duration::from_micros(100 * round));
+    drop(begun);
+    let outcome = comm.recv_vec::<u8>(0, 2);
+    if let Err(error) = &outcome {
+        println!("recv: {error}");
+        let error = comm
+            .irecv::<u8>(0, 2)?
+            .wait()
+            .expect_err("nothing has changed");
+        println!("irecv: {error}");
+    }
+    assert!(comm.recv_vec::<u8>(0, 1)? == messages[0]);
+    let is_starved = outcome.is_err();
+    assert!(outcome.or_else(|_| comm.recv_vec::<u8>(0, 2))? == messages[1]);
+    Ok(is_starved)
+}
+
+/// Rank 0 sends rank 1 more than may lie there, which rank 1 leaves for later; then all meet, twice: who needs
+/// to hear nothing that rank 1 has heard may have met all others once.
+pub fn backlog(comm: &Comm) -> Result<(), Error> {
+    leave_untaken(comm)?;
+    let met = comm.barrier().and_then(|()| comm.barrier());
+    let error = met.expect_err("rank 0 can't come through to rank 1");
+    println!("rank {}: {error}", comm.rank());
+    Ok(())
+}
+
+/// Rank 0 sends rank 1 more than it has memory for, which does not leave before rank 1 asks for it; then all meet.
+pub fn later(comm: &Comm) -> Result<(), Error> {
+    let long = vec![7; MEMORY_BYTES as usize / 2];
+    let first = comm.rank() == 0;
+    let count = if first { 4 } else { 0 };
+    let sent: Result<Vec<_>, _> = (0..count).map(|_| comm.isend(1, 1, long.clone())).collect();
+    comm.barrier()?;
+    println!("rank {}: all have met", comm.rank());
+    if comm.rank() == 1 {
+        for _ in 0..4 {
+            assert!(comm.recv_vec::<u8>(0, 1)? == long);
+        }
+    }
+    sent?.into_iter().try_for_each(|sent| sent.wait())
+}
+
+/// As in [`backlog`], but all meet in the background, and rank 1 takes what is there once it has computed something: for
+/// longer than anybody who waits would have patience.
+pub fn busy(comm: &Comm) -> Result<(), Error> {
+    leave_untaken(comm)?;
+    let meeting = comm.start(Comm::barrier)?;
+    if comm.rank() == 1 {
+        thread::sleep(Duration::from_secs(3));
+        for _ in 0..UNTAKEN {
+            assert_eq!(comm.recv_vec::<u8>(0, 1)?.len(), 1_000);
+        }
+    }
+    meeting.wait()?;
+    println!("rank {}: all have met", comm.rank());
+    Ok(())
+}
+
+/// Messages of 1,000 bytes, twice of what may lie there.
+const UNTAKEN: u64 = 2 * LOG_BYTES / 1_000;
+
+fn leave_untaken(comm: &Comm) -> Result<(), Error> {
+    if comm.rank() == 0 {
+        for _ in 0..UNTAKEN {
+            comm.isend(1, 1, vec![0_u8; 1_000])?;
+        }
+    }
+    Ok(())
+}
