@@ -199,7 +199,7 @@ impl Incoming {
     ) -> Result<(), Violation> {
         let first = expand_id(frame.first_id, self.next_id);
         if first > self.next_id {
-            return self.keep_early(first, frame);
+            return self.keep_early(first, frame, inbox.mailbox.log_max);
         }
         self.deliver(first, frame, inbox)?;
         while let Some((&first, _)) = self.aside.early.first_key_value()
@@ -217,7 +217,7 @@ impl Incoming {
         Ok(())
     }
 
-    fn keep_early(&mut self, first: u64, frame: &Entries<'_>) -> Result<(), Violation> {
+    fn keep_early(&mut self, first: u64, frame: &Entries<'_>, most: u64) -> Result<(), Violation> {
         // Each entry up to its last will cost credit, so its end can't be beyond all of that.
         let ahead = (first - self.next_id).saturating_add(u64::from(frame.count));
         if ahead > (self.log.announced - self.log.arrived) / ENTRY_CHARGE {
@@ -228,7 +228,7 @@ impl Incoming {
             return Ok(());
         }
         self.aside.early_bytes += frame.log.len() as u64;
-        if self.aside.early_bytes > self.log.max {
+        if self.aside.early_bytes > most {
             return Err(Violation("more entries than the log's limit allows"));
         }
         if let Some((_, old)) = self

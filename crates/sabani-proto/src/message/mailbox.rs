@@ -237,6 +237,8 @@ pub(crate) struct Mailbox {
     pub posted: Room,
     /// How much of either the bodies of one peer may take, in bytes.
     pub peer_share: u64,
+    /// How much credit the short messages of one peer may have, in bytes.
+    pub log_max: u64,
     /// Receives that have ended, one way or the other.
     pub ended: u64,
     /// Some receive waits because the system had no memory.
@@ -247,7 +249,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    pub fn new(seed: u64, memory_bytes: u64, peer_share: u64) -> Self {
+    pub fn new(seed: u64, memory_bytes: u64, peer_share: u64, log_max: u64) -> Self {
         Mailbox {
             matcher: Matcher::new(seed),
             receives: Tickets::default(),
@@ -257,6 +259,7 @@ impl Mailbox {
             unmatched: Budget::new(memory_bytes),
             posted: Room::new(memory_bytes),
             peer_share,
+            log_max,
             ended: 0,
             left: VecDeque::new(),
             denied: false,

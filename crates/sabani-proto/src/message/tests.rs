@@ -44,8 +44,8 @@ impl Pipe {
 
     /// One whose sender may take so much of the receiver's memory.
     fn with_share(memory: u64, share: u64) -> Self {
-        let mut mailbox = Mailbox::new(1, memory, share);
-        let credit = LogCredit::reserve(CREDIT, 1 << 20, &mut mailbox);
+        let mut mailbox = Mailbox::new(1, memory, share, 1 << 20);
+        let credit = LogCredit::reserve(CREDIT, &mut mailbox);
         let mut out = Outgoing::default();
         out.set_log_limit(credit.limit());
         Pipe {
@@ -691,7 +691,7 @@ fn a_body_that_nobody_asked_for_and_has_no_memory_stays_where_it_is() {
 #[test]
 fn a_body_that_comes_without_a_grant_and_has_no_memory_ends_the_connection() {
     let mut pipe = Pipe::new(u64::MAX);
-    pipe.incoming.log = LogCredit::reserve(2 * ABSURD, 2 * ABSURD, &mut pipe.mailbox);
+    pipe.incoming.log = LogCredit::reserve(2 * ABSURD, &mut pipe.mailbox);
     let piece = Carried::Fragment(0, ABSURD, 0, vec![3; 1_000]);
     assert_eq!(pipe.deliver(&piece), Err(PeerLost::NoMemory(ABSURD)));
 }

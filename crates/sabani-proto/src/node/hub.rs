@@ -55,7 +55,12 @@ pub(crate) struct Hub {
 impl Hub {
     pub fn new(config: Config, seed: u64) -> Self {
         Hub {
-            mailbox: Mailbox::new(seed, config.memory_bytes, config.peer_memory_bytes),
+            mailbox: Mailbox::new(
+                seed,
+                config.memory_bytes,
+                config.peer_memory_bytes,
+                config.log_window_max,
+            ),
             sends: Tickets::default(),
             ends: 0,
             granter: Granter::new(CreditConfig {

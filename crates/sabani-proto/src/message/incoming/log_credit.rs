@@ -12,7 +12,6 @@ pub(crate) struct LogCredit {
     pub(super) taken: u64,
     pub(super) announced: u64,
     pub(super) window: u64,
-    pub(super) max: u64,
     /// How much of the node's memory is reserved for it.
     reserved: u64,
     /// The sender has said that the limit in force holds it back.
@@ -21,28 +20,27 @@ pub(crate) struct LogCredit {
 
 impl LogCredit {
     /// Credit of `window`, or of the little that is always given if the node's memory is used up.
-    pub fn reserve(window: u64, max: u64, mailbox: &mut Mailbox) -> Self {
+    pub fn reserve(window: u64, mailbox: &mut Mailbox) -> Self {
         if !mailbox.unmatched.charge(window) {
-            return Self::least(window, max);
+            return Self::least(window);
         }
         LogCredit {
             reserved: window,
-            ..Self::unreserved(window, max)
+            ..Self::unreserved(window)
         }
     }
 
     /// The little that is always given; none of the node's memory is reserved for it.
-    pub fn least(window: u64, max: u64) -> Self {
-        Self::unreserved(LEAST_WINDOW.min(window), max)
+    pub fn least(window: u64) -> Self {
+        Self::unreserved(LEAST_WINDOW.min(window))
     }
 
-    fn unreserved(window: u64, max: u64) -> Self {
+    fn unreserved(window: u64) -> Self {
         LogCredit {
             arrived: 0,
             taken: 0,
             announced: window,
             window,
-            max,
             reserved: 0,
             blocked: false,
         }
@@ -134,7 +132,7 @@ impl LogCredit {
     /// Doubles the window, if the node's memory allows, or if it is less than is always given: a
     /// message that does not fit into it would never come.
     pub(super) fn grow(&mut self, mailbox: &mut Mailbox) {
-        if self.window >= self.max {
+        if self.window >= mailbox.log_max {
             return;
         }
         if mailbox.unmatched.charge(self.window) {
@@ -158,7 +156,6 @@ mod tests {
                 taken: 0,
                 announced: window,
                 window,
-                max: window,
                 reserved: 0,
                 blocked: false,
             };

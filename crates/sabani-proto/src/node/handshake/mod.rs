@@ -46,12 +46,7 @@ impl Letter {
 impl Node {
     /// Memory that a new peer's small messages may take at once.
     fn first_log_credit(&mut self) -> LogCredit {
-        let config = &self.hub.config;
-        LogCredit::reserve(
-            config.log_window,
-            config.log_window_max,
-            &mut self.hub.mailbox,
-        )
+        LogCredit::reserve(self.hub.config.log_window, &mut self.hub.mailbox)
     }
 
     fn hello(&self, receiver: PeerId, connection: ConnectionId, log_limit: u64) -> Hello {

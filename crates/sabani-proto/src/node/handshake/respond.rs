@@ -211,7 +211,7 @@ impl Node {
         if unproven < self.hub.mailbox.unmatched.limit / UNPROVEN_PART {
             self.first_log_credit()
         } else {
-            LogCredit::least(config.log_window, config.log_window_max)
+            LogCredit::least(config.log_window)
         }
     }
 
