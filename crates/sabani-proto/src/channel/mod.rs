@@ -145,7 +145,7 @@ impl<C: Cargo> Channel<C> {
         let is_impatient = LATE_IN_SPARE * u64::from(late_ns) > config.spare_ns;
         let mut channel = Channel {
             sent: SentLog::new(config.recovery),
-            received: Received::new(config.ack_policy, config.ack_delay_ns, config.late_ack_ns),
+            received: Received::new(config),
             rtt: Rtt::default(),
             credit: config.window.min(MAX_WINDOW),
             window: 0,

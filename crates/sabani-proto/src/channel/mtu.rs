@@ -1,6 +1,8 @@
 //! How large a datagram the path carries (RFC 8899, datagram packetization layer path MTU
 //! discovery): found by probes that the peer acknowledges, lost again when large ones vanish.
 
+use super::datagram_cost;
+
 /// Every path must carry datagrams of this many bytes (RFC 8899's BASE_PLPMTU).
 pub const BASE_DATAGRAM: usize = 1_200;
 /// What a UDP datagram over IPv4 can carry.
@@ -68,13 +70,14 @@ impl MtuSearch {
 
     /// The next smaller size worth trying, or the end of the search.
     fn step_down(&mut self, now_ns: u64) {
+        let searches = self.trying > self.current;
         let below = STEPS
             .into_iter()
             .map(|step| step as u16)
             .find(|&step| step < self.trying && step > self.current);
         self.trying = below.unwrap_or(0);
         self.tries = 0;
-        if self.trying == 0 {
+        if self.trying == 0 && searches {
             self.search_at_ns = now_ns + RAISE_AFTER_NS;
         }
     }
@@ -95,12 +98,12 @@ impl MtuSearch {
     /// A probe of `size` bytes arrived.
     pub fn on_probe_arrived(&mut self, size: usize, now_ns: u64) {
         self.probe_in_flight = false;
+        self.trying = 0;
         if size > self.current() {
             self.current = size as u16;
             self.full_lost = 0;
+            self.search_at_ns = now_ns + RAISE_AFTER_NS;
         }
-        self.trying = 0;
-        self.search_at_ns = now_ns + RAISE_AFTER_NS;
     }
 
     /// A probe of `size` bytes was lost, or the local interface refused it.
@@ -150,13 +153,16 @@ impl MtuSearch {
         self.fall_back(now_ns);
     }
 
-    /// Goes down to the base, and searches from there at that time.
+    /// Goes down to the base, and searches from there at that time. A probe of the base itself goes first
+    /// where it is charged less: by that the peer learns for what it is to give credit.
     fn fall_back(&mut self, search_at_ns: u64) {
         self.full_lost = 0;
         if !self.is_base() {
+            let costs_less = datagram_cost(BASE_DATAGRAM) < datagram_cost(self.current());
+            self.trying = if costs_less { BASE_DATAGRAM as u16 } else { 0 };
+            self.tries = 0;
             self.current = BASE_DATAGRAM as u16;
             self.search_at_ns = search_at_ns;
-            self.trying = 0;
         }
     }
 

@@ -1,6 +1,6 @@
 //! The receiving half: what has come, and when it must be acknowledged (H5, U5).
 
-use super::{AckPolicy, Arrival, PacketSet, datagram_cost};
+use super::{AckPolicy, Arrival, BASE_DATAGRAM, ChannelConfig, PacketSet, datagram_cost};
 use crate::wire::{Ack, Prelude};
 
 /// Packets received and the acknowledgement owed for them.
@@ -17,6 +17,8 @@ pub(crate) struct Received {
     unasked: bool,
     /// Pieces of messages have come since [`Received::take_data`].
     data: bool,
+    /// The largest datagram that the peer sends, as far as it is known.
+    datagram: u16,
     largest_at_ns: u64,
     answers: u32,
     /// Packets, and their cost, that no acknowledgement has told of.
@@ -90,15 +92,16 @@ const LATE_CREDIT: u32 = 48 << 10;
 const OWED_MAX: u32 = 384 << 10;
 
 impl Received {
-    pub fn new(policy: AckPolicy, delay_ns: u64, late_ns: u32) -> Self {
+    pub fn new(config: &ChannelConfig) -> Self {
         Received {
             packets: PacketSet::default(),
-            policy,
-            delay_ns,
-            late_ns,
+            policy: config.ack_policy,
+            delay_ns: config.ack_delay_ns,
+            late_ns: config.late_ack_ns,
             told: 0,
             unasked: false,
             data: false,
+            datagram: config.proven_datagram as u16,
             largest_at_ns: 0,
             answers: 0,
             owed_packets: 0,
@@ -148,6 +151,17 @@ impl Received {
         self.data = true;
     }
 
+    /// The packet that was just recorded is a probe: the peer sends no larger ones, or it would not ask.
+    pub fn on_probe(&mut self, bytes: usize) {
+        self.datagram = bytes as u16;
+    }
+
+    /// The largest datagram that the peer sends, in bytes, as far as it is known.
+    #[inline]
+    pub fn datagram(&self) -> usize {
+        usize::from(self.datagram).max(BASE_DATAGRAM)
+    }
+
     /// A switch has marked a packet that was just recorded.
     pub fn on_mark(&mut self) {
         self.marks = self.marks.wrapping_add(1);
@@ -168,6 +182,7 @@ impl Received {
         let cost = datagram_cost(owed.bytes) * owed.packets;
         self.owed_cost = self.owed_cost.saturating_add(cost);
         self.progress.note(owed);
+        self.datagram = self.datagram.max(owed.bytes as u16);
         let asked = self.unasked || owed.flags & Prelude::ASK != 0;
         let urgent = owed.flags & Prelude::URGENT != 0;
         let due = match self.policy {

@@ -483,6 +483,8 @@ fn a_size_whose_probes_pass_alone_is_probed_ever_later() {
         mtu.on_probe_arrived(8_972, now);
         mtu.on_full_size(0, 12, now);
         assert_eq!(mtu.current(), 1_200);
+        mtu.probe(now);
+        mtu.on_probe_arrived(1_200, now);
     }
     assert_eq!(pauses, [0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
     // Another way has no such history.
@@ -512,6 +514,47 @@ fn a_black_hole_leads_back_to_the_base() {
     assert_eq!(mtu.probe(0), Some(1_472), "and the search begins anew");
 }
 
+/// Who gives credit for large datagrams must hear that there are none any more.
+#[test]
+fn a_fall_that_changes_what_a_datagram_is_charged_is_told_by_a_probe() {
+    for tries in 1..=3 {
+        let mut mtu = MtuSearch::new(1_472, 8_972);
+        mtu.on_probe_arrived(8_972, 0);
+        mtu.on_full_size(0, 12, 0);
+        for _ in 0..tries {
+            assert_eq!(mtu.probe(0), Some(BASE_DATAGRAM));
+            assert_eq!(mtu.probe(0), None, "one at a time");
+            match tries {
+                1 => mtu.on_probe_arrived(BASE_DATAGRAM, 0),
+                _ => mtu.on_probe_lost(BASE_DATAGRAM, false, 0),
+            }
+        }
+        let next = if tries == 2 { BASE_DATAGRAM } else { 8_972 };
+        assert_eq!(mtu.probe(0), Some(next), "after {tries} tries");
+    }
+}
+
+#[test]
+fn the_size_of_what_the_peer_sends_is_the_largest_since_its_last_probe() {
+    let mut received = acknowledging(AckPolicy::WhenAsked);
+    let mut number = 0;
+    let mut after = |bytes, probe: bool| {
+        let owed = received.on_packet(&data(number, 0), bytes, 0);
+        number += 1;
+        if probe {
+            received.on_probe(bytes);
+        }
+        received.owe(&owed, 0);
+        received.datagram()
+    };
+    assert_eq!(after(100, false), 1_472, "what the handshake has proven");
+    assert_eq!(after(8_972, true), 8_972);
+    assert_eq!(after(1_472, false), 8_972);
+    assert_eq!(after(1_200, true), 1_200);
+    assert_eq!(after(1_452, false), 1_452);
+    assert_eq!(after(30, true), 1_200, "which every path carries");
+}
+
 fn data(number: u64, flags: u8) -> Prelude {
     Prelude {
         kind: crate::wire::Kind::Data,
@@ -521,9 +564,17 @@ fn data(number: u64, flags: u8) -> Prelude {
     }
 }
 
+fn acknowledging(ack_policy: AckPolicy) -> Received {
+    Received::new(&ChannelConfig {
+        ack_policy,
+        ack_delay_ns: 7,
+        ..config(Recovery::Selective, 0)
+    })
+}
+
 /// Feeds packets; returns how long after the last one an acknowledgement is due.
 fn due_after(policy: AckPolicy, packets: &[(u64, u8)]) -> Option<u64> {
-    let mut received = Received::new(policy, 7, 0);
+    let mut received = acknowledging(policy);
     for &(number, flags) in packets {
         let prelude = data(number, flags);
         let owed = received.on_packet(&prelude, 1_200, 100);
@@ -550,7 +601,7 @@ fn acknowledgements_are_due_when_the_policy_says() {
 
 #[test]
 fn an_acknowledgement_says_how_long_it_waited_and_what_it_answers() {
-    let mut received = Received::new(AckPolicy::WhenAsked, 7, 0);
+    let mut received = acknowledging(AckPolicy::WhenAsked);
     for (number, flags, at) in [(0, 0, 10), (1, Prelude::ASK, 20), (0, 0, 30)] {
         let prelude = data(number, flags);
         if !received.packets.contains(number) {
@@ -569,8 +620,8 @@ fn channel(window: u32) -> Channel<u64> {
     recovering(Recovery::Selective, window)
 }
 
-fn recovering(recovery: Recovery, window: u32) -> Channel<u64> {
-    let config = ChannelConfig {
+fn config(recovery: Recovery, window: u32) -> ChannelConfig {
+    ChannelConfig {
         ack_policy: AckPolicy::WhenAsked,
         recovery,
         congestion: Congestion::None,
@@ -582,8 +633,11 @@ fn recovering(recovery: Recovery, window: u32) -> Channel<u64> {
         window,
         max_datagram: 1_472,
         proven_datagram: 1_472,
-    };
-    Channel::new(&config, 0)
+    }
+}
+
+fn recovering(recovery: Recovery, window: u32) -> Channel<u64> {
+    Channel::new(&config(recovery, window), 0)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::blame::{Blame, Finding};
 use super::queue::Queue;
 use super::rate::{Rate, worth};
-use super::{Arrival, CreditConfig};
+use super::{Arrival, BASE_FULL, CreditConfig};
 
 /// Round trip of a path before it is known, in nanoseconds: two hosts at one switch.
 pub(super) const ASSUMED_RTT_NS: u64 = 100_000;
@@ -57,6 +57,11 @@ const PARTS: f64 = 2.0;
 const DUPLEX_PARTS: f64 = 8.0;
 /// Trials on short paths are shorter, so that a fast link is filled within a few of these.
 const TRIAL_ROUND_NS: u64 = 300_000;
+
+/// The smallest window of start-up.
+fn least_start(full: u64) -> f64 {
+    (START_PACKETS / 2 * full) as f64
+}
 
 /// Start-up: the window is doubled while that brings more.
 #[derive(Debug)]
@@ -121,6 +126,7 @@ struct Round {
 /// Rate, queue and pace of the receiver's link.
 #[derive(Debug)]
 pub(super) struct Link {
+    /// Charge of the largest full datagram among those of present senders.
     full: u64,
     socket_share: f64,
     rtt_ns: u64,
@@ -143,18 +149,17 @@ pub(super) struct Link {
 
 impl Link {
     pub fn new(config: &CreditConfig) -> Self {
-        let full = u64::from(config.full_cost);
         let socket_share = config.socket_share();
         Link {
-            full,
+            full: BASE_FULL,
             socket_share: socket_share as f64,
             rtt_ns: 0,
             rate: Rate::default(),
             // Half, so that one peer that stalls leaves as much to others.
-            queue: Queue::new(full, socket_share / 2),
+            queue: Queue::new(BASE_FULL, socket_share / 2),
             blame: Blame::new(),
             startup: Some(Startup::new(
-                (START_PACKETS * full) as f64,
+                (START_PACKETS * BASE_FULL) as f64,
                 socket_share as f64,
             )),
             settled: 0.0,
@@ -164,6 +169,24 @@ impl Link {
             tokens: 0.0,
             tokens_ns: 0,
             version: 0,
+        }
+    }
+
+    #[inline]
+    pub fn full(&self) -> u64 {
+        self.full
+    }
+
+    /// Paths now carry datagrams of this charge at most.
+    #[inline]
+    pub fn set_full(&mut self, full: u64) {
+        if full != self.full {
+            self.full = full;
+            self.queue.set_full(full);
+            if let Some(startup) = &mut self.startup {
+                startup.window = startup.window.max(least_start(full));
+            }
+            self.version += 1;
         }
     }
 
@@ -350,7 +373,7 @@ impl Link {
         self.version += 1;
         self.queue.on_overflow(self.rtt_ns(), now_ns);
         if let Some(startup) = &mut self.startup {
-            startup.window = (startup.window / 2.0).max((START_PACKETS / 2 * self.full) as f64);
+            startup.window = (startup.window / 2.0).max(least_start(self.full));
         }
     }
 

@@ -41,8 +41,11 @@ pub(crate) use standing::DECAY_NS;
 use standing::{DECAY_GRACE_NS, Pool};
 use table::Table;
 
+use crate::channel::{BASE_DATAGRAM, datagram_cost};
 use crate::wire::Terms;
 
+/// Charge of a full datagram on a path of which nothing is known; one that fills an Ethernet frame is charged as much.
+const BASE_FULL: u64 = datagram_cost(BASE_DATAGRAM) as u64;
 /// The whole link, as a sum of claims.
 const ONE: u64 = 1 << 32;
 /// A pacer that wakes up sooner does nothing but wake up.
@@ -69,7 +72,7 @@ pub enum CreditPolicy {
 pub(crate) struct CreditConfig {
     /// What the kernel may charge to the socket's receive buffer.
     pub socket_bytes: u64,
-    /// Charge of a full datagram.
+    /// Charge of the largest datagram that peers may send.
     pub full_cost: u32,
     /// Largest window for one peer, if it is not less than two full datagrams.
     pub window_max: u32,
@@ -107,6 +110,8 @@ pub(crate) struct Arrival {
     pub data: bool,
     /// Charge announced by the peer that has not come.
     pub remaining: u64,
+    /// Charge of a full datagram on the path from the peer, as far as it is known.
+    pub full: u32,
     /// Its latest round-trip time; zero if unknown.
     pub rtt_ns: u64,
     /// The smallest one that it has had on this path; zero if unknown.
@@ -161,11 +166,19 @@ fn prefer(best: &mut Option<(u64, Grant)>, key: u64, grant: Grant) {
     }
 }
 
+/// What of a `part` of the link a peer needs, where one alone could have `cap`.
+fn next_charge(share: &Share, part: u64, cap: u64) -> u64 {
+    let half = (cap / 2).max(share.full);
+    (share.target() - share.window)
+        .min(part)
+        .min(half)
+        .min(share.most - share.window)
+}
+
 /// Shares the receiver's link among its peers.
 #[derive(Debug)]
 pub(crate) struct Granter {
     config: CreditConfig,
-    full: u64,
     link: Link,
     pool: Pool,
     peers: Table,
@@ -194,7 +207,6 @@ impl Granter {
     pub fn new(mut config: CreditConfig) -> Self {
         config.window_max = config.window_max.max(2 * config.full_cost);
         Granter {
-            full: u64::from(config.full_cost),
             link: Link::new(&config),
             pool: Pool::new(&config),
             peers: Table::default(),
@@ -298,14 +310,16 @@ impl Granter {
         let fixed = self.fixed(slot);
         let share = &mut self.peers[slot];
         let begins = share.remaining == 0 && arrival.remaining > 0;
+        share.full = u64::from(arrival.full).clamp(BASE_FULL, self.config.full_cost.into());
+        self.link.set_full(self.link.full().max(share.full));
         let link = &self.link;
-        share.on_arrival(arrival, self.full, || link.own_queue_ns(), now_ns);
+        share.on_arrival(arrival, || link.own_queue_ns(), now_ns);
         self.link.on_arrival(arrival, share.known_rtt_ns());
         if let Some(fixed) = fixed {
             self.raise_fixed(slot, fixed);
         } else if share.remaining == 0 {
             self.stand(slot);
-        } else if share.window < self.full && !share.told_dry {
+        } else if share.window < share.full && !share.told_dry {
             self.dry.push(slot);
         }
         self.account(slot);
@@ -325,8 +339,8 @@ impl Granter {
     fn expect(&mut self, slot: u32, now_ns: u64) {
         let all = self.outstanding - self.overdue + self.pool.promised;
         let share = &mut self.peers[slot];
-        let charge = share.window.min(share.target(self.full));
-        if charge >= self.full {
+        let charge = share.window.min(share.target());
+        if charge >= share.full {
             let (link, rtt_ns) = (&self.link, share.rtt_ns());
             let path_ns = || link.path_ns(all.max(link.cap(rtt_ns)));
             share.reach.expect(charge, path_ns, now_ns);
@@ -429,7 +443,7 @@ impl Granter {
         self.fixed(slot).unwrap_or_else(|| {
             let share = &self.peers[slot];
             let (promise, queue) = (share.account.promise, self.link.queue());
-            let window = self.pool.share(promise, queue, share.allowance);
+            let window = self.pool.share(promise, queue, share.full, share.allowance);
             window.min(share.most)
         })
     }
@@ -444,9 +458,10 @@ impl Granter {
             return None;
         }
         let peers = self.pool.peers.max(self.config.expected_peers).max(1);
-        let share = self.config.socket_share() / u64::from(peers);
-        let share = share.clamp(2 * self.full, u64::from(self.config.window_max));
-        Some(share.min(self.peers[slot].most))
+        let part = self.config.socket_share() / u64::from(peers);
+        let share = &self.peers[slot];
+        let part = part.clamp(2 * share.full, u64::from(self.config.window_max));
+        Some(part.min(share.most))
     }
 
     /// Brings a fixed window up again, in steps that are worth a packet if the peer waits for it.
@@ -496,7 +511,7 @@ impl Granter {
         let alone = self.is_alone();
         let share = &mut self.peers[slot];
         let account = if wants {
-            let outstanding = share.outstanding(self.full);
+            let outstanding = share.outstanding();
             let (overdue, claimed) = match share.is_passed_over && !alone {
                 true => (outstanding, 0),
                 false => (0, outstanding),
@@ -535,8 +550,8 @@ impl Granter {
     /// Grants while there is room on the link, and the pacer agrees.
     fn grant(&mut self, now_ns: u64) {
         self.link.refill(now_ns);
-        let most = (u64::from(self.config.window_max) / 2).max(self.full);
-        let quantum = self.link.quantum().min(most);
+        let quantum = self.link.quantum();
+        let quantum = quantum.min(u64::from(self.config.window_max) / 2);
         let ceiling = self.link.ceiling();
         while let Some(grant) = self.pick(quantum) {
             let Grant {
@@ -577,7 +592,7 @@ impl Granter {
                 continue;
             }
             let mut due_ns = share.reach.due_ns();
-            if self.overdue + share.outstanding(self.full) > self.link.queue() {
+            if self.overdue + share.outstanding() > self.link.queue() {
                 due_ns = due_ns.saturating_add(STALLED_NS);
             }
             if due_ns <= now_ns {
@@ -598,8 +613,8 @@ impl Granter {
         self.limited = false;
         for &slot in &self.waiting {
             let share = &self.peers[slot];
-            let has_all = share.window + self.full > share.most;
-            if self.fixed(slot).is_some() || has_all || !share.wants(self.full) {
+            let has_all = share.window + share.full > share.most;
+            if self.fixed(slot).is_some() || has_all || !share.wants() {
                 continue;
             }
             self.limited = true;
@@ -629,8 +644,9 @@ impl Granter {
             false if self.link.is_starting() => u64::MAX,
             false => share.reach.get(cap, self.waiting.len()),
         };
-        let part = (reach / 2 / self.full).max(2).saturating_mul(self.full);
-        let charge = self.next_charge(share, quantum.min(part), cap);
+        let part = (reach / 2).min(quantum) / share.full;
+        let part = (part.max(2) * share.full).min(quantum);
+        let charge = next_charge(share, part, cap);
         let fits = share.window + charge <= u64::from(self.config.window_max);
         (fits && share.window < reach).then_some(Grant {
             slot,
@@ -638,14 +654,6 @@ impl Granter {
             cap,
             is_late: reach < cap,
         })
-    }
-
-    fn next_charge(&self, share: &Share, quantum: u64, cap: u64) -> u64 {
-        let half = (cap / 2).max(self.full);
-        (share.target(self.full) - share.window)
-            .min(quantum)
-            .min(half)
-            .min(share.most - share.window)
     }
 
     fn tell(&mut self, owed: &mut impl FnMut(u32, Owed)) {
@@ -659,7 +667,7 @@ impl Granter {
         for slot in self.dry.drain(..) {
             if let Some(share) = self.peers.get_mut(slot)
                 && share.remaining > 0
-                && share.window < self.full
+                && share.window < share.full
                 && !std::mem::replace(&mut share.told_dry, true)
             {
                 owed(share.peer, Owed::Ack);
@@ -669,7 +677,7 @@ impl Granter {
 
     /// Lets the credit of those decay who were silent for long: they have forgotten it themselves.
     fn sweep(&mut self, now_ns: u64) {
-        let mut next = NEVER;
+        let (mut next, mut full) = (NEVER, BASE_FULL);
         for slot in 0..self.peers.end() {
             let Some(share) = self.peers.get_mut(slot) else {
                 continue;
@@ -685,7 +693,9 @@ impl Granter {
                 at = now_ns + DECAY_NS;
             }
             next = next.min(at);
+            full = full.max(self.peers[slot].full);
         }
+        self.link.set_full(full);
         self.sweep_deadline = next;
     }
 

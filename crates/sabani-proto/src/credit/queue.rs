@@ -37,6 +37,11 @@ struct Trial {
     rate: f64,
 }
 
+/// What is used of any queue, where the socket's buffer has room for `most`.
+fn least(full: u64, most: f64) -> f64 {
+    ((LEAST_PACKETS * full) as f64).min(most)
+}
+
 /// Estimate of the queue and the term that is used of it, in charge.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -59,7 +64,7 @@ pub(super) struct Queue {
 impl Queue {
     pub fn new(full: u64, most: u64) -> Self {
         let most = most as f64;
-        let least = ((LEAST_PACKETS * full) as f64).min(most);
+        let least = least(full, most);
         Queue {
             size: ((FIRST_PACKETS * full) as f64).min(most),
             term: least,
@@ -72,6 +77,12 @@ impl Queue {
             rest: 0,
             next_rest: REST_ROUNDS,
         }
+    }
+
+    /// Full packets now have this charge.
+    pub fn set_full(&mut self, full: u64) {
+        self.least = least(full, self.most);
+        self.size = self.size.max(self.least);
     }
 
     pub fn size(&self) -> f64 {

@@ -1,8 +1,8 @@
 //! What the receiver knows of one peer: its window, its demand, and what it makes of both.
 
-use super::Arrival;
 use super::link::ASSUMED_RTT_NS;
 use super::reach::Reach;
+use super::{Arrival, BASE_FULL};
 
 /// The smallest round trip is looked for anew this often, for paths change.
 const RTT_MEMORY_NS: u64 = 10_000_000_000;
@@ -62,6 +62,8 @@ pub(super) struct Account {
 #[derive(Debug)]
 pub(super) struct Share {
     pub peer: u32,
+    /// Charge of a full datagram on the path from it.
+    pub full: u64,
     /// Charge that the peer may send beyond the largest number received.
     pub window: u64,
     /// Charge that it has announced and that has not come.
@@ -101,6 +103,7 @@ impl Share {
     pub fn new(peer: u32, now_ns: u64) -> Self {
         Share {
             peer,
+            full: BASE_FULL,
             window: 0,
             remaining: 0,
             weight: 1,
@@ -148,14 +151,13 @@ impl Share {
     pub fn on_arrival(
         &mut self,
         arrival: &Arrival,
-        full: u64,
         own_queue_ns: impl FnOnce() -> u64,
         now_ns: u64,
     ) {
         self.rtt.on_arrival(arrival, own_queue_ns, now_ns);
         let advanced = u64::from(arrival.advanced);
         self.window = self.window.saturating_sub(advanced);
-        self.reach.on_arrival(advanced, full, now_ns);
+        self.reach.on_arrival(advanced, self.full, now_ns);
         if self.remaining == 0 && arrival.remaining > 0 {
             self.since_ns = now_ns;
             self.served_ns = now_ns;
@@ -185,21 +187,21 @@ impl Share {
     /// The window that what it has announced calls for: whole packets, for what is announced is
     /// an estimate, and the rest of one must go as well.
     #[inline]
-    pub fn target(&self, full: u64) -> u64 {
-        self.remaining.div_ceil(full).saturating_mul(full)
+    pub fn target(&self) -> u64 {
+        self.remaining.div_ceil(self.full).saturating_mul(self.full)
     }
 
     /// Whether it wants more than it has.
     #[inline]
-    pub fn wants(&self, full: u64) -> bool {
-        self.window < self.target(full)
+    pub fn wants(&self) -> bool {
+        self.window < self.target()
     }
 
     /// What of its window it can use: while more waits than that, the rest of a packet is of no use to it.
     #[inline]
-    pub fn outstanding(&self, full: u64) -> u64 {
+    pub fn outstanding(&self) -> u64 {
         match self.remaining > self.window {
-            true => self.window - self.window % full,
+            true => self.window - self.window % self.full,
             false => self.remaining,
         }
     }

@@ -18,7 +18,6 @@ const LEAST_PACKETS: u64 = 2;
 /// The budget of standing credit.
 #[derive(Debug)]
 pub(super) struct Pool {
-    full: u64,
     most: u64,
     /// So many peers are likely to send.
     expected: u64,
@@ -30,9 +29,7 @@ pub(super) struct Pool {
 
 impl Pool {
     pub fn new(config: &CreditConfig) -> Self {
-        let full = u64::from(config.full_cost);
         Pool {
-            full,
             most: config.socket_bytes / 4,
             expected: config.expected_peers.into(),
             promised: 0,
@@ -41,24 +38,25 @@ impl Pool {
     }
 
     /// What a peer may hold, being one of those heard lately; `own` is the promise it holds now,
-    /// `queue` the estimate of the path's queue, `wish` what it would like to hold, if it has said so.
+    /// `queue` the estimate of the path's queue, `full` what a full datagram of it is charged, `wish`
+    /// what it would like to hold, if it has said so.
     #[inline]
-    pub fn share(&self, own: u64, queue: u64, wish: Option<u64>) -> u64 {
+    pub fn share(&self, own: u64, queue: u64, full: u64, wish: Option<u64>) -> u64 {
         let size = self.most.min(queue);
         // Of several, some may begin at the same time while another's grants arrive.
         let several = size * 3 / 4;
-        let expected = self.expected.min(several / (LEAST_PACKETS * self.full));
+        let expected = self.expected.min(several / (LEAST_PACKETS * full));
         let (size, share) = match u64::from(self.peers).max(expected) {
             0 | 1 => (size, size),
             peers => (several, several / peers),
         };
         let share = wish.map_or(share, |wish| wish.min(share.max(size / 2)));
         let free = size.saturating_sub(self.promised - own);
-        let packets = share.min(free) / self.full;
+        let packets = share.min(free) / full;
         if packets < LEAST_PACKETS {
             0
         } else {
-            packets * self.full
+            packets * full
         }
     }
 }

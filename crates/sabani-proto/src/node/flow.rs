@@ -158,10 +158,20 @@ impl Session {
         self.channel.received.has_progress() || self.incoming.has_grants()
     }
 
+    /// The datagrams into which the peer cuts what it sends, in bytes: those of ours, which are known sooner,
+    /// where both are charged alike.
+    fn peer_datagram(&self) -> usize {
+        let (own, peer) = (self.channel.mtu.current(), self.channel.received.datagram());
+        match datagram_cost(own) == datagram_cost(peer) {
+            true => own,
+            false => peer,
+        }
+    }
+
     /// What has come and what is still to come, for whoever gives credit.
     pub fn take_arrival(&mut self) -> Arrival {
         let progress = self.channel.received.take_progress();
-        let bytes = self.channel.mtu.current();
+        let bytes = self.peer_datagram();
         let piece = bytes - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
         // Who is disconnected sends nothing, whatever there is (U14).
         let remaining = match self.is_apart() {
@@ -179,6 +189,7 @@ impl Session {
             marked: progress.marked,
             data: self.channel.received.take_data(),
             remaining: packets * u64::from(datagram_cost(bytes)),
+            full: datagram_cost(bytes),
             rtt_ns: self.channel.rtt.latest_ns(),
             least_rtt_ns: self.channel.rtt.min_ns(),
         }

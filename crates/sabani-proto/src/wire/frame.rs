@@ -397,6 +397,12 @@ impl<'a> Frames<'a> {
         Frames(Reader(payload))
     }
 
+    /// Whether the payload is a probe of the path: a PING, and padding.
+    #[inline]
+    pub fn is_probe(payload: &[u8]) -> bool {
+        payload.first() == Some(&PING) && payload.get(Frame::HEADER) == Some(&PADDING)
+    }
+
     #[inline]
     fn read(&mut self) -> Result<Option<Frame<'a>>, Malformed> {
         if self.0.is_empty() || self.0.0[0] == PADDING {

@@ -1,7 +1,7 @@
 //! The path decides how large a datagram may be, and changes its mind.
 
 use sabani_proto::Config;
-use sabani_sim::{HostId, MS, Network, SEC, US, sealed};
+use sabani_sim::{Cable, HostId, MS, Network, SEC, Switch, US, sealed};
 
 use crate::{A, B, counters, peer_stats, plain, sound, warm_pair};
 
@@ -104,4 +104,58 @@ fn a_probe_that_fails_harms_nobody() {
     }
     assert_eq!(datagram_bytes(&mut net), 1_472);
     assert!(net.losses(HostId(0)).is_empty());
+}
+
+/// Eight hosts send 64 KiB to one at a time, at 1 Gbit/s through a port of 64 KiB, in rounds; packets that were
+/// lost, of a thousand. `mtu`: what each host's cable carries; from the 10th round on the path carries no more
+/// than `later`.
+fn lost_by_eight(mtu: impl Fn(HostId) -> usize, later: usize) -> u64 {
+    let mut net = Network::mesh(1, 9, &sealed(), |config: &mut Config| {
+        config.max_datagram = 8_972;
+    });
+    let cable = Cable {
+        bits_per_second: 1_000_000_000,
+        delay_ns: 10 * US,
+        mtu: 8_972,
+    };
+    net.star(&cable, Switch::drop_tail(64 << 10));
+    let mut sum = (0, 0);
+    for round in 0..40 {
+        for from in (1..9).map(HostId) {
+            let least = mtu(from).min(if round < 10 { 8_972 } else { later });
+            net.link(from, A).mtu = least;
+            net.link(A, from).mtu = least;
+            net.send(from, A, 65_536);
+        }
+        sound(net.settle(SEC));
+        net.run_for(MS);
+        // Until then paths are searched, and the fall is found.
+        if round == 19 {
+            sum = sent_and_lost(&mut net);
+        }
+    }
+    let (sent, lost) = sent_and_lost(&mut net);
+    (lost - sum.1) * 1_000 / (sent - sum.0)
+}
+
+fn sent_and_lost(net: &mut Network) -> (u64, u64) {
+    (1..9).fold((0, 0), |(sent, lost), from| {
+        let counters = counters(net, HostId(from));
+        (sent + counters.packets_sent, lost + counters.packets_lost)
+    })
+}
+
+/// Credit is for datagrams of the size that paths carry, whatever the largest may be.
+#[test]
+fn asking_for_large_datagrams_does_not_overflow_the_port_of_many_to_one() {
+    let half = |host: HostId| if host.0 > 4 { 8_972 } else { 1_472 };
+    for (what, lost) in [
+        ("no path", lost_by_eight(|_| 1_472, 8_972)),
+        ("half of the paths", lost_by_eight(half, 8_972)),
+        ("all paths", lost_by_eight(|_| 8_972, 8_972)),
+        ("no path any more", lost_by_eight(|_| 8_972, 1_472)),
+        ("no path at all any more", lost_by_eight(|_| 8_972, 1_200)),
+    ] {
+        assert!(lost <= 20, "{lost} of 1,000 where {what} carries them");
+    }
 }

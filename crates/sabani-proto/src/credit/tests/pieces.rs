@@ -268,16 +268,16 @@ fn standing_credit_is_divided_until_it_is_not_worth_it() {
     let queue = 48 * FULL;
     for (peers, packets) in [(1, 48), (2, 18), (4, 9), (8, 4), (18, 2), (19, 0), (400, 0)] {
         pool.peers = peers;
-        assert_eq!(pool.share(0, queue, None), packets * FULL, "{peers}");
+        assert_eq!(pool.share(0, queue, FULL, None), packets * FULL, "{peers}");
     }
     pool.peers = 2;
     pool.promised = 30 * FULL;
-    assert_eq!(pool.share(0, queue, None), 6 * FULL);
-    assert_eq!(pool.share(18 * FULL, queue, None), 18 * FULL);
+    assert_eq!(pool.share(0, queue, FULL, None), 6 * FULL);
+    assert_eq!(pool.share(18 * FULL, queue, FULL, None), 18 * FULL);
     // A shallower path has less of it.
     pool.peers = 1;
     pool.promised = 0;
-    assert_eq!(pool.share(0, 10 * FULL, None), 10 * FULL);
+    assert_eq!(pool.share(0, 10 * FULL, FULL, None), 10 * FULL);
 }
 
 const PATH_NS: u64 = 100_000;

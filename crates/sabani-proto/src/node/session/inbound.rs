@@ -58,6 +58,9 @@ impl Session {
                 other => self.on_control(outgoing, &other, &mut inbox),
             }
         }
+        if Frames::is_probe(payload) {
+            self.channel.received.on_probe(owed.bytes);
+        }
         if eliciting {
             self.channel.received.owe(owed, now_ns);
         }
