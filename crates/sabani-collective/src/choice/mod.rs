@@ -38,6 +38,7 @@
 //! | alltoall | equal blocks up to 256 B, 8 ranks or more | `bruck` |
 //! | | equal blocks up to 32 KiB | `posted` |
 //! | | equal blocks, longer, one host | `windowed`, window 4 |
+//! | | equal blocks up to 1 MiB, up to 16 ranks | `posted` |
 //! | | equal blocks, longer | `windowed`, window 4, rendezvous |
 //! | | different ones | `windowed`, window 8 |
 //! | scan, exscan | up to 32 KiB | `recursive_doubling` |
@@ -220,6 +221,7 @@ fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
         0..=0x8000 => ("posted", plain),
         // There is no port to overflow: asking first only takes time.
         _ if facts.one_host => ("windowed", plain),
+        0..=0x10_0000 if facts.size <= 16 => ("posted", plain),
         _ => {
             let mode = Mode::Rendezvous;
             ("windowed", Parameters { mode, ..plain })
@@ -337,16 +339,21 @@ mod tests {
     }
 
     #[test]
-    fn long_blocks_are_asked_for_where_a_port_could_overflow() {
-        let mode = |hosts: &Hosts| {
+    fn long_blocks_go_to_all_at_a_time_where_that_is_not_too_much() {
+        let chosen = |of: &[usize], bytes| {
+            let hosts = Hosts::new(of);
             let cx = Context {
-                hosts: Some(hosts),
-                ..Context::new(4, Counts::Each(100_000))
+                hosts: Some(&hosts),
+                ..Context::new(of.len(), Counts::Each(bytes))
             };
-            choose(Collective::Alltoall, &cx).parameters.mode
+            let choice = choose(Collective::Alltoall, &cx);
+            (choice.algorithm.name, choice.parameters.mode)
         };
-        assert_eq!(mode(&Hosts::new(&[0; 4])), Mode::Eager);
-        assert_eq!(mode(&Hosts::new(&[0, 1, 2, 3])), Mode::Rendezvous);
-        assert_eq!(mode(&Hosts::new(&[0, 0, 1, 1])), Mode::Rendezvous);
+        let apart: Vec<_> = (0..17).collect();
+        assert_eq!(chosen(&[0; 4], 100_000), ("windowed", Mode::Eager));
+        assert_eq!(chosen(&apart[..4], 100_000), ("posted", Mode::Eager));
+        assert_eq!(chosen(&[0, 0, 1, 1], 100_000), ("posted", Mode::Eager));
+        assert_eq!(chosen(&apart[..4], 2 << 20), ("windowed", Mode::Rendezvous));
+        assert_eq!(chosen(&apart, 100_000), ("windowed", Mode::Rendezvous));
     }
 }
