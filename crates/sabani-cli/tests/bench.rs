@@ -345,6 +345,10 @@ fn who_is_no_bench_is_sent_away_with_the_cause() {
 fn two_machines_measure_each_other() {
     let (_server, addr, lines) = serving();
     std::thread::spawn(move || lines.for_each(drop));
+    // Strangers who say nothing, or half a line, are not waited for.
+    let _silent = TcpStream::connect(&addr).expect("a connection");
+    let mut halting = TcpStream::connect(&addr).expect("a connection");
+    halting.write_all(b"{").expect("it is heard");
     for _ in 0..2 {
         let lines = measured(&format!(
             "bench ping --to {addr} --sizes 4 --iterations 20 --against raw-udp,raw-udp-connected,tcp-cubic"

@@ -132,7 +132,7 @@ pub struct TransactionArgs {
     pub common: CommonArgs,
 }
 
-/// The other half.
+/// The other half. Takes who measures one after the other; who connects and does not say so within 10 s is turned away.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// Where to wait for the machine that measures.

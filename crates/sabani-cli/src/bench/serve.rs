@@ -1,6 +1,7 @@
 //! The other half of a measurement between two machines.
 
 use std::{
+    collections::VecDeque,
     io::{self, ErrorKind, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     os::{
@@ -9,6 +10,7 @@ use std::{
     },
     process::{Command, Stdio},
     thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Error, Result, anyhow};
@@ -16,6 +18,7 @@ use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
+use socket2::{SockRef, TcpKeepalive};
 
 use super::{args::ServeArgs, control::Reply, cores};
 use crate::{
@@ -39,8 +42,12 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         "waiting on {} for `sabani bench --to`",
         listener.local_addr()?
     ));
+    let mut arrivals = Arrivals {
+        listener,
+        silent: VecDeque::new(),
+    };
     loop {
-        let stream = next(&listener)?;
+        let stream = arrivals.next()?;
         if let Err(error) = stream.map_err(Error::from).and_then(|s| attend(s, args)) {
             if error.is::<Interrupted>() {
                 return Err(error);
@@ -50,24 +57,74 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     }
 }
 
-/// Whoever comes next.
-///
-/// # Errors
-/// [`Interrupted`], or if the system can't wait.
-fn next(listener: &TcpListener) -> Result<io::Result<TcpStream>> {
-    let tick = PollTimeout::try_from(TICK)?;
-    while !interrupt::requested() {
-        match listener.accept() {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            accepted => return Ok(accepted.map(|(stream, _)| stream)),
+/// How long who has connected may take to say its first line, which a bench does at once.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How many may be silent at a time; for one more the first of them is turned away.
+const SILENT_MAX: usize = 64;
+/// What a first line is seen within, though it may be longer.
+const FIRST_LINE: usize = 256;
+
+/// Those who come, of whom nobody who says nothing keeps others waiting.
+struct Arrivals {
+    listener: TcpListener,
+    /// Who has connected and not said its first line yet, and when it came.
+    silent: VecDeque<(TcpStream, Instant)>,
+}
+
+impl Arrivals {
+    /// Whoever is next to have said a line.
+    ///
+    /// # Errors
+    /// [`Interrupted`], or if the system can't wait.
+    fn next(&mut self) -> Result<io::Result<TcpStream>> {
+        let tick = PollTimeout::try_from(TICK)?;
+        while !interrupt::requested() {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.admit(stream),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Ok(Err(error)),
+            }
+            if let Some(ready) = self.ready() {
+                return Ok(Ok(ready));
+            }
+            let mut fds = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, tick) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error).context("waiting for somebody to measure"),
+            }
         }
-        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, tick) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("waiting for somebody to measure"),
-        }
+        Err(Interrupted("stopped while nobody measured".into()).into())
     }
-    Err(Interrupted("stopped while nobody measured".into()).into())
+
+    fn admit(&mut self, stream: TcpStream) {
+        if self.silent.len() == SILENT_MAX {
+            self.silent.pop_front();
+        }
+        self.silent.push_back((stream, Instant::now()));
+    }
+
+    /// The first one that has said a line, or has ended; who has been silent for too long is turned away.
+    fn ready(&mut self) -> Option<TcpStream> {
+        self.silent
+            .retain(|(_, since)| since.elapsed() < SILENCE_MAX);
+        let spoken = self.silent.iter().position(|(one, _)| has_spoken(one))?;
+        self.silent.remove(spoken).map(|(stream, _)| stream)
+    }
+}
+
+/// Whether a line has come, or will never come.
+fn has_spoken(stream: &TcpStream) -> bool {
+    let mut start = [0; FIRST_LINE];
+    let peeked = stream
+        .set_nonblocking(true)
+        .and_then(|()| stream.peek(&mut start));
+    // What is read from it later waits.
+    let waits = stream.set_nonblocking(false);
+    match peeked {
+        Ok(FIRST_LINE | 0) => true,
+        Ok(len) => start[..len].contains(&b'\n'),
+        Err(error) => error.kind() != ErrorKind::WouldBlock || waits.is_err(),
+    }
 }
 
 /// Why nobody can be listened to, and what helps.
@@ -96,6 +153,11 @@ fn unheard(addr: SocketAddr, error: &io::Error) -> Error {
 fn attend(stream: TcpStream, args: &ServeArgs) -> Result<()> {
     let peer = stream.peer_addr()?.ip().to_canonical();
     stream.set_nodelay(true)?;
+    // A machine that is gone without a word ends its turn.
+    let keepalive = TcpKeepalive::new()
+        .with_time(SILENCE_MAX)
+        .with_interval(SILENCE_MAX / 2);
+    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["bench-worker", "--only", &peer.to_string()]);
     if let Some(core) = args.pin {
