@@ -22,6 +22,7 @@ mod tools;
 mod transfer;
 mod units;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::builder::StyledStr;
@@ -79,8 +80,28 @@ fn explained(mut error: clap::Error) -> clap::Error {
     error
 }
 
+/// Shows what clap has to say: what is wrong, or the help that was asked for.
+fn show(error: &clap::Error) -> ExitCode {
+    let shown = error.print().and_then(|()| std::io::stdout().flush());
+    match tell::explained(shown) {
+        Err(why) if !error.use_stderr() => failed(&why),
+        _ => ExitCode::from(error.exit_code() as u8),
+    }
+}
+
+/// Says what has failed.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    if !error.is::<exit::Unread>() {
+        note(format_args!("sabani: {error:#}"));
+    }
+    exit::code(error)
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| explained(error).exit());
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return show(&explained(error)),
+    };
     let outcome = match arguments.command {
         Command::Bench(args) => bench::run(*args),
         Command::BenchWorker(args) => bench::worker::run(&args),
@@ -98,11 +119,6 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            if !error.is::<exit::Unread>() {
-                note(format_args!("sabani: {error:#}"));
-            }
-            exit::code(&error)
-        }
+        Err(error) => failed(&error),
     }
 }

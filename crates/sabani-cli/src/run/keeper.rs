@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::env;
 use std::fs::File;
-use std::io::{Read, stderr, stdout};
+use std::io::{self, Read, stderr, stdout};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{self, Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,8 @@ use super::end::End;
 use super::output::Lines;
 use super::signals::{Signals, asks_to_end};
 use super::{descendants, input};
-use crate::tell::note;
+use crate::exit::Unread;
+use crate::tell::{explained, note};
 
 /// How long output that nobody takes may hold up the end of a job that was stopped.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -48,6 +51,8 @@ struct Job {
     ranks: HashMap<Pid, u32>,
     /// The exit status, once something has gone wrong.
     status: Option<i32>,
+    /// Whether what ranks print can't be written.
+    unwritten: Arc<AtomicBool>,
     /// When the ranks that are left are killed.
     deadline: Option<Instant>,
 }
@@ -77,7 +82,17 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
     {
         thread::sleep(Duration::from_millis(1));
     }
-    process::exit(job.status.unwrap_or(0))
+    process::exit(job.status.unwrap_or_else(|| job.status_of(End::Exited(0))))
+}
+
+/// Says why the ranks' output can't be written; that its reader has left needs no words.
+fn tell_unwritten(carried: io::Result<()>, unwritten: &AtomicBool) {
+    if let Err(error) = explained(carried)
+        && !error.is::<Unread>()
+    {
+        unwritten.store(true, Ordering::Release);
+        note(format_args!("sabani: {error:#}"));
+    }
 }
 
 impl Job {
@@ -93,6 +108,7 @@ impl Job {
             host: Host::of_children(ranks, sabani_launch::random_key()?),
             ranks: HashMap::new(),
             status: None,
+            unwritten: Arc::default(),
             deadline: None,
         };
         let mut output: (Vec<ChildStdout>, Vec<ChildStderr>) = Default::default();
@@ -103,11 +119,12 @@ impl Job {
             child.stdin.take().into_iter().for_each(input::pass_on);
         }
         let (out, err) = output;
-        let out = Lines::new(out, stdout(), !no_prefix);
-        let err = Lines::new(err, stderr(), !no_prefix);
-        // When nobody takes the output any more, the ranks find out themselves.
+        let mut out = Lines::new(out, stdout(), !no_prefix);
+        let mut err = Lines::new(err, stderr(), !no_prefix);
+        let unwritten = job.unwritten.clone();
+        // When nobody takes the output any more, the ranks find out themselves: afterwards.
         let threads = vec![
-            thread::spawn(move || drop(out.carry())),
+            thread::spawn(move || tell_unwritten(out.carry(), &unwritten)),
             thread::spawn(move || drop(err.carry())),
         ];
         Ok((job, threads))
@@ -267,7 +284,7 @@ impl Job {
         };
         let is_news = end.is_failure() && self.deadline.is_none();
         if is_news {
-            self.status.get_or_insert(end.status());
+            self.status.get_or_insert(self.status_of(end));
             let others = match self.args.on_failure {
                 OnFailure::Abort if !self.ranks.is_empty() => ": ending the others",
                 OnFailure::Continue if !self.ranks.is_empty() => ": the others go on",
@@ -278,7 +295,15 @@ impl Job {
         self.host.left(departure);
         self.host.progress();
         if is_news && self.args.on_failure == OnFailure::Abort {
-            self.stop(Signal::SIGTERM, end.status());
+            self.stop(Signal::SIGTERM, self.status_of(end));
+        }
+    }
+
+    /// The exit status for a rank's end. A rank fails in many ways where its output is refused: what counts is why.
+    fn status_of(&self, end: End) -> i32 {
+        match self.unwritten.load(Ordering::Acquire) {
+            true => 1,
+            false => end.status(),
         }
     }
 

@@ -51,8 +51,8 @@ impl<R: Read + AsFd, W: Write> Lines<R, W> {
     /// Carries lines until all ranks have closed their output.
     ///
     /// # Errors
-    /// If nobody takes them any more: the ranks then find their output closed, too.
-    pub fn carry(mut self) -> Result<()> {
+    /// If they can't be written any more. The ranks find their output closed once this is dropped.
+    pub fn carry(&mut self) -> Result<()> {
         while self.sources.iter().any(|source| source.open) {
             let ready = self.wait();
             for &at in &ready {

@@ -7,6 +7,7 @@ mod model;
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 
@@ -461,4 +462,24 @@ fn mistakes_are_said_once() {
     assert_eq!(done.err.matches("cannot run").count(), 1, "{}", done.err);
     assert_eq!(run(&["-n", "0", "--", "true"]).status, 2);
     assert_eq!(run(&["-n", "2"]).status, 2);
+}
+
+#[test]
+fn a_full_disk_is_named() {
+    for arguments in [
+        &["run", "-n", "2", "--", "sh", "-c", "echo hi"][..],
+        &["help"],
+        &["sim", "--help"],
+        &["--version"],
+    ] {
+        let full = fs::File::create("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sabani"));
+        let done = command.args(arguments).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(
+            said.contains("sabani: the results can't be written: No space left"),
+            "{arguments:?}: {said}"
+        );
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {said}");
+    }
 }
