@@ -595,7 +595,7 @@ mod tests {
             let plan = crate::sim::named_plan(&arguments);
             Run::new("loss", plan, false).render().unwrap().table
         };
-        let nothing = table("1");
+        let nothing = table("0.999999999");
         assert!(
             nothing.contains("long: 2 of 2 messages did not arrive"),
             "{nothing}"

@@ -49,9 +49,10 @@ impl Desk {
     /// What is said when the user stops the program.
     pub fn last_word(&self) -> String {
         let senders = self.senders.lock();
-        let (heard, silent): (Vec<PeerId>, _) = senders
-            .iter()
-            .partition(|&&sender| self.shared.is_heard(sender));
+        let staying = senders.iter().filter(|&(_, &said_bye)| !said_bye);
+        let (heard, silent): (Vec<PeerId>, _) = staying
+            .map(|(&sender, _)| sender)
+            .partition(|&sender| self.shared.is_heard(sender));
         let known = [
             (heard.len(), "is at work", "are at work"),
             (silent.len(), "has fallen silent", "have fallen silent"),
@@ -148,7 +149,7 @@ impl Desk {
     /// Has a sender listened to from now on, or says why not.
     fn admit(&self, sender: PeerId) -> Result<(), String> {
         let mut senders = self.senders.lock();
-        if senders.contains(&sender) {
+        if senders.contains_key(&sender) {
             return Ok(());
         }
         if senders.len() >= SENDERS_MAX {
@@ -166,7 +167,7 @@ impl Desk {
         };
         spawn(format!("sender {sender}"), move || listener.run())
             .map_err(|error| format!("{error:#}: try again later, with fewer senders at a time"))?;
-        senders.insert(sender);
+        senders.insert(sender, false);
         Ok(())
     }
 
@@ -190,7 +191,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let desk = Desk::open(&Arc::new(Shared::in_folder(folder.path())));
         let full = SENDERS_MAX as u32;
-        desk.senders.lock().extend((1..=full).map(PeerId));
+        desk.senders
+            .lock()
+            .extend((1..=full).map(|id| (PeerId(id), false)));
         assert!(desk.admit(PeerId(full)).is_ok());
         let why = desk.admit(PeerId(full + 1)).unwrap_err();
         assert!(why.contains("again later"), "{why}");
@@ -200,8 +203,11 @@ mod tests {
     fn who_is_not_heard_any_more_is_not_said_to_be_at_work() {
         let folder = tempfile::tempdir().unwrap();
         let desk = Desk::open(&Arc::new(Shared::in_folder(folder.path())));
-        desk.senders.lock().insert(PeerId(1));
+        desk.senders.lock().insert(PeerId(1), false);
         let word = desk.last_word();
         assert!(word.contains("while a sender has fallen silent:"), "{word}");
+        // Who has said goodbye is not waited for, though its connection is still there.
+        desk.senders.lock().insert(PeerId(1), true);
+        assert_eq!(desk.last_word(), "interrupted; nobody was sending");
     }
 }

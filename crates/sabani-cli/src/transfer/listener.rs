@@ -1,6 +1,6 @@
 //! A thread of the receiver: hears one sender out.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use super::worker::{Shared, Workers};
 use super::{Received, receive};
 use crate::interrupt::TICK;
 
-/// Those who are listened to.
+/// Those who are listened to, and whether they have taken their leave.
 #[derive(Clone, Default)]
-pub struct Senders(Arc<Mutex<HashSet<PeerId>>>);
+pub struct Senders(Arc<Mutex<HashMap<PeerId, bool>>>);
 
 impl Senders {
     /// All of them, and nobody else comes or goes.
-    pub fn lock(&self) -> MutexGuard<'_, HashSet<PeerId>> {
+    pub fn lock(&self) -> MutexGuard<'_, HashMap<PeerId, bool>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,7 +74,10 @@ impl Listener {
         let Ok((request, _)) = Request::decode(message.body()) else {
             return;
         };
-        self.said_bye = matches!(request.ask, Ask::Bye(_));
+        let says_bye = matches!(request.ask, Ask::Bye(_));
+        if mem::replace(&mut self.said_bye, says_bye) != says_bye {
+            self.senders.lock().insert(self.sender, says_bye);
+        }
         let (job, attempt) = (request.job, request.attempt);
         if let Err(error) = self.workers.work(&self.shared, job, message) {
             let reply = Reply::Refused(format!("{error:#}: try again later"));
@@ -107,7 +110,7 @@ impl Listener {
         self.workers.dismiss();
         let mut senders = self.senders.lock();
         // Whoever has come back meanwhile goes on being heard here.
-        let is_gone = !self.shared.is_here(self.sender) && senders.remove(&self.sender);
+        let is_gone = !self.shared.is_here(self.sender) && senders.remove(&self.sender).is_some();
         drop(senders);
         if is_gone {
             self.say_farewell(why);
