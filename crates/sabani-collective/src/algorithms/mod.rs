@@ -15,6 +15,7 @@ mod shared;
 
 use std::fmt;
 
+use crate::context::Parameters;
 use crate::schedule::Schedule;
 
 /// What is to be done together.
@@ -116,6 +117,36 @@ impl Algorithm {
             collective,
             name,
             schedule,
+        }
+    }
+
+    /// The names of the parameters that change what it does, as overrides have them. All have `mode` beside.
+    pub fn parameters(&self) -> &'static [&'static str] {
+        match (self.collective, self.name) {
+            (_, "knomial") => &["radix"],
+            (_, "linear" | "windowed") | (Collective::ReduceScatter, "pairwise") => &["window"],
+            (
+                _,
+                "chain"
+                | "split_binary"
+                | "by_host_chain"
+                | "by_host_rabenseifner"
+                | "by_host_ring",
+            ) => &["segment", "window"],
+            _ => &[],
+        }
+    }
+
+    /// Its own of these parameters; for the others, which change nothing, their defaults.
+    pub fn own(&self, given: Parameters) -> Parameters {
+        let default = Parameters::default();
+        let takes = |name| self.parameters().contains(&name);
+        let pick = |name, given, default| if takes(name) { given } else { default };
+        Parameters {
+            radix: pick("radix", given.radix, default.radix),
+            segment_bytes: pick("segment", given.segment_bytes, default.segment_bytes),
+            window: pick("window", given.window, default.window),
+            mode: given.mode,
         }
     }
 
@@ -322,6 +353,7 @@ pub static ALGORITHMS: &[Algorithm] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Context, Counts, Hosts};
 
     #[test]
     fn the_description_lists_every_algorithm() {
@@ -341,6 +373,65 @@ mod tests {
                     && row[2].split(", ").any(|other| other == name)
             };
             assert!(rows.iter().any(is_it), "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn algorithms_have_the_parameters_that_change_them() {
+        // Hosts with several ranks, and so much that each parameter has something to divide.
+        let hosts = Hosts::new(&(0..32).map(|rank| rank / 8).collect::<Vec<_>>());
+        for algorithm in ALGORITHMS {
+            let counts = match algorithm.collective {
+                Collective::Gather
+                | Collective::Scatter
+                | Collective::Allgather
+                | Collective::ReduceScatter
+                | Collective::Alltoall => Counts::Each(1 << 16),
+                Collective::Barrier => Counts::Vector(0),
+                _ => Counts::Vector(1 << 21),
+            };
+            let schedule = |parameters| {
+                let cx = Context {
+                    hosts: Some(&hosts),
+                    parameters,
+                    ..Context::new(32, counts)
+                };
+                let rounds = algorithm.schedule.rounds(&cx);
+                let of_rank = |rank| {
+                    let round = move |k| algorithm.schedule.round(&cx, rank, k).to_vec();
+                    (0..rounds).map(round).collect::<Vec<_>>()
+                };
+                (0..32).map(of_rank).collect::<Vec<_>>()
+            };
+            let default = Parameters::default();
+            let changed = [
+                (
+                    "radix",
+                    Parameters {
+                        radix: 4,
+                        ..default
+                    },
+                ),
+                (
+                    "segment",
+                    Parameters {
+                        segment_bytes: 8 << 10,
+                        ..default
+                    },
+                ),
+                (
+                    "window",
+                    Parameters {
+                        window: 2,
+                        ..default
+                    },
+                ),
+            ];
+            let usual = schedule(default);
+            let changed = changed.into_iter();
+            let matter = changed.filter(|&(_, parameters)| schedule(parameters) != usual);
+            let matter: Vec<_> = matter.map(|(name, _)| name).collect();
+            assert_eq!(matter, algorithm.parameters(), "{algorithm:?}");
         }
     }
 

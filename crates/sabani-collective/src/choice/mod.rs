@@ -92,9 +92,10 @@ struct Facts {
 pub fn choose(collective: Collective, cx: &Context) -> Choice {
     let (name, parameters) = rule(collective, &facts(collective, cx));
     let algorithm = collective.algorithm(name);
+    let algorithm = algorithm.expect("the rule names what there is");
     Choice {
-        algorithm: algorithm.expect("the rule names what there is"),
-        parameters,
+        algorithm,
+        parameters: algorithm.own(parameters),
     }
 }
 

@@ -70,13 +70,14 @@ impl Overrides {
         parameters.segment_bytes = given.segment_bytes.unwrap_or(parameters.segment_bytes);
         parameters.window = given.window.unwrap_or(parameters.window);
         parameters.mode = given.mode.unwrap_or(parameters.mode);
+        choice.parameters = choice.algorithm.own(choice.parameters);
         choice
     }
 }
 
 impl Choice {
     /// Reads what is written like an override, such as `chain:segment=128KiB`. What is not given has its
-    /// default, whatever the rule says.
+    /// default, whatever the rule says; so has what changes nothing.
     ///
     /// # Errors
     /// If there is no such algorithm or parameter.
@@ -85,14 +86,15 @@ impl Choice {
         let names = || collective.algorithms().map(|algorithm| algorithm.name);
         let expected = || format!("one of {}", names().collect::<Vec<_>>().join(", "));
         let default = Parameters::default();
+        let algorithm = given.algorithm.ok_or_else(|| bad(text, expected()))?;
         Ok(Choice {
-            algorithm: given.algorithm.ok_or_else(|| bad(text, expected()))?,
-            parameters: Parameters {
+            algorithm,
+            parameters: algorithm.own(Parameters {
                 radix: given.radix.unwrap_or(default.radix),
                 segment_bytes: given.segment_bytes.unwrap_or(default.segment_bytes),
                 window: given.window.unwrap_or(default.window),
                 mode: given.mode.unwrap_or(default.mode),
-            },
+            }),
         })
     }
 }
@@ -160,7 +162,9 @@ impl FromStr for Overrides {
                 let names = Collective::ALL.map(Collective::name);
                 bad(name, format!("one of {}", names.join(", ")))
             })?;
-            overrides.set(collective, parse(collective, wanted)?);
+            let given = parse(collective, wanted)?;
+            expect_own(wanted, &given)?;
+            overrides.set(collective, given);
         }
         Ok(overrides)
     }
@@ -181,7 +185,11 @@ fn parse(collective: Collective, wanted: &str) -> Result<Override, BadOverride> 
     for piece in pieces {
         match piece.split_once('=') {
             Some(("radix", value)) => given.radix = Some(number(value, 2)?),
-            Some(("segment", value)) => given.segment_bytes = Some(number(value, 1)?),
+            Some(("segment", value)) => {
+                let bytes = "bytes, as in 65536, 64KiB or 1MiB";
+                let segment = number(value, 1).map_err(|_| bad(piece, bytes))?;
+                given.segment_bytes = Some(segment);
+            }
             Some(("window", value)) => given.window = Some(number(value, 1)?),
             Some(("mode", "eager")) => given.mode = Some(Mode::Eager),
             Some(("mode", "rendezvous")) => given.mode = Some(Mode::Rendezvous),
@@ -192,6 +200,31 @@ fn parse(collective: Collective, wanted: &str) -> Result<Override, BadOverride> 
         }
     }
     Ok(given)
+}
+
+/// Refuses parameters that the algorithm does not have.
+fn expect_own(wanted: &str, given: &Override) -> Result<(), BadOverride> {
+    let Some(algorithm) = given.algorithm else {
+        return Ok(());
+    };
+    let own = algorithm.parameters();
+    let named = [
+        ("radix", given.radix),
+        ("segment", given.segment_bytes),
+        ("window", given.window),
+    ];
+    let mut foreign = named
+        .into_iter()
+        .filter(|(name, value)| value.is_some() && !own.contains(name));
+    let Some((name, _)) = foreign.next() else {
+        return Ok(());
+    };
+    let has: Vec<_> = own.iter().copied().chain(["mode"]).collect();
+    let (algorithm, has) = (algorithm.name, has.join(", "));
+    Err(bad(
+        wanted,
+        format!("no `{name}`, which changes nothing of {algorithm}: it has {has}"),
+    ))
 }
 
 fn number(text: &str, least: usize) -> Result<usize, BadOverride> {
@@ -267,7 +300,13 @@ mod tests {
             ("bcast=chain:window=0", "from 1 on"),
             ("bcast=chain:speed=9", "segment=BYTES"),
             ("bcast", "COLLECTIVE=ALGORITHM"),
-            ("bcast=chain:segment=99999999999999MiB", "a number"),
+            ("bcast=chain:segment=99999999999999MiB", "64KiB or 1MiB"),
+            ("bcast=chain:segment=128XiB", "64KiB or 1MiB"),
+            (
+                "reduce=binomial:segment=9",
+                "no `segment`, which changes nothing of binomial: it has mode",
+            ),
+            ("alltoall=windowed:radix=7", "it has window, mode"),
         ] {
             let error = text.parse::<Overrides>().unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

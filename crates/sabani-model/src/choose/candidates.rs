@@ -22,7 +22,7 @@ pub fn candidates(task: &Task) -> Vec<Choice> {
         for parameters in parameters(task) {
             let choice = Choice {
                 algorithm,
-                parameters,
+                parameters: algorithm.own(parameters),
             };
             if !algorithm.schedule.fits(&task.context(parameters)) {
                 continue;
@@ -49,13 +49,13 @@ fn parameters(task: &Task) -> Vec<Parameters> {
     let default = Parameters::default();
     let mut all = vec![default];
     all.extend(RADICES.map(|radix| Parameters { radix, ..default }));
+    let windows = [others(task)].into_iter().chain(WINDOWS);
+    all.extend(windows.map(|window| Parameters { window, ..default }));
     all.extend(SEGMENTS.map(|segment_bytes| Parameters {
         segment_bytes,
         window: 8,
         ..default
     }));
-    let windows = WINDOWS.into_iter().chain([task.ranks.max(2) - 1]);
-    all.extend(windows.map(|window| Parameters { window, ..default }));
     let eager = all.clone().into_iter();
     let rendezvous = eager.filter(|parameters| parameters.segment_bytes == default.segment_bytes);
     all.extend(rendezvous.map(|parameters| Parameters {
@@ -63,6 +63,10 @@ fn parameters(task: &Task) -> Vec<Parameters> {
         ..parameters
     }));
     all
+}
+
+fn others(task: &Task) -> usize {
+    task.ranks.max(2) - 1
 }
 
 /// Some of a schedule's rounds, by which schedules are told apart: a parameter that an algorithm does not
@@ -75,7 +79,12 @@ struct Sample {
 
 impl Sample {
     fn new(task: &Task, choice: &Choice) -> Self {
-        let cx = task.context(choice.parameters);
+        let mut parameters = choice.parameters;
+        if choice.algorithm.parameters() == ["window"] {
+            // Its rounds are one for each of the others: no more can be under way.
+            parameters.window = parameters.window.min(others(task));
+        }
+        let cx = task.context(parameters);
         let schedule = choice.algorithm.schedule;
         let rounds = schedule.rounds(&cx);
         let last = task.ranks - 1;
@@ -128,6 +137,15 @@ mod tests {
         let task = Task::new(Collective::Barrier, 8, 0, &switched(4));
         let all = candidates(&task);
         assert!(all.iter().any(|choice| choice.algorithm.name == BY_HOST));
+    }
+
+    #[test]
+    fn windows_beyond_all_others_make_no_candidates() {
+        let alltoall = names(Collective::Alltoall, 8, 1000);
+        assert!(alltoall.contains(&"windowed:window=7".to_owned()));
+        for more in ["windowed:window=8", "windowed:window=16"] {
+            assert!(!alltoall.contains(&more.to_owned()), "{alltoall:?}");
+        }
     }
 
     #[test]
