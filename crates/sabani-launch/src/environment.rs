@@ -38,7 +38,9 @@ impl Environment {
         };
         let number = text.trim().parse().map_err(|_| Error::Variable {
             name,
-            problem: format!("`{text}` is not a number that fits"),
+            problem: format!(
+                "`{text}` is no whole number that fits: write another one, or unset it"
+            ),
         })?;
         Ok(Some(number))
     }

@@ -38,9 +38,10 @@ pub struct MeasureArgs {
     /// Also write a page: curves, the network as a drawing, and how well it predicts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Most patterns of simultaneous traffic; 20 are usual.
-    #[arg(long, value_name = "N", default_value_t = 36)]
-    patterns: usize,
+    /// Most patterns of simultaneous traffic, 1 or more; 20 are usual.
+    #[arg(long, value_name = "N", default_value_t = 36,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    patterns: u64,
     /// Most time on the network, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     seconds: u64,
@@ -104,7 +105,7 @@ fn lead(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
         one_host: !ranks.are_on_several_hosts(),
         transport: TRANSPORT.into(),
         seed: args.seed,
-        patterns: args.patterns,
+        patterns: args.patterns as usize,
         network_ns: args.seconds.saturating_mul(1_000_000_000),
         copy_bytes_per_s: speed(|from, into| into.copy_from_slice(from)),
         reduce_bytes_per_s: speed(|from, into| {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 use sabani_collective::Choice;
 
 pub use candidates::{candidates, rule};
-pub use table::{BadRow, Found, Lookup, Row, compile, usual_ranks};
+pub use table::{BadRow, Found, Lookup, Row, compile, length, usual_ranks};
 
 use crate::network::{Network, Transport};
 use crate::parallel;

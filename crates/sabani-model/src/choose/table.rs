@@ -97,14 +97,15 @@ pub fn usual_ranks(hosts: usize) -> Vec<usize> {
     ranks
 }
 
-/// The elements of the vector or of a block on average, if all ranks know as much.
-fn elements(collective: Collective, cx: &Context) -> Option<usize> {
+/// The bytes of the vector or of a block on average, if all ranks know as much: what a table goes by.
+pub fn length(collective: Collective, cx: &Context) -> Option<usize> {
     let is_rooted = matches!(collective, Collective::Gather | Collective::Scatter);
-    match cx.counts {
-        Counts::Vector(elements) | Counts::Each(elements) => Some(elements),
-        Counts::Offsets(_) if !is_rooted => Some(cx.total() / cx.size),
-        _ => None,
-    }
+    let elements = match cx.counts {
+        Counts::Vector(elements) | Counts::Each(elements) => elements,
+        Counts::Offsets(_) if !is_rooted => cx.total() / cx.size,
+        _ => return None,
+    };
+    Some(elements * cx.element_bytes)
 }
 
 fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> Row {
@@ -266,7 +267,7 @@ impl Lookup {
     /// A binary search among the layouts, and a look-up: some tens of nanoseconds.
     pub fn find(&self, collective: Collective, cx: &Context) -> Option<Found> {
         let place = self.nearest(Layout::of(cx)?)?;
-        let class = class_of(elements(collective, cx)? * cx.element_bytes);
+        let class = class_of(length(collective, cx)?);
         let found = self.cells[first_cell(place, collective) + class]?;
         found.choice.algorithm.schedule.fits(cx).then_some(found)
     }

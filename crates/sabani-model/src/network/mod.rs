@@ -101,7 +101,10 @@ pub enum BadNetwork {
 impl fmt::Display for BadNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadNetwork::Format(why) => write!(f, "not a description of a network: {why}"),
+            BadNetwork::Format(why) => write!(
+                f,
+                "not a description of a network, as `sabani model measure --out` writes them: {why}"
+            ),
             BadNetwork::Version(version) => write!(
                 f,
                 "its format has version {version}, this is version {VERSION}: measure again"

@@ -3,11 +3,12 @@
 
 use std::collections::HashSet;
 use std::fmt::{self, Display};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sabani_collective::{Choice, Collective, Context, Hosts, Overrides, choose};
-use sabani_model::choose::{Found, Lookup};
+use sabani_model::choose::{Found, Lookup, length};
 
 use crate::comm::locked;
 
@@ -67,8 +68,10 @@ impl Chooser {
 impl Chosen {
     /// What the table has to say of it, in words.
     fn expected(&self, collective: Collective, cx: &Context) -> String {
-        let Some(found) = self.found.filter(|_| !self.is_wanted) else {
-            return String::new();
+        let by_table = self.found.filter(|_| !self.is_wanted);
+        let Some(found) = by_table.filter(|found| found.expected_ns >= 1.0) else {
+            let bytes = length(collective, cx).filter(|_| collective != Collective::Barrier);
+            return bytes.map_or_else(String::new, |bytes| format!(": first with {bytes} B"));
         };
         let expected = nanoseconds(found.expected_ns);
         let beside = match self.choice == choose(collective, cx) {
@@ -91,9 +94,16 @@ fn nanoseconds(ns: f64) -> Duration {
 #[derive(Default)]
 pub struct Explainer {
     said: Mutex<HashSet<String>>,
+    /// Collectives are its own job's, of which the user wants to hear nothing.
+    silent: AtomicBool,
 }
 
 impl Explainer {
+    /// Says nothing of collectives, or does so again.
+    pub fn set_silent(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Relaxed);
+    }
+
     /// Says something, unless it was said before.
     pub fn note(&self, text: impl Display) {
         self.note_with(text, "");
@@ -117,7 +127,7 @@ impl Explainer {
         collective: Collective,
         cx: &Context,
     ) {
-        if cx.size == 1 {
+        if cx.size == 1 || self.silent.load(Ordering::Relaxed) {
             return;
         }
         let (ranks, choice, reason) = (Ranks(cx), chosen.choice, chooser.reason(chosen));
@@ -194,7 +204,7 @@ mod tests {
     #[test]
     fn wishes_go_before_the_table_and_the_table_before_the_rule() {
         let (name, why) = bcast(&chooser("bcast=chain"), 4);
-        assert_eq!((name, &why[..]), ("chain", "as wanted"));
+        assert_eq!((name, &why[..]), ("chain", "as wanted: first with 1 B"));
         let (name, why) = bcast(&chooser(""), 4);
         assert_eq!(name, "split_binary");
         let expected = "by n.json: 1.0ms expected with 4 ranks and 0 B";
@@ -207,13 +217,19 @@ mod tests {
         assert_eq!(name, "binomial");
         assert!(why.contains("n.json has nothing that fits"), "{why}");
         let (name, why) = bcast(&Chooser::default(), 4);
-        assert_eq!((name, &why[..]), ("binomial", "by the rule"));
+        assert_eq!(
+            (name, &why[..]),
+            ("binomial", "by the rule: first with 1 B")
+        );
     }
 
     #[test]
     fn parameters_alone_change_the_tables_choice() {
         let chooser = chooser("bcast=:window=3");
         let (name, why) = bcast(&chooser, 4);
-        assert_eq!((name, &why[..]), ("split_binary", "as wanted"));
+        assert_eq!(
+            (name, &why[..]),
+            ("split_binary", "as wanted: first with 1 B")
+        );
     }
 }

@@ -72,8 +72,8 @@ impl Comm {
         let Some(path) = path else {
             self.note(|| {
                 format!(
-                    "the rule chooses algorithms; {NETWORK} may name a file of this network, which \
-                     `sabani model measure` makes"
+                    "algorithms that nobody sets are chosen by the rule; {NETWORK} may name a file of this \
+                     network, which `sabani model measure` makes"
                 )
             });
             return Ok(Source::default());
@@ -126,16 +126,34 @@ impl Comm {
                 bytes = serde_json::to_vec(&told).expect("all keys are strings");
             }
         }
-        let mut length = [bytes.len() as u64];
-        self.bcast(0, &mut length)?;
-        if length == [0] {
+        self.set_silent(true);
+        let heard = self.hear_the_first(&mut bytes);
+        self.set_silent(false);
+        heard?;
+        if bytes.is_empty() {
             return Ok(T::default());
         }
-        bytes.resize(length[0] as usize, 0);
-        self.bcast(0, &mut bytes)?;
         let told = serde_json::from_slice::<Result<T, String>>(&bytes);
         let told = told.map_err(|why| Error::Network(format!("rank 0's is unreadable: {why}")))?;
         told.map_err(Error::Network)
+    }
+
+    /// Gets rank 0's bytes, however many they are.
+    fn hear_the_first(&self, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        let mut length = [bytes.len() as u64];
+        self.bcast(0, &mut length)?;
+        bytes.resize(length[0] as usize, 0);
+        match length {
+            [0] => Ok(()),
+            _ => self.bcast(0, bytes),
+        }
+    }
+
+    /// Whether the user hears nothing of the collectives that come.
+    fn set_silent(&self, silent: bool) {
+        if let Some(explainer) = &self.job.explainer {
+            explainer.set_silent(silent);
+        }
     }
 }
 
