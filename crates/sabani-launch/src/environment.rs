@@ -39,7 +39,7 @@ impl Environment {
         let number = text.trim().parse().map_err(|_| Error::Variable {
             name,
             problem: format!(
-                "`{text}` is no whole number that fits: write another one, or unset it"
+                "`{text}` is not a number that fits: write a whole one, or unset it"
             ),
         })?;
         Ok(Some(number))
