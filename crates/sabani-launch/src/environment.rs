@@ -38,9 +38,7 @@ impl Environment {
         };
         let number = text.trim().parse().map_err(|_| Error::Variable {
             name,
-            problem: format!(
-                "`{text}` is not a number that fits: write a whole one, or unset it"
-            ),
+            problem: format!("`{text}` is not a number that fits: write a whole one, or unset it"),
         })?;
         Ok(Some(number))
     }

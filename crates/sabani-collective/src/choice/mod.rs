@@ -297,6 +297,65 @@ mod tests {
         }
     }
 
+    /// What is chosen by length for 4-byte elements of an operation that commutes, as the documentation has it.
+    fn by_length(collective: Collective, hosts: &Hosts) -> String {
+        let blocks = matches!(
+            collective,
+            Collective::Gather
+                | Collective::Scatter
+                | Collective::Allgather
+                | Collective::ReduceScatter
+                | Collective::Alltoall
+        );
+        let chosen = |bytes: usize| {
+            let counts = match blocks {
+                true => Counts::Each(bytes / 4),
+                false => Counts::Vector(bytes / 4),
+            };
+            let cx = Context {
+                element_bytes: 4,
+                hosts: Some(hosts),
+                ..Context::new(hosts.ranks(), counts)
+            };
+            choose(collective, &cx).to_string()
+        };
+        let mut last = chosen(4);
+        let mut told = format!("`{last}`");
+        for power in (3..=26).map(|bits| 1_usize << bits) {
+            for (bytes, since) in [(power, "from"), (power + 4, "above")] {
+                let next = chosen(bytes);
+                if next != last {
+                    let limit = match power {
+                        0..KIB => format!("{power} B"),
+                        KIB..0x10_0000 => format!("{} KiB", power / KIB),
+                        _ => format!("{} MiB", power >> 20),
+                    };
+                    told += &format!("; {since} {limit} `{next}`");
+                    last = next;
+                }
+            }
+            let between = chosen(2 * power - 4);
+            assert_eq!(between, last, "{collective}: a limit between powers of two");
+        }
+        told
+    }
+
+    #[test]
+    fn the_documentation_says_what_is_chosen() {
+        let text = include_str!("../../../../docs/collectives.md");
+        let mut rows = String::new();
+        for collective in Collective::ALL {
+            for ranks in [8, 64] {
+                let cells = [ranks, 1, 4].map(|each| {
+                    let of_rank: Vec<_> = (0..ranks).map(|rank| rank / each).collect();
+                    by_length(collective, &Hosts::new(&of_rank))
+                });
+                rows += &format!("| {collective} | {ranks} | {} |\n", cells.join(" | "));
+            }
+        }
+        assert!(text.contains(&rows), "docs/collectives.md lacks\n{rows}");
+    }
+
     #[test]
     fn the_root_and_the_others_choose_the_same_though_they_know_different_counts() {
         let offsets = [0, 5, 1_000_000, 1_000_001];

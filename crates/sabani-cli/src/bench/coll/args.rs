@@ -45,6 +45,7 @@ pub struct CollArgs {
     pub ranks: Vec<u32>,
     /// Algorithms in place of what the rule chooses, as in `bcast=chain:segment=128KiB,bcast=binomial`, or
     /// `all` of each collective, one after the other. Those that don't fit the number of ranks are left out.
+    /// SABANI_NETWORK and SABANI_ALGORITHMS play no part.
     #[arg(
         long = "algorithm",
         value_delimiter = ',',

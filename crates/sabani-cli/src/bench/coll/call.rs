@@ -72,15 +72,15 @@ impl Call {
         }
     }
 
-    /// The algorithm that ranks on these hosts use with such a wish; `None` if what is wished for does not
-    /// fit.
-    pub fn algorithm(self, hosts: &Hosts, wish: &str) -> Option<&'static str> {
+    /// The algorithm that ranks on these hosts use with such a wish, and its parameters; `None` if what is wished
+    /// for does not fit.
+    pub fn algorithm(self, hosts: &Hosts, wish: &str) -> Option<String> {
         let cx = self.context(hosts);
         let overrides: Overrides = wish.parse().ok()?;
-        let chosen = overrides.choose(self.collective, &cx).algorithm.name;
+        let chosen = overrides.choose(self.collective, &cx);
         let (_, wanted) = wish.split_once('=').unwrap_or_default();
         let wanted = wanted.split(':').next().unwrap_or_default();
-        (wanted.is_empty() || wanted == chosen).then_some(chosen)
+        (wanted.is_empty() || wanted == chosen.algorithm.name).then(|| chosen.to_string())
     }
 }
 
@@ -97,8 +97,15 @@ mod tests {
         let hosts = Hosts::new(&[0; 6]);
         assert_eq!(call.algorithm(&hosts, "allgather=recursive_doubling"), None);
         let ring = call.algorithm(&hosts, "allgather=ring");
-        assert_eq!(ring, Some("ring"));
+        assert_eq!(ring.as_deref(), Some("ring"));
         assert!(call.algorithm(&hosts, "").is_some());
         assert!(call.algorithm(&hosts, "allgather=:window=2").is_some());
+        let long = Call {
+            collective: Collective::Alltoall,
+            size_bytes: 4 << 20,
+        };
+        let apart = Hosts::new(&[0, 1, 2]);
+        let rule = long.algorithm(&apart, "");
+        assert_eq!(rule.as_deref(), Some("windowed:mode=rendezvous"));
     }
 }

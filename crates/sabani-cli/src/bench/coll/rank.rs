@@ -1,6 +1,6 @@
 //! What a rank does: all that the user has asked for, in this job.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, env};
 
 use anyhow::{Result, ensure};
 use sabani::Comm;
@@ -18,7 +18,11 @@ use crate::{
     bench::{machine::Machine, transport::Transport},
     exit::Usage,
     report::Reports,
+    tell::note,
 };
+
+/// What chooses algorithms for other programs.
+const ELSEWHERE: [&str; 2] = ["SABANI_NETWORK", "SABANI_ALGORITHMS"];
 
 /// One cell: the call, over which of the carriers, and what is told of it.
 struct Task {
@@ -42,6 +46,14 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
         Usage("the launcher says how many ranks there are: leave --ranks out".into())
     );
     let is_first = comm.rank() == 0;
+    // What is told to be measured is what is.
+    comm.set_network(None)?;
+    if is_first && ELSEWHERE.iter().any(|name| env::var_os(name).is_some()) {
+        note(format_args!(
+            "{} play no part here: it is the rule that chooses, or --algorithm",
+            ELSEWHERE.join(" and ")
+        ));
+    }
     let mut reports = is_first.then(|| Reports::open(&args.output)).transpose()?;
     if let Some(reports) = &mut reports {
         Machine::here().head(reports)?;
@@ -94,7 +106,7 @@ fn tasks(hosts: &Hosts, args: &CollArgs, transports: &[Transport]) -> Result<Vec
                 };
                 let setup = |transport: &Transport| Setup {
                     collective: collective.name().into(),
-                    algorithm: algorithm.into(),
+                    algorithm: algorithm.clone(),
                     wish: wish.clone(),
                     ranks: hosts.ranks(),
                     size_bytes,

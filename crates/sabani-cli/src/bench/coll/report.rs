@@ -78,21 +78,13 @@ impl Setup {
         }
     }
 
-    /// The algorithm, and what the user has said of its parameters.
-    fn method(&self) -> String {
-        match self.wish.split_once(':') {
-            Some((_, parameters)) => format!("{}:{parameters}", self.algorithm),
-            None => self.algorithm.clone(),
-        }
-    }
-
     /// What its row in the table is.
     fn row(&self) -> [String; 3] {
         let size = match self.collective.as_str() {
             "barrier" => String::new(),
             _ => format_size(self.size_bytes),
         };
-        [self.collective.clone(), self.method(), size]
+        [self.collective.clone(), self.algorithm.clone(), size]
     }
 }
 
