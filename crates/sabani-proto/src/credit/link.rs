@@ -390,7 +390,8 @@ impl Link {
             Some(_) => startup.short = 0,
             None => {}
         }
-        if startup.short < SHORT_SAMPLES {
+        // Samples between pauses have no neighbour, and show no rate.
+        if startup.short < SHORT_SAMPLES || rate == 0.0 {
             if now_ns.saturating_sub(startup.round_ns) <= rtt_ns + START_ROUND_NS
                 || !startup.limited
                 || !startup.has_turned()

@@ -565,7 +565,7 @@ impl Granter {
                 return;
             }
             if let Err(wait_ns) = self.link.take(charge) {
-                self.pacer_deadline = now_ns + wait_ns.max(PACER_NS);
+                self.pacer_deadline = now_ns.saturating_add(wait_ns.max(PACER_NS));
                 return;
             }
             let share = &mut self.peers[slot];

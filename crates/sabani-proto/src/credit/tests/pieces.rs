@@ -4,11 +4,12 @@ use std::cell::Cell;
 
 use super::model::FULL;
 use crate::credit::blame::{Blame, Finding};
+use crate::credit::link::{Link, Pressure};
 use crate::credit::queue::Queue;
 use crate::credit::rate::{Rate, worth};
 use crate::credit::reach::Reach;
 use crate::credit::standing::Pool;
-use crate::credit::{CreditConfig, CreditPolicy, Order};
+use crate::credit::{Arrival, CreditConfig, CreditPolicy, Order};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -318,4 +319,31 @@ fn only_what_is_waited_for_is_overdue() {
     assert_eq!(reach.due_ns(), due_ns);
     reach.forget();
     assert_eq!(reach.due_ns(), u64::MAX);
+}
+
+/// Trains that come alone, each with a pause behind it, show no rate, however short they are: start-up goes on.
+#[test]
+fn start_up_does_not_end_before_there_is_a_rate() {
+    let mut link = Link::new(&config());
+    let pressure = Pressure {
+        limited: true,
+        unused: false,
+        few: true,
+    };
+    let arrival = Arrival {
+        charge: 16 * FULL,
+        bytes: 16 * 1_472,
+        packets: 16,
+        advanced: 16 * FULL as u32,
+        data: true,
+        ..Arrival::default()
+    };
+    for train in 1..20 {
+        for us in [0, 70] {
+            link.on_arrival(&arrival, MS);
+            link.tick(pressure, true, train * 10 * MS + us * US);
+        }
+        link.pause();
+        assert!(link.is_starting() || link.rate() > 0.0, "train {train}");
+    }
 }
