@@ -130,8 +130,8 @@ impl Blame {
         self.marked = self.marked.saturating_add(marked);
     }
 
-    /// Ends the round if it is over.
-    pub fn tick(&mut self, rtt_ns: u64, now_ns: u64) -> Option<Finding> {
+    /// Ends the round if it is over; `starting`: the rate is not known yet, and going slower changes nothing.
+    pub fn tick(&mut self, rtt_ns: u64, starting: bool, now_ns: u64) -> Option<Finding> {
         self.settle(now_ns);
         let packets = self.received.saturating_add(self.lost);
         let over = now_ns.saturating_sub(self.since_ns) > 2 * rtt_ns + ROUND_NS;
@@ -141,7 +141,7 @@ impl Blame {
         let loss = f64::from(self.lost) / f64::from(packets);
         let overflow = self.lost >= LOST && loss > 3.0 * self.usual + 0.03;
         let marked = self.marked >= MARKED;
-        let verdict = self.judge(loss, packets);
+        let verdict = self.judge(loss, packets, starting);
         self.received = 0;
         self.lost = 0;
         self.marked = 0;
@@ -150,7 +150,7 @@ impl Blame {
         marked.or(verdict).or(overflow.then_some(Finding::Overflow))
     }
 
-    fn judge(&mut self, loss: f64, packets: u32) -> Option<Finding> {
+    fn judge(&mut self, loss: f64, packets: u32, starting: bool) -> Option<Finding> {
         let weight = (f64::from(packets) / MEMORY).min(1.0);
         self.mean += weight * (loss - self.mean);
         self.rest = self.rest.saturating_sub(1);
@@ -171,7 +171,7 @@ impl Blame {
                 self.slow *= GUILTY_PACE;
                 return Some(Finding::Guilty);
             }
-            Test::None if self.is_suspicious(loss, packets) => {
+            Test::None if !starting && self.is_suspicious(loss, packets) => {
                 self.test = Test::Settling;
                 self.loss_before = loss;
                 self.slow_before = self.slow;

@@ -340,7 +340,7 @@ impl Link {
         if self.rate() != rate {
             self.version += 1;
         }
-        match self.blame.tick(rtt_ns, now_ns) {
+        match self.blame.tick(rtt_ns, self.startup.is_some(), now_ns) {
             Some(Finding::Overflow) => self.on_overflow(now_ns),
             Some(Finding::Marked) => {
                 self.on_overflow(now_ns);

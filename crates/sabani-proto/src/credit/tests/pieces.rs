@@ -116,7 +116,7 @@ fn rounds(blame: &mut Blame, count: u64, lost: impl Fn(f64) -> u32) -> Vec<Findi
         let lost = lost(blame.slow());
         blame.add(100 - lost, lost, 0);
         for us in [400, 800, 2_000] {
-            found.extend(blame.tick(100 * US, round * 2 * MS + us * US));
+            found.extend(blame.tick(100 * US, false, round * 2 * MS + us * US));
         }
     }
     found
@@ -130,6 +130,21 @@ fn loss_that_stays_is_the_paths() {
     assert!(!found.contains(&Finding::Guilty));
     assert_eq!(blame.slow(), 1.0);
     assert!((blame.harmless_loss() - 0.08).abs() < 0.01);
+}
+
+/// Before the rate is known nothing can be slowed down: loss that stays then says nothing.
+#[test]
+fn nobody_is_judged_while_the_rate_is_not_known() {
+    let mut blame = Blame::new();
+    for round in 1..20 {
+        blame.add(70, 30, 0);
+        let found = blame.tick(100 * US, true, round * 2 * MS);
+        assert!(
+            [None, Some(Finding::Overflow)].contains(&found),
+            "{found:?}"
+        );
+    }
+    assert_eq!(blame.slow(), 1.0);
 }
 
 #[test]
@@ -169,7 +184,7 @@ fn marks_are_believed_at_once_and_a_few_are_not() {
     for (round, (marked, found)) in (1..).zip(rounds) {
         blame.add(100, 0, 0);
         blame.add_marked(marked);
-        assert_eq!(blame.tick(100 * US, round * 2 * MS), found);
+        assert_eq!(blame.tick(100 * US, false, round * 2 * MS), found);
     }
     assert_eq!(blame.slow(), 1.0);
 }
@@ -178,15 +193,15 @@ fn marks_are_believed_at_once_and_a_few_are_not() {
 fn reordering_is_not_loss() {
     let mut blame = Blame::new();
     blame.add(100, 20, 20);
-    assert_eq!(blame.tick(100 * US, 10 * MS), None);
+    assert_eq!(blame.tick(100 * US, false, 10 * MS), None);
     assert_eq!(blame.harmless_loss(), 0.0);
     // The round is over before those come that were overtaken.
     blame.add(100, 20, 0);
-    assert_eq!(blame.tick(100 * US, 20 * MS), None);
+    assert_eq!(blame.tick(100 * US, false, 20 * MS), None);
     blame.add(20, 0, 20);
     for us in (100..5_000).step_by(100) {
         blame.add(10, 0, 0);
-        assert_eq!(blame.tick(100 * US, 20 * MS + us * US), None);
+        assert_eq!(blame.tick(100 * US, false, 20 * MS + us * US), None);
     }
     assert_eq!(blame.harmless_loss(), 0.0);
 }
@@ -195,11 +210,11 @@ fn reordering_is_not_loss() {
 fn a_gap_that_stays_is_an_overflow_soon() {
     let mut blame = Blame::new();
     blame.add(100, 0, 0);
-    assert_eq!(blame.tick(100 * US, 10 * MS), None);
+    assert_eq!(blame.tick(100 * US, false, 10 * MS), None);
     blame.add(100, 20, 0);
     let mut findings = (1..=20).filter_map(|step: u64| {
         blame.add(10, 0, 0);
-        let found = blame.tick(100 * US, 10 * MS + step * 100 * US);
+        let found = blame.tick(100 * US, false, 10 * MS + step * 100 * US);
         found.map(|finding| (step, finding))
     });
     let (step, finding) = findings.next().expect("it is found");
