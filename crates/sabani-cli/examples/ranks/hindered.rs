@@ -78,6 +78,17 @@ pub fn later(comm: &Comm) -> Result<(), Error> {
     sent?.into_iter().try_for_each(|sent| sent.wait())
 }
 
+/// All send each other blocks that are longer than what a rank allocates.
+pub fn too_long(comm: &Comm) -> Result<(), Error> {
+    let len = MEMORY_BYTES as usize + 1;
+    let (sent, mut received) = (vec![1_u8; len * comm.size()], vec![0; len * comm.size()]);
+    let error = comm
+        .alltoall(&sent, &mut received)
+        .expect_err("there is no room");
+    println!("rank {}: {error}", comm.rank());
+    Ok(())
+}
+
 /// As in [`backlog`], but all meet in the background, and rank 1 takes what is there once it has computed something: for
 /// longer than anybody who waits would have patience.
 pub fn busy(comm: &Comm) -> Result<(), Error> {

@@ -18,7 +18,7 @@ fn main() -> Result<(), Error> {
     let task = std::env::args().nth(1).unwrap_or_default();
     let comm = Comm::init_with(|builder| match &task[..] {
         "stopped" | "shut-out" => builder.dead_after(failures::SILENCE),
-        "starved" | "later" => builder.memory(hindered::MEMORY_BYTES),
+        "starved" | "later" | "too-long" => builder.memory(hindered::MEMORY_BYTES),
         "backlog" | "busy" => builder.log_window_max(hindered::LOG_BYTES),
         _ => builder,
     })?;
@@ -31,6 +31,7 @@ fn main() -> Result<(), Error> {
         "backlog" => hindered::backlog(&comm),
         "busy" => hindered::busy(&comm),
         "later" => hindered::later(&comm),
+        "too-long" => hindered::too_long(&comm),
         "fail" if comm.rank() == 1 => process::exit(7),
         "left" => left(&comm),
         "abort" | "fail" | "hang" => hang(),

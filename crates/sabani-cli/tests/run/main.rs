@@ -235,6 +235,16 @@ fn who_computes_before_it_takes_messages_keeps_collectives_in_the_background() {
 }
 
 #[test]
+fn blocks_longer_than_a_ranks_memory_are_told_in_words() {
+    let done = run(&["-n", "2", "--no-prefix", "--", &ranks(), "too-long"]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    let told = done
+        .out
+        .matches("that this rank allocates for messages: raise `memory`");
+    assert_eq!(told.count(), 2, "{}", done.out);
+}
+
+#[test]
 fn long_messages_that_are_left_for_later_hold_up_no_collective() {
     let done = run(&["-n", "3", "--no-prefix", "--", &ranks(), "later"]);
     assert_eq!(done.status, 0, "{}{}", done.out, done.err);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::tag::{Context, Kind};
 use super::{Comm, Error, Job, locked};
-use crate::{Error as NodeError, Event, PeerId, PeerLost};
+use crate::{Envelope, Error as NodeError, Event, PeerId, PeerLost};
 
 /// A call that waits looks this often who has ended.
 pub const LOOK: Duration = Duration::from_millis(250);
@@ -163,14 +163,38 @@ impl Comm {
             .collect()
     }
 
-    /// What an error of the node means here: it knows processes, not ranks.
-    pub(super) fn explained(&self, error: NodeError) -> Error {
-        let lost = match &error {
-            NodeError::PeerLost { peer, .. } => self.group.rank_of(*peer),
-            _ => None,
+    /// What an error of the node means here: it knows processes, not ranks, and tags as they are on the wire.
+    pub(super) fn explained(&self, mut error: NodeError) -> Error {
+        match &mut error {
+            NodeError::PeerLost { peer, .. } => {
+                let lost = self.group.rank_of(*peer);
+                let found = lost.and_then(|rank| self.check_alive(rank).err());
+                return found.unwrap_or_else(|| Error::from(error));
+            }
+            NodeError::TooLarge { envelope, limit } => match Context::program_tag(envelope.tag) {
+                Some(tag) => envelope.tag = tag,
+                None => return self.too_long_a_part(envelope, *limit),
+            },
+            NodeError::Starved(why) => {
+                for envelope in [&mut why.waiting, &mut why.holder] {
+                    envelope.tag = Context::program_tag(envelope.tag).unwrap_or(envelope.tag);
+                }
+            }
+            _ => {}
+        }
+        Error::from(error)
+    }
+
+    fn too_long_a_part(&self, part: &Envelope, limit: u64) -> Error {
+        let from = match self.group.rank_of(part.source) {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("process {}", part.source),
         };
-        let found = lost.and_then(|rank| self.check_alive(rank).err());
-        found.unwrap_or_else(|| Error::from(error))
+        Error::Collective(format!(
+            "{from} sends {} bytes at a time, more than the {limit} that this rank allocates for messages: raise \
+             `memory` (`Comm::init_with`), or call it with less at a time",
+            part.len
+        ))
     }
 }
 

@@ -171,7 +171,8 @@ impl Comm {
     /// Whether messages that match each of these are waited for in vain, and the program itself waits.
     pub(super) fn check_in_vain(&self, wanted: &[Match], vain: &mut Vain) -> Result<(), Error> {
         if self.series.is_awaited() {
-            self.node().check_in_vain(wanted, vain)?;
+            let hindered = self.node().check_in_vain(wanted, vain);
+            hindered.map_err(|error| self.explained(error))?;
         }
         Ok(())
     }
@@ -184,7 +185,8 @@ impl Comm {
                 return Ok(message);
             }
             if self.series.is_awaited() {
-                posted.check_in_vain(&mut vain)?;
+                let hindered = posted.check_in_vain(&mut vain);
+                hindered.map_err(|error| self.explained(error))?;
             }
             if let Err(lost) = self.check_alive(from) {
                 return posted.test()?.ok_or(lost);

@@ -52,6 +52,12 @@ impl Context {
         1 << 63 | u64::from(self.0) << 35 | (kind as u64) << 32 | u64::from(tag)
     }
 
+    /// The program's own tag in one on the wire; `None` in that of another kind of message.
+    pub fn program_tag(tag: u64) -> Option<u64> {
+        let is_message = tag >> 63 == 1 && tag >> 32 & 7 == Kind::Message as u64;
+        is_message.then_some(tag & u64::from(u32::MAX))
+    }
+
     /// Messages of whatever rank.
     pub fn matching(self, kind: Kind, tag: u32) -> Match {
         Match::any().tag(self.tag(kind, tag))
@@ -77,6 +83,16 @@ mod tests {
         assert!(Context::given(most - 1, 999, size).is_some());
         assert_eq!(Context::given(most + 1, 0, size), None);
         assert_eq!(Context::given(u32::MAX, 0, size), None);
+    }
+
+    #[test]
+    fn the_programs_tag_is_told_from_those_of_collectives() {
+        let tag = Context::numbered(77).unwrap().tag(Kind::Message, u32::MAX);
+        assert_eq!(Context::program_tag(tag), Some(u64::from(u32::MAX)));
+        assert_eq!(
+            Context::program_tag(Context::WORLD.tag(Kind::Collective, 3)),
+            None
+        );
     }
 
     #[test]
