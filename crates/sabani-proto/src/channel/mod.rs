@@ -344,7 +344,7 @@ impl<C: Cargo> Channel<C> {
             self.credit_us = micros(now_ns);
         }
         let in_flight = self.sent.in_flight();
-        let Some(settled) = self.sent.on_ack(ack, now_ns, &mut self.rtt, fate) else {
+        let Some(mut settled) = self.sent.on_ack(ack, now_ns, &mut self.rtt, fate) else {
             return AckEffect::Absurd;
         };
         if settled.newly_acked > 0 {
@@ -358,7 +358,10 @@ impl<C: Cargo> Channel<C> {
         // Karn's rule: until the path has been measured again, its answers may just be slower than
         // they were.
         if settled.sample_from.is_some() || ack.answers == self.asked {
-            self.polls_unanswered = 0;
+            let asked = std::mem::take(&mut self.polls_unanswered) > 0;
+            if asked && self.sent.recovery == Recovery::Timeout {
+                self.sent.give_up_below(ack.largest, fate, &mut settled);
+            }
         }
         self.mtu
             .on_full_size(settled.full_acked, settled.full_lost, now_ns);
@@ -412,8 +415,12 @@ impl<C: Cargo> Channel<C> {
     fn poll_deadline(&self) -> Option<u64> {
         let ahead = u64::from(self.sent.in_flight_packets().checked_sub(1)?);
         if let Some(timeout_ns) = self.sent.recovery.timeout_ns(&self.rtt) {
+            let since_ns = match self.polls_unanswered {
+                0 => self.sent.oldest_ns()?,
+                _ => self.last_sent_ns,
+            };
             let timeout_ns = timeout_ns << self.polls_unanswered.min(10);
-            return Some(self.sent.oldest_ns()? + timeout_ns.min(POLL_MAX_NS));
+            return Some(since_ns + timeout_ns.min(POLL_MAX_NS));
         }
         let queued_ns = ahead * u64::from(self.packet_ns);
         let queued_ns = queued_ns.min(2 * self.rtt.smoothed_ns() + QUEUED_MAX_NS);
@@ -458,10 +465,7 @@ impl<C: Cargo> Channel<C> {
             due.poll = true;
             self.polls_unanswered = self.polls_unanswered.saturating_add(1);
             self.last_sent_ns = now_ns;
-            match self.sent.recovery {
-                Recovery::Timeout => due.lost += self.sent.give_up_all(fate),
-                _ => self.sent.give_back_last(fate),
-            }
+            self.sent.give_back_last(fate);
             if self.polls_unanswered == 3 {
                 self.mtu.on_black_hole(now_ns);
             }

@@ -15,7 +15,8 @@ pub enum Recovery {
     /// way for each packet lost, or overtaken.
     GoBackN,
     /// Gaps tell nothing: what stays without acknowledgement for SRTT + 4·var, and not less than
-    /// 200 ms, goes again; the time doubles, up to 2 s, until something is acknowledged. What TCP
+    /// 200 ms, goes again, the last packet first, and the others once its answer says that they have
+    /// not come; the time doubles, up to 2 s, until something is acknowledged. What TCP
     /// on Linux does without fast retransmit (RFC 6298). Costs that time for each packet lost.
     Timeout,
 }

@@ -626,8 +626,25 @@ impl<C: Cargo> SentLog<C> {
         self.settle_all(Fate::Again, fate);
     }
 
+    /// Gives up what is in flight below `number`.
+    pub fn give_up_below(
+        &mut self,
+        number: u64,
+        fate: &mut impl FnMut(Fate, C),
+        settled: &mut Settled,
+    ) {
+        let mut place = self.front();
+        while place.run < self.runs.len() && place.number < number {
+            if self.runs[place.run].state == State::InFlight {
+                self.give_up(place, fate, settled);
+            }
+            place = self.behind(place);
+        }
+        self.drop_settled();
+    }
+
     /// Gives up everything in flight for lost; returns how many packets that were.
-    pub fn give_up_all(&mut self, fate: &mut impl FnMut(Fate, C)) -> u32 {
+    fn give_up_all(&mut self, fate: &mut impl FnMut(Fate, C)) -> u32 {
         let lost = self.in_flight_packets;
         self.settle_all(Fate::Lost, fate);
         lost

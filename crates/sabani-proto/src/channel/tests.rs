@@ -344,10 +344,29 @@ fn timeouts_alone_take_their_time_and_nothing_else_is_lost() {
     let at = channel.deadline(MS).unwrap();
     assert_eq!(at, 200 * MS, "after the oldest of them left");
     let due = channel.on_deadline(at, &mut |fate, n| fates.push((fate, n)));
-    assert_eq!((due.poll, due.lost), (true, 2));
-    assert_eq!(fates[2..], [(Fate::Lost, 1), (Fate::Lost, 3)]);
-    channel.on_sent(packet(4), &[4], at);
+    assert_eq!((due.poll, due.lost), (true, 0));
+    assert_eq!(fates[2..], [(Fate::Again, 3)]);
+    channel.on_sent(packet(4), &[3], at);
     assert_eq!(channel.deadline(at), Some(at + 400 * MS), "twice as long");
+}
+
+/// The packet that asks tells what of the others has come: they don't all go again.
+#[test]
+fn a_timeout_gives_up_what_the_answer_does_not_name() {
+    let mut channel = recovering(Recovery::Timeout, 100_000);
+    (0..4).for_each(|number| channel.on_sent(packet(number), &[number], 0));
+    let mut fates = Vec::new();
+    let at = channel.deadline(0).unwrap();
+    let due = channel.on_deadline(at, &mut |fate, n| fates.push((fate, n)));
+    assert_eq!((due.poll, due.lost), (true, 0));
+    channel.on_sent(packet(4), &[3], at);
+    let answer = ack([0, 2, 4]);
+    channel.on_ack(&answer, at + MS, &mut |fate, n| fates.push((fate, n)));
+    assert_eq!(fates[0], (Fate::Again, 3));
+    fates[1..].sort_by_key(|&(_, n)| n);
+    let arrived = |n| (Fate::Arrived, n);
+    let expected = [arrived(0), (Fate::Lost, 1), arrived(2), arrived(3)];
+    assert_eq!(fates[1..], expected);
 }
 
 #[test]
