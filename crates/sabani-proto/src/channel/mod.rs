@@ -253,6 +253,19 @@ impl<C: Cargo> Channel<C> {
         self.sent.ahead() + packets * datagram_cost(bytes) <= self.window
     }
 
+    /// Size of the probe to send now, if one is called for. One for more is charged what it takes, and one that was lost may be
+    /// lost again: where nothing is on its way that will be answered, a `lone` packet that waits goes first, or as well.
+    pub fn probe(&mut self, lone: bool, now_ns: u64) -> Option<usize> {
+        let (bytes, current) = (self.mtu.wanted(now_ns)?, self.mtu.current());
+        let both = datagram_cost(bytes) + datagram_cost(current);
+        let may_wait =
+            self.mtu.is_again() && bytes > current && lone && self.sent.in_flight_packets() == 0;
+        if may_wait && self.sent.ahead() + both > self.window {
+            return None;
+        }
+        self.mtu.probe(now_ns)
+    }
+
     /// Whether what has been sent, with a packet of `bytes` behind it, has used up half of a burst's
     /// credit: an answer that comes soon lets the sender go on.
     #[inline]

@@ -82,16 +82,26 @@ impl MtuSearch {
         }
     }
 
-    /// Size of the probe to send now, if one is called for. Probes ride along with traffic: an
-    /// idle path is not searched.
+    /// Size of the probe to send now, if one is called for; it is on its way then.
     pub fn probe(&mut self, now_ns: u64) -> Option<usize> {
+        let bytes = self.wanted(now_ns)?;
+        self.probe_in_flight = true;
+        Some(bytes)
+    }
+
+    /// Whether a probe of the size that is tried was lost before.
+    pub fn is_again(&self) -> bool {
+        self.tries > 0
+    }
+
+    /// Size of the probe that is called for. Probes ride along with traffic: an idle path is not searched.
+    pub fn wanted(&mut self, now_ns: u64) -> Option<usize> {
         if self.trying == 0 && self.current < self.max && now_ns >= self.search_at_ns {
             self.start();
         }
         if self.trying == 0 || self.probe_in_flight {
             return None;
         }
-        self.probe_in_flight = true;
         Some(usize::from(self.trying))
     }
 

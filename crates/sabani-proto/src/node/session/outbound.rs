@@ -107,12 +107,10 @@ impl Session {
     ) -> Train {
         self.channel.forget_idle_credit(now_ns);
         self.channel.refresh(now_ns);
-        if let Some(bytes) = self
-            .channel
-            .mtu
-            .probe(now_ns)
-            .filter(|&bytes| bytes <= out.len())
-        {
+        let fits_one = outgoing.unsent_bytes() <= self.channel.mtu.current();
+        let lone = fits_one && outgoing.has_sendable();
+        let probe = self.channel.probe(lone, now_ns);
+        if let Some(bytes) = probe.filter(|&bytes| bytes <= out.len()) {
             self.build_probe(&mut out[..bytes], hub, now_ns);
             return Train {
                 bytes,
