@@ -6,19 +6,67 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::programs::{Ended, Place, assert_never_half, until};
+use super::programs::{Ended, Place, Program, assert_never_half, until};
 use super::tree;
 
 const SIZE: u64 = 64 << 20;
-/// A break comes when this much has arrived.
-const BREAK_AT: u64 = 16 << 20;
+/// A break comes when this much has arrived: more than can be on its way without a word of the receiver.
+const BREAK_AT: u64 = 18 << 20;
+/// If more has arrived by then, all may have before the break.
+const BREAK_BEFORE: u64 = SIZE - BREAK_AT;
+/// How often a machine that is busy may keep a test from looking in time.
+const TRIES: usize = 20;
 
-fn place_with_a_large_file() -> Place {
-    let place = Place::new();
-    fs::create_dir_all(place.source()).unwrap();
-    tree::random_file(&place.source().join("large"), SIZE);
-    fs::write(place.source().join("small"), "small").unwrap();
-    place
+/// A transfer that has come some of its way.
+struct Midway {
+    place: Place,
+    receiver: Program,
+    /// It is stopped, so that nothing more comes before the break.
+    sender: Program,
+}
+
+impl Midway {
+    /// Of one large file and a small one.
+    fn reach() -> Self {
+        Self::reach_with(&["large"], &[])
+    }
+
+    /// Of these large files and a small one, the sender having these options.
+    fn reach_with(large: &[&str], options: &[&str]) -> Self {
+        let tried = (0..TRIES).find_map(|_| Self::try_reach(large, options));
+        tried.expect("a sender that is stopped in time")
+    }
+
+    fn try_reach(large: &[&str], options: &[&str]) -> Option<Self> {
+        let place = Place::new();
+        fs::create_dir_all(place.source()).unwrap();
+        for name in large {
+            tree::random_file(&place.source().join(name), SIZE);
+        }
+        fs::write(place.source().join("small"), "small").unwrap();
+        let receiver = place.receive();
+        let sender = place.start_send(&receiver, options);
+        let is_whole = || large.iter().any(|name| place.arrived().join(name).exists());
+        until("some has arrived", || {
+            place.partial() > BREAK_AT || is_whole()
+        });
+        sender.signal(Signal::STOP);
+        let is_midway = !is_whole() && place.partial() < BREAK_BEFORE;
+        is_midway.then_some(Midway {
+            place,
+            receiver,
+            sender,
+        })
+    }
+
+    /// Interrupts the sender, which ends.
+    fn interrupt_sender(self) -> (Place, Program, Ended) {
+        self.sender.signal(Signal::INT);
+        self.sender.signal(Signal::CONT);
+        let ended = self.sender.end();
+        assert_eq!(ended.code, Some(130), "{}", ended.said);
+        (self.place, self.receiver, ended)
+    }
 }
 
 /// The MiB that the summary of a sender says it moved.
@@ -36,16 +84,18 @@ fn assert_went_on(ended: &Ended) {
 
 #[test]
 fn a_receiver_that_is_killed_goes_on_when_it_is_back() {
-    let place = place_with_a_large_file();
+    let Midway {
+        place,
+        receiver,
+        sender,
+    } = Midway::reach();
     let never_half = assert_never_half(&place.arrived().join("large"), SIZE);
-    let receiver = place.receive();
     let addr = receiver.addr.clone();
-    let sender = place.start_send(&receiver, &[]);
-    until("some has arrived", || place.partial() > BREAK_AT);
     receiver.signal(Signal::KILL);
     assert_eq!(receiver.end().code, None);
     assert!(place.partial() < SIZE);
     let _receiver = place.receive_with(&addr, &[]);
+    sender.signal(Signal::CONT);
     let sent = sender.end();
     sent.assert_success();
     // What went twice counts once.
@@ -56,17 +106,19 @@ fn a_receiver_that_is_killed_goes_on_when_it_is_back() {
 
 #[test]
 fn a_receiver_that_is_interrupted_goes_on_when_it_is_back() {
-    let place = place_with_a_large_file();
-    let receiver = place.receive();
+    let Midway {
+        place,
+        receiver,
+        sender,
+    } = Midway::reach();
     let addr = receiver.addr.clone();
-    let sender = place.start_send(&receiver, &[]);
-    until("some has arrived", || place.partial() > BREAK_AT);
     receiver.signal(Signal::INT);
     let ended = receiver.end();
     assert_eq!(ended.code, Some(130), "{}", ended.said);
     let expected = "interrupted while a sender is at work: who still runs waits";
     assert!(ended.said.contains(expected), "{}", ended.said);
     let _receiver = place.receive_with(&addr, &[]);
+    sender.signal(Signal::CONT);
     sender.end().assert_success();
     tree::assert_same(&place.source(), &place.arrived());
 }
@@ -102,10 +154,11 @@ fn a_receiver_and_the_one_after_it_count_each_file_once() {
 
 #[test]
 fn a_sender_that_is_killed_goes_on_when_it_is_started_again() {
-    let place = place_with_a_large_file();
-    let receiver = place.receive();
-    let sender = place.start_send(&receiver, &[]);
-    until("some has arrived", || place.partial() > BREAK_AT);
+    let Midway {
+        place,
+        receiver,
+        sender,
+    } = Midway::reach();
     sender.signal(Signal::KILL);
     assert_eq!(sender.end().code, None);
     assert_went_on(&place.send(&receiver, &[]));
@@ -123,13 +176,7 @@ fn a_sender_that_is_killed_goes_on_when_it_is_started_again() {
 
 #[test]
 fn a_sender_that_is_interrupted_goes_on_when_it_is_started_again() {
-    let place = place_with_a_large_file();
-    let receiver = place.receive();
-    let sender = place.start_send(&receiver, &[]);
-    until("some has arrived", || place.partial() > BREAK_AT);
-    sender.signal(Signal::INT);
-    let ended = sender.end();
-    assert_eq!(ended.code, Some(130), "{}", ended.said);
+    let (place, receiver, ended) = Midway::reach().interrupt_sender();
     assert!(
         ended.said.contains("give the same command again"),
         "{}",
@@ -149,11 +196,11 @@ fn a_sender_that_is_interrupted_goes_on_when_it_is_started_again() {
 
 #[test]
 fn a_sender_that_is_silent_for_a_while_goes_on() {
-    let place = place_with_a_large_file();
-    let receiver = place.receive();
-    let sender = place.start_send(&receiver, &[]);
-    until("some has arrived", || place.partial() > BREAK_AT);
-    sender.signal(Signal::STOP);
+    let Midway {
+        place,
+        receiver: _receiver,
+        sender,
+    } = Midway::reach();
     // Longer than half of the time after which it would count as lost, since it was asked for a sign of
     // life.
     thread::sleep(Duration::from_millis(4_500));
@@ -164,12 +211,7 @@ fn a_sender_that_is_silent_for_a_while_goes_on() {
 
 #[test]
 fn a_partial_file_with_other_content_begins_anew() {
-    let place = place_with_a_large_file();
-    let receiver = place.receive();
-    let sender = place.start_send(&receiver, &[]);
-    until("some has arrived", || place.partial() > BREAK_AT);
-    sender.signal(Signal::INT);
-    sender.end();
+    let (place, receiver, _) = Midway::reach().interrupt_sender();
     // Small files may be on their way as well.
     let partial = place.target().join(".sabani-partial").read_dir().unwrap();
     let partial = partial.map(|file| file.unwrap().path());
@@ -184,16 +226,14 @@ fn a_partial_file_with_other_content_begins_anew() {
 
 #[test]
 fn a_sender_gives_up_after_its_patience_and_says_how_to_go_on() {
-    let place = place_with_a_large_file();
     // Several jobs wait, but the user is told once.
-    tree::random_file(&place.source().join("other"), SIZE);
-    let receiver = place.receive();
-    let sender = place.start_send(&receiver, &["--patience", "1"]);
-    // More than can be on its way without a word of the receiver.
-    until("some has arrived", || {
-        place.partial() > BREAK_AT + (2 << 20)
-    });
+    let Midway {
+        place,
+        receiver,
+        sender,
+    } = Midway::reach_with(&["large", "other"], &["--patience", "1"]);
     receiver.signal(Signal::KILL);
+    sender.signal(Signal::CONT);
     let ended = sender.end();
     assert_eq!(ended.code, Some(1), "{}", ended.said);
     assert!(
