@@ -152,6 +152,12 @@ impl RecvBatch {
             })
     }
 
+    /// Bytes that the last call brought.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.slots[..self.filled].iter().map(|slot| slot.len).sum()
+    }
+
     /// The ends of what the last call brought, if those are the same for all of it.
     #[inline]
     pub(crate) fn ends(&self) -> Option<Ends> {

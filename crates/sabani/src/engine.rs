@@ -233,6 +233,7 @@ impl Engine {
                     );
                 }
                 self.clock.lap(Stage::ChannelIn);
+                self.below.expect(self.node.expected_bytes());
                 Some(bytes)
             }
         }

@@ -72,6 +72,8 @@ pub struct Node {
     grants_at_ns: u64,
     /// Scratch: peers whose credit was raised.
     owed: Vec<(u32, Owed)>,
+    /// What is still to come from the peer that was heard last, as far as it may.
+    expected_bytes: u64,
     next_stray_ns: u64,
     dropped: Dropped,
     closing: bool,
@@ -104,6 +106,7 @@ impl Node {
             entropy,
             grants_at_ns: u64::MAX,
             owed: Vec::new(),
+            expected_bytes: 0,
             next_stray_ns: 0,
             dropped: Dropped::default(),
             closing: false,

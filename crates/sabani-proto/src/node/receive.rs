@@ -76,6 +76,12 @@ impl Node {
         self.use_freed_memory();
     }
 
+    /// Bytes that the peer heard last has still to send: they were announced, and there is room for them.
+    #[inline]
+    pub fn expected_bytes(&self) -> u64 {
+        self.expected_bytes
+    }
+
     /// Once per peer and batch: what the packets call for.
     fn after_packets(&mut self, index: u32, now_ns: u64) {
         self.note_news(index, now_ns);
@@ -83,6 +89,7 @@ impl Node {
         if let Some(link) = &self.peers[index].link
             && let Some(session) = &link.session
         {
+            self.expected_bytes = session.incoming.remaining_bytes();
             if session.is_closed() {
                 return self.lose(index, PeerLost::ClosedHere);
             }

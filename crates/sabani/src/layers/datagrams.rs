@@ -10,6 +10,7 @@ use sabani_udp::{
 };
 
 use super::Clock;
+use super::pause::Pause;
 
 /// Trains of one sending call, and bytes that are not kept waiting for more of them: the peer takes
 /// them in while the next are built.
@@ -193,6 +194,7 @@ pub(crate) struct Datagrams {
     refusal: Option<Refusal>,
     /// Something has come since the socket was last found empty.
     unsettled: bool,
+    pub pause: Pause,
     hints: Vec<IcmpHint>,
     /// Trains of the last sending call that did not simply leave.
     trouble: Vec<(usize, SendOutcome)>,
@@ -205,6 +207,7 @@ impl Datagrams {
             reports: Vec::new(),
             refusal: None,
             unsettled: false,
+            pause: Pause::default(),
             hints: Vec::new(),
             trouble: Vec::new(),
         }
@@ -215,9 +218,26 @@ impl Datagrams {
         self.refusal.map(|refusal| refusal.retry_ns)
     }
 
+    /// Makes sure that what waits in the socket is found by the next look.
+    pub fn look_everywhere(&mut self) {
+        self.pause.end();
+        self.socket.look_everywhere();
+    }
+
+    /// The socket, for others who watch it: what it holds is taken out as soon as they ask for it, all through one
+    /// descriptor.
+    pub fn watched(&mut self) -> &Socket {
+        self.pause.switch_off();
+        self.socket.keep_together();
+        &self.socket
+    }
+
     /// Takes what one receiving call brings, and reads the clock if that is anything.
     #[inline]
     pub fn receive(&mut self, batch: &mut RecvBatch, clock: &mut Clock) -> Look {
+        if self.pause.lasts(clock.now_ns) {
+            return Look::Nothing;
+        }
         let filled = self.socket.recv(batch);
         self.take_hints();
         match filled {
@@ -230,6 +250,7 @@ impl Datagrams {
         }
         clock.read();
         self.unsettled = true;
+        self.pause.on_taken(batch.bytes());
         Look::Filled
     }
 
@@ -237,7 +258,8 @@ impl Datagrams {
     fn found_empty(&mut self, clock: &mut Clock) -> Look {
         if self.unsettled {
             let looked_ns = clock.now_ns;
-            if clock.read() < looked_ns + INTERRUPTED_NS {
+            self.pause.on_empty(clock.read());
+            if clock.now_ns < looked_ns + INTERRUPTED_NS {
                 self.unsettled = false;
                 return Look::Emptied;
             }

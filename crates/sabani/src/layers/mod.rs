@@ -7,6 +7,7 @@
 mod datagrams;
 mod doorbell;
 mod line;
+mod pause;
 mod worker;
 
 use std::io;
@@ -214,10 +215,18 @@ impl Below {
         }
     }
 
+    /// So many bytes are still to come from whoever was heard last.
+    #[inline]
+    pub fn expect(&mut self, bytes: u64) {
+        if let Way::Here(here) = &mut self.way {
+            here.datagrams.pause.expect(bytes);
+        }
+    }
+
     /// Makes sure that what waits in the socket is found by the next look.
     pub fn look_everywhere(&mut self) {
         if let Way::Here(here) = &mut self.way {
-            here.datagrams.socket.look_everywhere();
+            here.datagrams.look_everywhere();
         }
     }
 
@@ -257,11 +266,7 @@ impl Below {
     /// If the system has none left.
     pub fn poll_fd(&mut self) -> io::Result<PollFd> {
         match &mut self.way {
-            Way::Here(here) => {
-                let socket = &mut here.datagrams.socket;
-                socket.keep_together();
-                PollFd::new(Some(socket.as_fd()))
-            }
+            Way::Here(here) => PollFd::new(Some(here.datagrams.watched().as_fd())),
             Way::Line(line) => {
                 let poll_fd = PollFd::new(None)?;
                 line.poll_on(poll_fd.waker());

@@ -263,7 +263,7 @@ impl Lower for Lowest {
                 ready.map(|_| ())
             }
         };
-        self.datagrams.socket.look_everywhere();
+        self.datagrams.look_everywhere();
         outcome
     }
 
