@@ -112,7 +112,10 @@ impl Below {
     ) -> io::Result<Self> {
         let local_addr = socket.local_addr();
         let capabilities = socket.capabilities().clone();
-        let datagrams = Datagrams::new(socket);
+        let mut datagrams = Datagrams::new(socket);
+        if threads.spin.yields {
+            datagrams.pause.switch_off();
+        }
         let way = if cuts.above_seal || cuts.above_datagrams {
             Way::Line(Box::new(lines(datagrams, cuts, bell, clock, threads)?))
         } else {
