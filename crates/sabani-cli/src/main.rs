@@ -4,10 +4,12 @@
 
 mod address;
 mod bench;
+mod counters;
 mod exit;
 mod files;
 mod guard;
 mod interrupt;
+mod job;
 mod key;
 mod key_log;
 mod lab;

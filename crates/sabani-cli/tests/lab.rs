@@ -165,6 +165,54 @@ fn ctrl_c_leaves_nothing_of_a_lab() {
     assert_eq!(left(&lab.0), [""; 0]);
 }
 
+#[test]
+fn a_job_has_a_rank_on_each_host_and_ends_with_the_first_that_fails() {
+    let Some(lab) = Lab::may_exist("job") else {
+        return;
+    };
+    assert!(lab.up(3).status().unwrap().success());
+    let run = |script: &str| {
+        let mut command = sabani(&format!("lab run --name {} -- sh -c", lab.0));
+        command.arg(script).output().expect("the program starts")
+    };
+    let all = run("echo $(hostname) is $SABANI_RANK of $SABANI_SIZE");
+    assert!(all.status.success(), "{}", text(&all.stderr));
+    let mut lines: Vec<String> = text(&all.stdout).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["h1 is 0 of 3", "h2 is 1 of 3", "h3 is 2 of 3"]);
+
+    // The others would take a minute.
+    let failed = run("test $SABANI_RANK = 1 && exit 7; exec sleep 60");
+    assert_eq!(failed.status.code(), Some(7));
+    let said = text(&failed.stderr);
+    assert!(said.contains("rank 1 on h2"), "{said}");
+
+    let many = output(&format!("lab run --name {} -n 4 -- true", lab.0));
+    assert_eq!(many.status.code(), Some(2));
+    assert!(text(&many.stderr).contains("has 3 hosts"));
+
+    let mut command = sabani(&format!("lab run --name {} -- sleep 61.25", lab.0));
+    let mut running = command.spawn().expect("the program starts");
+    let until = |count| {
+        while programs("sleep 61.25") != count {
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until(3);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    // Ranks do not outlive the one who has started them.
+    until(0);
+}
+
+/// How many processes have been started by these words.
+fn programs(words: &str) -> usize {
+    let command = words.replace(' ', "\0") + "\0";
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| line == command.as_bytes()).count()
+}
+
 fn interrupt(child: &Child, signal: &str) {
     let killed = Command::new("kill")
         .args([format!("-{signal}"), child.id().to_string()])

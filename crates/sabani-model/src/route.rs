@@ -106,6 +106,11 @@ impl Routes {
         routes
     }
 
+    /// How many ranks there are.
+    pub fn ranks(&self) -> usize {
+        self.host_of_rank.len()
+    }
+
     /// What a message of so many bytes costs.
     pub fn cost(&self, bytes: usize) -> Cost {
         let point = self.transport.at(bytes as f64);

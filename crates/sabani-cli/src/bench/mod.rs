@@ -21,7 +21,7 @@ mod schedules;
 mod serve;
 mod task;
 mod transactions;
-mod transport;
+pub mod transport;
 pub mod worker;
 mod workers;
 

@@ -27,6 +27,12 @@ pub enum LabCommand {
     Up(UpArgs),
     /// Run a command on a host; ends with its exit status, or with 126 or 127 if it can't be run.
     Exec(ExecArgs),
+    /// Run a command as a job's ranks, one on each host; ends with the exit status of the first one that fails.
+    ///
+    /// Ranks find each other as by any launcher (docs/launch.md), under a key made for the job. Standard input goes to rank 0,
+    /// which is on h1; output comes as ranks write it. When a rank fails, or this is interrupted, the others are
+    /// sent TERM, and KILL 5 s later.
+    Run(RunArgs),
     /// Lose packets at random on their way to a host, or to all.
     Loss(LossArgs),
     /// Show the hosts, and what the switch has sent and dropped.
@@ -74,8 +80,24 @@ pub struct LinkArgs {
 pub struct ExecArgs {
     #[command(flatten)]
     pub name: NameArgs,
+    /// Be killed when the process that has started this is no more.
+    #[arg(long, hide = true)]
+    pub with_parent: bool,
     /// The host, as in `h1`.
     pub host: Host,
+    /// The command and its arguments.
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// A command on all hosts.
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub name: NameArgs,
+    /// How many ranks, on the first hosts. Default: one on each host.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub ranks: Option<u16>,
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
@@ -197,6 +219,8 @@ mod tests {
             "sabani lab up --name Upper",
             "sabani lab up --name a/b",
             "sabani lab exec h1",
+            "sabani lab run",
+            "sabani lab run -n 0 -- true",
             "sabani lab exec 0 -- true",
             "sabani lab loss 101",
             "sabani lab loss -1",
@@ -212,6 +236,7 @@ mod tests {
         for line in [
             "sabani lab up --hosts 9 --rate 1gbit --queue 64KiB",
             "sabani lab exec h2 -- ping -c 1 h1",
+            "sabani lab run -n 4 -- true",
             "sabani lab loss 0.5 --host h3",
             "sabani lab status --name other",
             "sabani lab down",

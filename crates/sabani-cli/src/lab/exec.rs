@@ -5,6 +5,7 @@ use std::{ffi::OsStr, os::unix::process::CommandExt, path::Path, process::Comman
 use anyhow::{Context, Result};
 use nix::{
     sched::{CloneFlags, unshare},
+    sys::{prctl, signal::Signal},
     unistd::sethostname,
 };
 
@@ -23,6 +24,9 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     args.name.lab.check(args.host)?;
     // `ip` would say it in its own words, and end as if it had failed itself.
     program::find(&args.command[0])?;
+    if args.with_parent {
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+    }
     unshare(CloneFlags::CLONE_NEWUTS).context("cannot have a host name of its own")?;
     sethostname(args.host.to_string())?;
     let error = Command::new("ip")
@@ -32,11 +36,11 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     Err(error).context("cannot run `ip`: install the package iproute2")
 }
 
-/// A command that runs a program on a host, in the process that is started.
+/// A command that runs a program on a host, in the process that is started, for as long as this one lives.
 pub fn command(own: &Path, lab: &Lab, host: Host, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(own);
     let (lab, host) = (lab.to_string(), host.to_string());
-    command.args(["lab", "exec", "--name", &lab, &host, "--"]);
+    command.args(["lab", "exec", "--with-parent", "--name", &lab, &host, "--"]);
     command.arg(program);
     command
 }

@@ -11,6 +11,7 @@ mod loss;
 mod names;
 mod owned;
 mod ports;
+mod run;
 mod status;
 mod turn;
 mod up;
@@ -23,6 +24,7 @@ pub use exec::command as exec_command;
 pub use names::{Host, MAX_HOSTS};
 pub use owned::OwnedLab;
 pub use ports::Port;
+pub use run::Job;
 pub use up::Plan;
 
 /// MTU of all links.
@@ -40,6 +42,7 @@ pub fn run(args: LabArgs) -> Result<()> {
     match args.command {
         LabCommand::Up(args) => up::run(&args),
         LabCommand::Exec(args) => exec::run(&args),
+        LabCommand::Run(args) => run::run(&args),
         LabCommand::Loss(args) => loss::run(&args),
         LabCommand::Status(args) => status::run(&args),
         LabCommand::Down(args) => down::run(&args),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::{Context, Result};
 use sabani::CreditPolicy;
-use sabani_model::measure::{Measured, Procedure, Settings};
+use sabani_model::measure::{Measured, Procedure, Repairs, Settings};
 use sabani_model::network::Estimate;
 use sabani_sim::{Cable, HostId, Network, Pause, Rng, Switch, sealed};
 
@@ -99,6 +99,7 @@ impl Drawn {
             names: (0..self.links.len()).map(host).collect(),
             one_host: false,
             transport: "sabani".into(),
+            repairs: Repairs::Sabani,
             seed,
             patterns: 36,
             network_ns: 60_000_000_000,
@@ -106,8 +107,8 @@ impl Drawn {
             reduce_bytes_per_s: Estimate::exact(1e10),
         });
         while let Some(probe) = procedure.next_probe() {
-            let (seen, took_ns) = simulated::run(&mut net, &probe)?;
-            procedure.take(&probe, seen, took_ns);
+            let outcome = simulated::run(&mut net, &probe)?;
+            procedure.take(&probe, outcome);
         }
         procedure.finish().context("the time was too short")
     }

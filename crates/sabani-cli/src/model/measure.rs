@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use sabani_model::measure::{Measured, Procedure, Settings};
+use sabani_model::measure::{Measured, Procedure, Repairs, Settings};
 use sabani_model::network::{Capacity, Estimate, Graph};
 
 use super::compile::fill_in;
 use super::page;
-use super::ranks::Ranks;
+use super::ranks::{Prober, Ranks};
+use super::wire;
+use crate::bench::transport::Transport;
 use crate::exit::Usage;
 use crate::files;
 use crate::tell::{print, say};
@@ -29,6 +31,7 @@ use crate::units::{count, format_figure, format_time};
 /// Examples:
 ///   sabani run -n 8 -- sabani model measure -o network.json
 ///   mpirun --map-by node sabani model measure -o network.json --html network.html
+///   sabani run -n 8 -- sabani model measure --transport sabani,tcp-cubic
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct MeasureArgs {
@@ -38,11 +41,17 @@ pub struct MeasureArgs {
     /// Also write a page: curves, the network as a drawing, and how well it predicts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// What to try, one after the other: sabani, tcp-cubic, tcp-bbr.
+    ///
+    /// The file has what a message costs over each. The hosts' and groups' capacities, and the queue, are those that the
+    /// first one has found. Over TCP there is a connection between each pair of ranks.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sabani", value_parser = wire::transport)]
+    transport: Vec<Transport>,
     /// Most patterns of simultaneous traffic, 1 or more; 20 are usual.
     #[arg(long, value_name = "N", default_value_t = 36,
           value_parser = clap::value_parser!(u64).range(1..))]
     patterns: u64,
-    /// Most time on the network, in seconds.
+    /// Most time on the network for each transport, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     seconds: u64,
     /// Where the order of what is tried comes from.
@@ -52,9 +61,6 @@ pub struct MeasureArgs {
     #[arg(long)]
     no_table: bool,
 }
-
-/// The name that what is measured is kept under.
-const TRANSPORT: &str = "sabani";
 
 /// Measures. All ranks do what rank 0 says.
 ///
@@ -70,13 +76,13 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
         .into());
     }
     if !ranks.leads() {
-        return ranks.follow();
+        let mut transports = args.transport.iter();
+        return transports.try_for_each(|&transport| ranks.try_over(transport)?.follow());
     }
     for path in [&args.output].into_iter().chain(&args.html) {
         files::expect_writable(path)?;
     }
-    let mut measured = lead(args, &ranks)?;
-    ranks.end()?;
+    let mut measured = lead_all(args, &ranks)?;
     let write = |measured: &Measured| files::write(&args.output, measured.network.to_json());
     // What was measured is safe before the table, which may take minutes, is begun.
     write(&measured)?;
@@ -86,7 +92,10 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     print(summary(&measured))?;
     let file = args.output.display();
     let is_steady = measured.network.graph.fit.is_none_or(|fit| fit.is_steady());
-    if args.no_table || !is_steady {
+    // It is for programs, which use Sabani.
+    let sabani = Transport::Sabani.name();
+    let is_useful = is_steady && measured.network.transports.contains_key(sabani);
+    if args.no_table || !is_useful {
         return say(format_args!(
             "written to {file}; `sabani model compile --network {file}` adds the table of the best algorithms"
         ));
@@ -94,16 +103,40 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     say(format_args!(
         "written to {file}; now the table of the best algorithms"
     ))?;
-    let gain = fill_in(&mut measured.network, TRANSPORT, &[])?;
+    let gain = fill_in(&mut measured.network, sabani, &[])?;
     write(&measured)?;
     say(gain)
 }
 
-fn lead(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
+/// Measures over each transport: the first one's network, with the others' costs.
+fn lead_all(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
+    let mut all: Option<Measured> = None;
+    for &transport in &args.transport {
+        let mut prober = ranks.try_over(transport)?;
+        let measured = lead(args, ranks, transport, &mut prober)?;
+        prober.end()?;
+        match &mut all {
+            Some(all) => all.add(measured),
+            None => all = Some(measured),
+        }
+    }
+    all.context("no transport to try")
+}
+
+fn lead(
+    args: &MeasureArgs,
+    ranks: &Ranks,
+    transport: Transport,
+    prober: &mut Prober<'_>,
+) -> Result<Measured> {
     let mut procedure = Procedure::new(Settings {
         names: ranks.names()?,
         one_host: !ranks.are_on_several_hosts(),
-        transport: TRANSPORT.into(),
+        transport: transport.name().into(),
+        repairs: match transport.is_tcp() {
+            true => Repairs::Tcp,
+            false => Repairs::Sabani,
+        },
         seed: args.seed,
         patterns: args.patterns as usize,
         network_ns: args.seconds.saturating_mul(1_000_000_000),
@@ -119,11 +152,10 @@ fn lead(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
     bar.set_style(style.expect("a template of ours"));
     bar.enable_steady_tick(Duration::from_millis(200));
     while let Some(probe) = procedure.next_probe() {
-        bar.set_message(procedure.doing());
+        bar.set_message(format!("{}: {}", transport.name(), procedure.doing()));
         bar.set_position((100.0 * procedure.progress()) as u64);
-        let began = Instant::now();
-        let seen = ranks.run(&probe)?;
-        procedure.take(&probe, seen, began.elapsed().as_nanos() as u64);
+        let outcome = prober.run(&probe)?;
+        procedure.take(&probe, outcome);
     }
     bar.finish_and_clear();
     procedure

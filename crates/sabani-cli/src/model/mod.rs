@@ -9,6 +9,7 @@ mod predict;
 mod ranks;
 mod simulated;
 mod trial;
+mod wire;
 
 use std::fs;
 use std::path::Path;

@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use sabani::comm::Error as CommError;
-use sabani::{Comm, Congestion, CreditPolicy, Error, PeerId};
-use sabani_model::measure::{Label, Part, Probe, Seen, Send, Traffic};
+use sabani::{Comm, CreditPolicy};
+use sabani_model::measure::{Outcome, Part, Probe, Seen, Send, Traffic};
+use serde::{Deserialize, Serialize};
 
-use super::{any_probe, tag_of};
+use super::wire::{Taken, Wire};
+use crate::bench::transport::Transport;
 
 /// The tag of what ranks tell rank 0 of a probe.
 const REPORT: u32 = 1;
@@ -79,134 +81,161 @@ impl Ranks {
         self.members.iter().map(name).collect()
     }
 
+    /// Connects them over a transport, to try it.
+    ///
+    /// # Errors
+    /// As [`Wire::open`].
+    pub fn try_over(&self, transport: Transport) -> Result<Prober<'_>> {
+        Ok(Prober {
+            ranks: self,
+            wire: Wire::open(transport, &self.comm)?,
+        })
+    }
+}
+
+/// The ranks, and the transport that they try.
+pub struct Prober<'r> {
+    ranks: &'r Ranks,
+    wire: Wire<'r>,
+}
+
+impl Prober<'_> {
     /// Does a probe with all others, on rank 0.
     ///
     /// # Errors
     /// If a rank is lost.
-    pub fn run(&self, probe: &Probe) -> Result<Vec<Seen>> {
+    pub fn run(&mut self, probe: &Probe) -> Result<Outcome> {
+        let began = Instant::now();
         self.announce(&postcard::to_stdvec(probe)?)?;
         let mut seen = vec![Seen::Trips(Vec::new()); probe.flows.len()];
         let own = self.take_part(probe)?;
-        let others = self.members.iter().filter(|rank| **rank != 0);
+        let others = self.ranks.members.iter().filter(|rank| **rank != 0);
         let mut reports = vec![own];
         for &rank in others {
-            let report = self.comm.recv_vec::<u8>(rank, REPORT)?;
+            let report = self.ranks.comm.recv_vec::<u8>(rank, REPORT)?;
             reports.push(postcard::from_bytes(&report).context("a rank's report")?);
         }
-        for (flow, of_flow) in reports.into_iter().flatten() {
-            *seen.get_mut(flow).context("a flow that is not there")? = of_flow;
+        let mut lost_packets = 0;
+        for report in reports {
+            lost_packets += report.lost_packets;
+            for (flow, of_flow) in report.seen {
+                *seen.get_mut(flow).context("a flow that is not there")? = of_flow;
+            }
         }
-        Ok(seen)
+        Ok(Outcome {
+            seen,
+            lost_packets,
+            took_ns: began.elapsed().as_nanos() as u64,
+        })
     }
 
     /// Tells the others that there are no more probes.
     ///
     /// # Errors
     /// If a rank is lost.
-    pub fn end(&self) -> Result<()> {
-        Ok(self.announce(&[])?)
+    pub fn end(self) -> Result<()> {
+        self.announce(&[])?;
+        self.part()
     }
 
     /// Does what rank 0 says, to the end.
     ///
     /// # Errors
     /// If a rank is lost.
-    pub fn follow(&self) -> Result<()> {
+    pub fn follow(mut self) -> Result<()> {
+        let comm = &self.ranks.comm;
         loop {
             let mut length = [0_u64];
-            self.comm.bcast(0, &mut length)?;
+            comm.bcast(0, &mut length)?;
             if length == [0] {
-                return Ok(());
+                return self.part();
             }
             let mut bytes = vec![0_u8; length[0] as usize];
-            self.comm.bcast(0, &mut bytes)?;
+            comm.bcast(0, &mut bytes)?;
             let probe: Probe = postcard::from_bytes(&bytes).context("rank 0's probe")?;
-            let seen = self.take_part(&probe)?;
-            if self.members.contains(&self.comm.rank()) {
-                self.comm.send(0, REPORT, &postcard::to_stdvec(&seen)?)?;
+            let report = self.take_part(&probe)?;
+            if self.ranks.members.contains(&comm.rank()) {
+                comm.send(0, REPORT, &postcard::to_stdvec(&report)?)?;
             }
         }
     }
 
+    /// Nobody closes a stream that another one still needs.
+    fn part(self) -> Result<()> {
+        Ok(self.ranks.comm.barrier()?)
+    }
+
     fn announce(&self, bytes: &[u8]) -> Result<(), CommError> {
-        self.comm.bcast(0, &mut [bytes.len() as u64])?;
+        let comm = &self.ranks.comm;
+        comm.bcast(0, &mut [bytes.len() as u64])?;
         if !bytes.is_empty() {
-            self.comm.bcast(0, &mut bytes.to_vec())?;
+            comm.bcast(0, &mut bytes.to_vec())?;
         }
         Ok(())
     }
 
     /// Begins with the others, and does this rank's part.
-    fn take_part(&self, probe: &Probe) -> Result<Vec<(usize, Seen)>> {
-        let own = self
-            .members
-            .iter()
-            .position(|rank| *rank == self.comm.rank());
-        self.prepare(probe, own)?;
-        self.comm.barrier()?;
+    fn take_part(&mut self, probe: &Probe) -> Result<Report> {
+        let Ranks { comm, members, .. } = self.ranks;
+        let own = members.iter().position(|rank| *rank == comm.rank());
+        for flow in probe.flows.iter().filter(|flow| Some(flow.from) == own) {
+            let yields = matches!(flow.traffic, Traffic::Stream { yields: true, .. });
+            self.wire.yield_to_others(members[flow.to], yields)?;
+        }
+        comm.barrier()?;
         let Some(own) = own else {
-            return Ok(Vec::new());
+            return Ok(Report::default());
         };
+        let lost_before = self.wire.lost_packets()?;
         let longest = probe.flows.iter().map(|flow| flow.bytes).max();
         let body = vec![0; longest.unwrap_or(0)];
-        Runner {
-            ranks: self,
+        let runner = Runner {
+            members,
+            wire: &mut self.wire,
             began: Instant::now(),
             body,
-        }
-        .run(Part::new(probe, own, 0))
-    }
-
-    /// Gives way to others, or not, as the probe wants it.
-    fn prepare(&self, probe: &Probe, own: Option<usize>) -> Result<(), Error> {
-        for flow in probe.flows.iter().filter(|flow| Some(flow.from) == own) {
-            let kind = match flow.traffic {
-                Traffic::Stream { yields: true, .. } => Congestion::Cubic,
-                _ => Congestion::None,
-            };
-            let peer = PeerId(self.members[flow.to] as u32);
-            self.comm.node().set_congestion(peer, Some(kind))?;
-        }
-        Ok(())
+        };
+        Ok(Report {
+            seen: runner.run(Part::new(probe, own, 0))?,
+            lost_packets: self.wire.lost_packets()? - lost_before,
+        })
     }
 }
 
-/// One rank's part, between the node and the plan.
-struct Runner<'r> {
-    ranks: &'r Ranks,
+/// What a rank tells of a probe: of its flows, by their numbers, and how much it has found lost.
+#[derive(Default, Serialize, Deserialize)]
+struct Report {
+    seen: Vec<(usize, Seen)>,
+    lost_packets: u64,
+}
+
+/// One rank's part, between the wire and the plan.
+struct Runner<'r, 'c> {
+    members: &'r [usize],
+    wire: &'r mut Wire<'c>,
     began: Instant,
     body: Vec<u8>,
 }
 
-impl Runner<'_> {
+impl Runner<'_, '_> {
     fn now_ns(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
     }
 
-    fn run(&self, mut part: Part) -> Result<Vec<(usize, Seen)>> {
-        let node = self.ranks.comm.node();
-        let wanted = any_probe();
-        let mut posted = node.post(wanted, None)?;
+    fn run(mut self, mut part: Part) -> Result<Vec<(usize, Seen)>> {
         loop {
-            while let Some(send) = part.poll(self.now_ns(), |host| self.waiting(host)) {
+            while let Some(send) = self.next_of(&part) {
                 if !self.send(&mut part, &send)? {
                     break;
                 }
             }
-            if part.is_done() {
+            if part.is_done() && !self.wire.is_blocked() {
                 return Ok(part.seen());
             }
-            let began_ns = self.now_ns();
-            let mut message = posted.test()?;
-            let mut took_ns = self.now_ns() - began_ns;
-            if message.is_none() {
-                let busy = part.deadline_ns().is_some();
-                message = posted.wait(Some(if busy { BUSY } else { IDLE }))?;
-                took_ns = 0;
-            }
-            if let Some(message) = message {
-                posted = node.post(wanted, None)?;
-                part.handle(Label(message.tag as u32), self.now_ns(), took_ns);
+            let busy = part.deadline_ns().is_some();
+            let taken = self.wire.next(if busy { BUSY } else { IDLE })?;
+            if let Some(Taken { label, took_ns }) = taken {
+                part.handle(label, self.now_ns(), took_ns);
             }
             if self.began.elapsed() > PATIENCE {
                 bail!("a probe was not done within {PATIENCE:?}: is a rank stopped?");
@@ -214,28 +243,18 @@ impl Runner<'_> {
         }
     }
 
-    /// How many messages wait here for a host.
-    fn waiting(&self, host: usize) -> usize {
-        let peer = PeerId(self.ranks.members[host] as u32);
-        let stats = self.ranks.comm.node().peer_stats(peer);
-        stats.map_or(0, |stats| stats.queued_messages as usize)
+    fn next_of(&self, part: &Part) -> Option<Send> {
+        part.poll(self.now_ns(), |host| self.wire.waiting(self.members[host]))
     }
 
     /// Whether there was room for it.
-    fn send(&self, part: &mut Part, send: &Send) -> Result<bool> {
+    fn send(&mut self, part: &mut Part, send: &Send) -> Result<bool> {
         let began_ns = self.now_ns();
-        let peer = PeerId(self.ranks.members[send.to] as u32);
-        let tag = tag_of(send.label);
-        match self
-            .ranks
-            .comm
-            .node()
-            .try_send(peer, tag, &self.body[..send.bytes])
-        {
-            Err(Error::Full { .. }) => return Ok(false),
-            sent => sent?,
+        let body = &self.body[..send.bytes];
+        let sent = self.wire.send(self.members[send.to], send.label, body)?;
+        if sent {
+            part.sent(send, began_ns, self.now_ns() - began_ns);
         }
-        part.sent(send, began_ns, self.now_ns() - began_ns);
-        Ok(true)
+        Ok(sent)
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use sabani::{Congestion, PeerId};
-use sabani_model::measure::{Label, Part, Probe, Seen, Traffic};
+use sabani_model::measure::{Label, Outcome, Part, Probe, Seen, Traffic};
 use sabani_sim::traffic::Reading;
 use sabani_sim::{HostId, MS, Network, SEC};
 
@@ -13,13 +13,14 @@ const PATIENCE_NS: u64 = 120 * SEC;
 /// What is left under way when a probe ends has ended by then.
 const REST_NS: u64 = 5 * MS;
 
-/// Runs a probe: host `i` is host `i`. Returns what was seen of each flow, and how long it took.
+/// Runs a probe: host `i` is host `i`.
 ///
 /// # Errors
 /// If it does not come to its end.
-pub fn run(net: &mut Network, probe: &Probe) -> Result<(Vec<Seen>, u64)> {
+pub fn run(net: &mut Network, probe: &Probe) -> Result<Outcome> {
     let hosts: Vec<HostId> = net.host_ids().collect();
     let began_ns = net.now_ns();
+    let lost_before = lost_packets(net, &hosts);
     prepare(net, probe);
     let part = |host: &HostId| Part::new(probe, host.0 as usize, began_ns);
     let mut parts: Vec<Part> = hosts.iter().map(part).collect();
@@ -70,7 +71,17 @@ pub fn run(net: &mut Network, probe: &Probe) -> Result<(Vec<Seen>, u64)> {
     for (flow, of_flow) in parts.into_iter().flat_map(Part::seen) {
         seen[flow] = of_flow;
     }
-    Ok((seen, took_ns))
+    Ok(Outcome {
+        seen,
+        lost_packets: lost_packets(net, &hosts) - lost_before,
+        took_ns,
+    })
+}
+
+/// What all of them have found lost so far.
+fn lost_packets(net: &mut Network, hosts: &[HostId]) -> u64 {
+    let of = |host: &HostId| net.host(*host).node().stats().counters.packets_lost;
+    hosts.iter().map(of).sum()
 }
 
 /// Gives way to others, or not, as the probe wants it.

@@ -1,11 +1,12 @@
 //! `sabani model measure` as a job's program.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::job::run;
+use crate::job::{Done, run};
 
 #[test]
 fn two_ranks_measure_what_is_between_them() {
@@ -28,7 +29,7 @@ fn two_ranks_measure_what_is_between_them() {
     assert!(done.out.contains("latency"), "{}", done.out);
 
     let network: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    assert_eq!(network["version"], 3);
+    assert_eq!(network["version"], 4);
     assert_eq!(network["graph"]["hosts"][1]["name"], "rank 1");
     let points = network["transports"]["sabani"]["points"]
         .as_array()
@@ -61,6 +62,65 @@ fn the_table_may_be_left_out() {
     assert!(done.out.contains("sabani model compile"), "{}", done.out);
     let network: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!(network["choices"], Value::Array(Vec::new()));
+}
+
+/// Runs the program as ranks, with these words and a path at the end.
+fn ranks(count: &str, words: &str, path: &Path) -> Done {
+    let mut all = vec!["-n", count, "--", env!("CARGO_BIN_EXE_sabani")];
+    all.extend(words.split(' '));
+    all.push(path.to_str().unwrap());
+    run(&all)
+}
+
+#[test]
+fn ranks_compare_over_what_they_have_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("n.json");
+    let measure = "model measure --transport sabani,tcp-cubic --no-table --seconds 15 -o";
+    let measured = ranks("3", measure, &file);
+    assert_eq!(measured.status, 0, "{}", measured.err);
+    let network: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let transports = network["transports"].as_object().unwrap();
+    assert_eq!(
+        transports.keys().collect::<Vec<_>>(),
+        ["sabani", "tcp-cubic"]
+    );
+    assert_eq!(transports["tcp-cubic"]["recovery"]["granted"], false);
+
+    for transport in ["sabani", "tcp-cubic"] {
+        let compare = "model compare alltoall --bytes 64,4k --runs 2 --json - --transport";
+        let compared = ranks("3", &format!("{compare} {transport} --network"), &file);
+        assert_eq!(compared.status, 0, "{}", compared.err);
+        let is_tcp = transport == "tcp-cubic";
+        for line in compared.out.lines().filter(|line| line.starts_with('{')) {
+            let line: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["transport"], transport);
+            assert_eq!(line["ranks"], 3);
+            assert!(line.get("seed").is_none(), "{line}");
+            assert_eq!(line.get("timeouts").is_some(), is_tcp, "{line}");
+            let took = line["took_ns"].as_array().unwrap();
+            assert!(took.iter().all(|ns| ns.as_f64().unwrap() > 0.0), "{line}");
+        }
+        let lines = compared.out.matches("\"alltoall\"").count();
+        assert!(lines > 4, "{}", compared.out);
+    }
+
+    // Two ranks are not what was measured, nor is TCP with another congestion control.
+    let compare = "model compare alltoall --bytes 64 --network";
+    let others = ranks("2", &compare.replace("64", "66"), &file);
+    assert_eq!(others.status, 2, "{}", others.err);
+    assert!(others.err.contains("multiples of 4"), "{}", others.err);
+    let unknown = format!("{} --network", "model compare bcast --transport tcp-bbr");
+    let unknown = ranks("3", &unknown, &file);
+    assert_eq!(unknown.status, 2, "{}", unknown.err);
+    assert!(
+        unknown.err.contains("only over sabani, tcp-cubic"),
+        "{}",
+        unknown.err
+    );
+    let alone = ranks("1", compare, &file);
+    assert_eq!(alone.status, 2, "{}", alone.err);
+    assert!(alone.err.contains("start it as a job"), "{}", alone.err);
 }
 
 #[test]

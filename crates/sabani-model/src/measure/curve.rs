@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::probe::Trip;
-use super::statistics::{median, quantiles, width};
-use crate::network::{Estimate, Point};
+use super::statistics::{median, middles, width};
+use crate::network::{Estimate, Noise, Point};
 
 /// Lengths to begin with: powers of four, and the largest that fits into one packet of Ethernet.
 const FIRST: [usize; 9] = [0, 64, 256, 1_024, PACKET, 4_096, 16_384, 65_536, 1 << 20];
@@ -151,15 +151,19 @@ impl Curve {
         self.trips().into_iter().map(point).collect()
     }
 
-    /// Times of single rounds as parts of the median for their length, as quantiles.
-    pub fn noise(&self) -> Vec<f64> {
-        const QUANTILES: usize = 21;
-        let ratios = self.trips().into_values().flat_map(|trips| {
+    /// How much the times of single rounds vary, by length.
+    pub fn noise(&self) -> Vec<Noise> {
+        const PARTS: usize = 21;
+        let of_length = |(bytes, trips): (usize, Vec<Trip>)| {
             let times = of(Some(&trips), |trip| trip.round_ns);
             let usual = median(&times).value.max(1.0);
-            times.into_iter().map(move |time| (time / usual).max(0.01))
-        });
-        quantiles(ratios.collect(), QUANTILES)
+            let ratios = times.into_iter().map(|time| (time / usual).max(0.01));
+            Noise {
+                bytes: bytes as f64,
+                ratios: middles(ratios.collect(), PARTS),
+            }
+        };
+        self.trips().into_iter().map(of_length).collect()
     }
 }
 

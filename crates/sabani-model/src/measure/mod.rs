@@ -8,12 +8,15 @@ mod curve;
 mod distance;
 mod part;
 pub mod patterns;
+mod port;
 mod probe;
 mod procedure;
 #[cfg(test)]
 mod procedure_tests;
+mod repairs;
 mod statistics;
 
 pub use part::{Label, Part, Send};
 pub use probe::{Flow, Probe, Seen, Traffic, Trip};
-pub use procedure::{Measured, Procedure, Settings};
+pub use procedure::{Measured, Outcome, Procedure, Settings};
+pub use repairs::Repairs;

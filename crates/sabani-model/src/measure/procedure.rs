@@ -8,10 +8,12 @@ use rand_chacha::rand_core::SeedableRng;
 use super::curve::{Curve, Round};
 use super::distance::{self, Distances};
 use super::patterns::{Pattern, Patterns, neighbours, shuffled};
+use super::port::{Port, fill};
 use super::probe::{Flow, Probe, Seen, Traffic, Trip};
-use super::statistics::{median, quantiles};
+use super::repairs::Repairs;
+use super::statistics::median;
 use crate::infer::{Inferred, Observation, infer};
-use crate::network::{Capacity, Estimate, Fit, Latency, Network, Recovery, Transport, VERSION};
+use crate::network::{Capacity, Estimate, Fit, Latency, Network, Transport, VERSION};
 
 /// Length of the messages of streams: several go in each packet train, and enough arrive to be counted.
 const MESSAGE: usize = 16 << 10;
@@ -35,8 +37,8 @@ const TRIPS: (usize, usize) = (3, 20);
 const TRIPS_NS: f64 = 10e6;
 /// Patterns that are held back.
 const HELD_BACK: usize = 2;
-/// Trips through a port, empty or full.
-const QUEUE_TRIPS: usize = 40;
+/// Trips through an empty port.
+const QUIET_TRIPS: usize = 40;
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub struct Settings {
     pub one_host: bool,
     /// The transport's name.
     pub transport: String,
+    /// How it repairs what is lost.
+    pub repairs: Repairs,
     /// Where the order of probes comes from.
     pub seed: u64,
     /// Most patterns of simultaneous traffic. More than the usual 24 are tried only as long as those
@@ -104,8 +108,21 @@ pub struct Procedure {
     fit: Option<Fit>,
     quiet: Vec<Trip>,
     full: Vec<Trip>,
+    /// Whether something was lost while it was full.
+    port_overflowed: bool,
     port_done: bool,
     network_ns: u64,
+}
+
+/// What came of a probe.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Of each flow.
+    pub seen: Vec<Seen>,
+    /// Packets that all hosts together have found lost meanwhile.
+    pub lost_packets: u64,
+    /// Time on the network.
+    pub took_ns: u64,
 }
 
 /// What was found, and what it rests on.
@@ -149,6 +166,7 @@ impl Procedure {
             fit: None,
             quiet: Vec::new(),
             full: Vec::new(),
+            port_overflowed: false,
             port_done: false,
             network_ns: 0,
         };
@@ -173,8 +191,13 @@ impl Procedure {
         Some(probe)
     }
 
-    /// What came of it: what was seen of each flow, and how long all took.
-    pub fn take(&mut self, probe: &Probe, seen: Vec<Seen>, took_ns: u64) {
+    /// What came of it.
+    pub fn take(&mut self, probe: &Probe, outcome: Outcome) {
+        let Outcome {
+            seen,
+            lost_packets,
+            took_ns,
+        } = outcome;
         self.network_ns += took_ns;
         let Some(purpose) = self.current.take() else {
             return;
@@ -197,7 +220,10 @@ impl Procedure {
             Purpose::HeldBack => self.held_back.push(observation(probe, &seen)),
             Purpose::Again => self.again.push(observation(probe, &seen)),
             Purpose::Quiet => self.quiet = trips(),
-            Purpose::Full => self.full = trips(),
+            Purpose::Full => {
+                self.full = trips();
+                self.port_overflowed = lost_packets > 0;
+            }
         }
     }
 
@@ -345,12 +371,10 @@ impl Procedure {
             from: *traveller,
             to: TO,
             bytes: 0,
-            traffic: Traffic::Trips { count: QUEUE_TRIPS },
+            traffic: Traffic::Trips { count: QUIET_TRIPS },
         };
         self.plan(Purpose::Quiet, Probe { flows: vec![trips] });
-        let mut full = self.streams(&fillers, false);
-        full.flows.push(trips);
-        self.plan(Purpose::Full, full);
+        self.plan(Purpose::Full, fill(&fillers, *traveller, TO));
         self.tried += 1;
     }
 
@@ -409,7 +433,10 @@ impl Procedure {
         let was_full = |port: &Port| speed.is_some_and(|speed| port.was_full(speed));
         let port = Port::of(&self.quiet, &self.full).filter(was_full);
         for host in &mut graph.hosts {
-            host.into.queue_bytes = port.and_then(|port| port.queue(host.into.bytes_per_s?));
+            let overflowing = port.filter(|_| self.port_overflowed);
+            host.into.queue_bytes = overflowing
+                .zip(host.into.bytes_per_s)
+                .map(|(port, speed)| port.queue(speed));
         }
         let held_back = self.held_back.iter().flat_map(|seen| {
             let expected = inferred.predict(&seen.flows);
@@ -424,7 +451,11 @@ impl Procedure {
             latencies: vec![Latency::constant(0, Estimate::exact(0.0))],
             points,
             noise: self.curve.noise(),
-            recovery: recovery(&self.curve, port),
+            recovery: {
+                let round_ns = 2.0 * self.curve.time_ns(0);
+                let seen = port.and_then(|port| port.repair_ns);
+                self.settings.repairs.recovery(round_ns, seen)
+            },
         };
         let mut network = Network {
             version: VERSION,
@@ -445,6 +476,21 @@ impl Procedure {
             network_ns: self.network_ns,
             network,
         })
+    }
+}
+
+impl Measured {
+    /// Adds what messages cost over another transport, with which the same hosts have been measured as well. Its queue is
+    /// taken where the first one has found none: it may fill ports as that one never does.
+    pub fn add(&mut self, other: Measured) {
+        self.network.transports.extend(other.network.transports);
+        let hosts = &mut self.network.graph.hosts;
+        for (host, other) in hosts.iter_mut().zip(other.network.graph.hosts) {
+            let found = other.into.queue_bytes;
+            host.into.queue_bytes = host.into.queue_bytes.or(found);
+        }
+        self.network_ns += other.network_ns;
+        self.unsteady_rounds += other.unsteady_rounds;
     }
 }
 
@@ -482,131 +528,5 @@ fn observation(probe: &Probe, seen: &[Seen]) -> Observation {
             .zip(seen)
             .map(|(flow, seen)| seen.rate(flow))
             .collect(),
-    }
-}
-
-/// What trips through a port tell of its queue.
-#[derive(Clone, Copy, Debug)]
-struct Port {
-    /// By what trips take longer when it is full.
-    delay_ns: Estimate,
-    /// By what those take longer still whose message was lost there.
-    repair_ns: Option<Estimate>,
-    /// Whether most trips that passed took about as long: a queue that is always full, and not one that grows.
-    is_steady: bool,
-}
-
-impl Port {
-    /// A trip that takes so many times the usual one has met a loss.
-    const LOST: f64 = 2.0;
-    /// One such trip is chance: a queue that overflows loses more.
-    const LEAST_LOST: usize = 2;
-    /// The delays of a full queue, but for a tenth of them at either end, differ by no more than this part.
-    const SPREAD: f64 = 0.5;
-
-    fn of(quiet: &[Trip], full: &[Trip]) -> Option<Self> {
-        let times = |trips: &[Trip]| -> Vec<f64> {
-            trips.iter().map(|trip| trip.round_ns as f64).collect()
-        };
-        if quiet.is_empty() || full.is_empty() {
-            return None;
-        }
-        let (quiet, all) = (median(&times(quiet)).value, times(full));
-        let usual = median(&all).value;
-        let (lost, passed): (Vec<f64>, Vec<f64>) =
-            all.into_iter().partition(|time| *time > Self::LOST * usual);
-        let full = median(&passed);
-        let spread = quantiles(passed, 11);
-        let later = |time: f64| (time - quiet).max(0.0);
-        let repairs: Vec<f64> = lost.iter().map(|time| time - full.value).collect();
-        Some(Port {
-            delay_ns: Estimate {
-                value: later(full.value),
-                low: later(full.low),
-                high: later(full.high),
-            },
-            repair_ns: (repairs.len() >= Self::LEAST_LOST).then(|| median(&repairs)),
-            is_steady: spread[9] - spread[1] <= Self::SPREAD * later(full.value),
-        })
-    }
-
-    /// Whether trips had to wait for as much as a message of those that fill the port, and all for as long. If
-    /// they had not, the slow ones are those that met more of the queue, and not those that were lost.
-    fn was_full(&self, speed: Estimate) -> bool {
-        self.is_steady && self.delay_ns.value * speed.value / 1e9 >= MESSAGE as f64
-    }
-
-    /// The bytes that wait: the delay times what leaves meanwhile.
-    fn queue(self, speed: Estimate) -> Option<Estimate> {
-        let bytes = |ns: f64| ns * speed.value / 1e9;
-        let queue = Estimate {
-            value: bytes(self.delay_ns.value),
-            low: bytes(self.delay_ns.low),
-            high: bytes(self.delay_ns.high),
-        };
-        (self.repair_ns.is_some() && queue.value > 0.0).then_some(queue)
-    }
-}
-
-/// What becomes of what is lost over Sabani, as far as it was seen; else as its timers are set: a packet
-/// three behind shows a loss within a round trip, a probe comes after two and the longest delay of an
-/// acknowledgement, and after 200 ms a connection begins anew.
-fn recovery(curve: &Curve, port: Option<Port>) -> Recovery {
-    const ACK_DELAY_NS: f64 = 2e6;
-    const TIMEOUT_NS: f64 = 200e6;
-    const ALLOWANCE: f64 = 65_536.0;
-    const PACKET: f64 = 1_424.0;
-    const ACK: usize = 28;
-    let round_ns = 2.0 * curve.time_ns(0);
-    let seen = port.and_then(|port| port.repair_ns);
-    let probe = Estimate::exact(2.0 * round_ns + ACK_DELAY_NS);
-    Recovery {
-        window_bytes: Estimate::exact(ALLOWANCE),
-        granted: true,
-        packet_bytes: PACKET,
-        ack_bytes: ACK,
-        later_packets: 3,
-        later_ns: Estimate::exact(round_ns.max(1.0)),
-        probe_ns: Some(seen.unwrap_or(probe)),
-        timeout_ns: Estimate::exact(TIMEOUT_NS),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn trip(round_ns: u64) -> Trip {
-        Trip {
-            round_ns,
-            send_ns: 0,
-            receive_ns: 0,
-        }
-    }
-
-    #[test]
-    fn one_slow_trip_is_no_sign_of_a_queue_that_overflows() {
-        let seen = |slow: usize| {
-            let full = |at| trip(if at < slow { 11_000_000 } else { 5_000_000 });
-            let full: Vec<_> = (0..40).map(full).collect();
-            let port = Port::of(&[trip(64_000); 10], &full).unwrap();
-            port.queue(Estimate::exact(12.5e6)).is_some()
-        };
-        assert_eq!([0, 1, 2, 5].map(seen), [false, false, true, true]);
-    }
-
-    #[test]
-    fn a_port_that_was_empty_most_of_the_time_tells_nothing_of_its_queue() {
-        let quiet = [trip(64_000); 10];
-        let speed = Estimate::exact(12.5e6);
-        let was_full = |full: &[Trip]| Port::of(&quiet, full).unwrap().was_full(speed);
-        // Some met a queue of 5 ms, most none.
-        let mostly_empty: Vec<_> = (0..10)
-            .map(|at| trip(if at < 3 { 5_064_000 } else { 65_000 }))
-            .collect();
-        assert!(!was_full(&mostly_empty));
-        let growing: Vec<_> = (1..=10).map(|at| trip(at * 5_000_000)).collect();
-        assert!(!was_full(&growing));
-        assert!(was_full(&[trip(5_064_000); 10]));
     }
 }

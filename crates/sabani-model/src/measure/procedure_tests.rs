@@ -15,7 +15,7 @@ fn gap_ns(bytes: usize) -> f64 {
 }
 
 /// Hosts at one switch: each shares its link evenly among those that it sends to or receives from.
-fn answer(probe: &Probe) -> Vec<Seen> {
+fn answer(probe: &Probe, took_ns: u64) -> Outcome {
     let streams = |flow: &&Flow| matches!(flow.traffic, Traffic::Stream { .. });
     let filled = probe
         .flows
@@ -54,7 +54,11 @@ fn answer(probe: &Probe) -> Vec<Seen> {
             }
         }
     };
-    probe.flows.iter().map(of).collect()
+    Outcome {
+        seen: probe.flows.iter().map(of).collect(),
+        lost_packets: u64::from(filled),
+        took_ns,
+    }
 }
 
 fn settings(hosts: usize) -> Settings {
@@ -62,6 +66,7 @@ fn settings(hosts: usize) -> Settings {
         names: (0..hosts).map(|host| format!("host{host}")).collect(),
         one_host: false,
         transport: "sabani".into(),
+        repairs: Repairs::Sabani,
         seed: 1,
         patterns: 36,
         network_ns: u64::MAX,
@@ -73,8 +78,7 @@ fn settings(hosts: usize) -> Settings {
 fn measured(settings: Settings, took_ns: u64) -> Measured {
     let mut procedure = Procedure::new(settings);
     while let Some(probe) = procedure.next_probe() {
-        let seen = answer(&probe);
-        procedure.take(&probe, seen, took_ns);
+        procedure.take(&probe, answer(&probe, took_ns));
     }
     procedure.finish().unwrap()
 }
@@ -149,8 +153,7 @@ fn nothing_is_told_of_hosts_that_had_no_time_to_say_anything() {
     };
     let mut procedure = Procedure::new(limited);
     while let Some(probe) = procedure.next_probe() {
-        let seen = answer(&probe);
-        procedure.take(&probe, seen, 1_000);
+        procedure.take(&probe, answer(&probe, 1_000));
     }
     assert!(procedure.finish().is_none());
 }
@@ -165,16 +168,16 @@ fn of_two_rounds_at_different_speeds_the_quicker_counts() {
     let mut procedure = Procedure::new(limited);
     let mut sentinels = 0;
     while let Some(probe) = procedure.next_probe() {
-        let mut seen = answer(&probe);
         let is_trips = matches!(probe.flows[0].traffic, Traffic::Trips { .. });
+        let mut outcome = answer(&probe, u64::from(is_trips));
         sentinels += usize::from(is_trips && probe.flows[0].bytes == 0);
-        for one in &mut seen {
+        for one in &mut outcome.seen {
             if let Seen::Trips(trips) = one {
                 let slower = if sentinels > 1 { 3 } else { 1 };
                 trips.iter_mut().for_each(|trip| trip.round_ns *= slower);
             }
         }
-        procedure.take(&probe, seen, u64::from(is_trips));
+        procedure.take(&probe, outcome);
     }
     let measured = procedure.finish().expect("one round counts");
     assert_eq!(measured.unsteady_rounds, 1);

@@ -41,6 +41,17 @@ pub fn quantiles(mut values: Vec<f64>, count: usize) -> Vec<f64> {
         .collect()
 }
 
+/// The middles of so many equal parts of all values, ascending.
+pub fn middles(mut values: Vec<f64>, parts: usize) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    if values.is_empty() {
+        return Vec::new();
+    }
+    (0..parts)
+        .map(|part| values[(2 * part + 1) * values.len() / (2 * parts)])
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +67,14 @@ mod tests {
         );
         let few = median(&[3.0, 1.0, 2.0]);
         assert_eq!((few.value, few.low, few.high), (2.0, 1.0, 3.0));
+    }
+
+    #[test]
+    fn middles_leave_out_what_is_seldom() {
+        let values = (0..100).map(f64::from).chain([1e9]).collect();
+        assert_eq!(middles(values, 4), [12.0, 37.0, 63.0, 88.0]);
+        assert_eq!(middles(vec![2.0, 1.0], 3), [1.0, 2.0, 2.0]);
+        assert!(middles(Vec::new(), 3).is_empty());
     }
 
     #[test]

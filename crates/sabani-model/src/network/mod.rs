@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::choose::{Lookup, Row};
 pub use graph::{Capacity, Fit, Graph, Group, Host, trunks_between};
-pub use transport::{Latency, Point, Recovery, Transport};
+pub use transport::{Latency, Noise, Point, Recovery, Transport};
 
 /// The version of the file's format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A quantity that was measured: its median, and between what it lies with 90 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -18,11 +18,22 @@ pub struct Point {
     pub gap_ns: Estimate,
 }
 
+/// How much messages of one length vary. A host that is late now and then makes short ones many times as long, and
+/// hardly changes long ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// The length.
+    pub bytes: f64,
+    /// Times of single messages as shares of their median: all are cut into so many equal parts, of each of which
+    /// this is the middle, ascending. Not the least and the largest of all, which any length of measurement changes.
+    pub ratios: Vec<f64>,
+}
+
 /// What becomes of packets that are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// What a sender has on its way to one receiver at most before it has heard how busy that one is.
-    /// Sabani's unscheduled allowance; a window of TCP.
+    /// What a sender has on its way to one receiver at most: a window of TCP. Where receivers grant credit, what all senders
+    /// together have on their way to one that has not heard of their messages: Sabani's standing credit.
     pub window_bytes: Estimate,
     /// Whether the receiver divides what may be on its way to it among its senders once it has heard
     /// of them, so that only first windows pile up before it.
@@ -62,9 +73,8 @@ pub struct Transport {
     pub latencies: Vec<Latency>,
     /// By length, ascending.
     pub points: Vec<Point>,
-    /// Times of single messages as shares of the median for their length: quantiles from the least to
-    /// the largest, evenly spaced. Empty if nothing varies.
-    pub noise: Vec<f64>,
+    /// How much messages vary, by length, ascending. Empty if nothing varies.
+    pub noise: Vec<Noise>,
     /// What becomes of packets that are lost.
     pub recovery: Recovery,
 }
@@ -92,6 +102,19 @@ impl Transport {
         let latency = known.unwrap_or(&self.latencies[self.latencies.len() - 1]);
         let share = (bytes / self.recovery.packet_bytes).min(1.0);
         latency.empty_ns.towards(&latency.packet_ns, share)
+    }
+
+    /// How much messages of a length vary: as those of the nearest length that was measured.
+    pub fn noise(&self, bytes: f64) -> &[f64] {
+        let above = self.noise.partition_point(|noise| noise.bytes < bytes);
+        let between = |at: usize| (self.noise[at - 1].bytes + self.noise[at].bytes) / 2.0;
+        let nearest = match above {
+            0 => 0,
+            all if all == self.noise.len() => all - 1,
+            at if bytes < between(at) => at - 1,
+            at => at,
+        };
+        self.noise.get(nearest).map_or(&[], |noise| &noise.ratios)
     }
 
     /// os(m), or(m) and g(m) for a length: linear between the lengths that were measured, and beyond the
@@ -157,7 +180,8 @@ impl Transport {
         {
             return Err("g(m) is not positive");
         }
-        if self.noise.iter().any(|ratio| !is_positive(*ratio)) {
+        let mut ratios = self.noise.iter().flat_map(|noise| &noise.ratios);
+        if ratios.any(|ratio| !is_positive(*ratio)) {
             return Err("noise is not positive");
         }
         if !is_positive(self.recovery.packet_bytes) {

@@ -65,8 +65,13 @@ impl Prices {
     pub fn new(network: &Network, transport: &Transport, task: &Task) -> Self {
         let routes = Routes::new(network, transport, task, &mut |estimate| estimate.value);
         let queues = routes.resources.iter().map(|resource| resource.queue_bytes);
+        let least_bytes = queues.fold(f64::INFINITY, f64::min);
         Prices {
-            queue_bytes: queues.fold(f64::INFINITY, f64::min),
+            // Credit is a flow control, as that of links.
+            queue_bytes: match transport.recovery.granted {
+                true => f64::INFINITY,
+                false => least_bytes,
+            },
             timeout_ns: transport.recovery.timeout_ns.value,
             trunks: routes.usual_trunks(),
             routes,
@@ -119,7 +124,13 @@ impl Prices {
         self.routes.latency_over(self.trunks, bytes as f64)
     }
 
-    /// The paper's (1): E_q(m, n). 0 where nothing is lost, which includes flow control of links.
+    /// Whether the paper's (1) expects a timeout of an algorithm.
+    pub fn expects_timeout(&self, task: &Task, choice: &Choice) -> bool {
+        let phases = Phases::new(task, choice);
+        self.timeouts(phases.overlap_bytes, phases.overlap) > 0.0
+    }
+
+    /// The paper's (1): E_q(m, n). 0 where nothing is lost, which includes flow control of links and by receivers.
     pub fn timeouts(&self, bytes: usize, phases: usize) -> f64 {
         let piled_up = (phases.saturating_sub(1) * bytes) as f64;
         f64::from(u8::from(self.queue_bytes < piled_up))

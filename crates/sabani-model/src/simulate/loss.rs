@@ -45,10 +45,16 @@ pub struct Losses {
 const LEAST_PACKETS: f64 = 2.0;
 
 impl Losses {
-    pub fn new(recovery: &Recovery, mut chance: Chance) -> Self {
+    /// Where each rank may send to so many others. Where receivers grant credit, those share what may come unasked.
+    pub fn new(recovery: &Recovery, others: usize, mut chance: Chance) -> Self {
         let mut pick = |estimate| chance.pick(estimate).max(0.0);
+        let window_bytes = pick(recovery.window_bytes);
+        let share = window_bytes / others.max(1) as f64;
         Losses {
-            window_bytes: pick(recovery.window_bytes),
+            window_bytes: match recovery.granted {
+                true => share.max(recovery.packet_bytes),
+                false => window_bytes,
+            },
             later_ns: pick(recovery.later_ns),
             probe_ns: recovery.probe_ns.map(&mut pick),
             timeout_ns: pick(recovery.timeout_ns),
@@ -190,7 +196,7 @@ mod tests {
         if !probes {
             recovery.probe_ns = None;
         }
-        Losses::new(&recovery, Chance::seeded(7))
+        Losses::new(&recovery, 1, Chance::seeded(7))
     }
 
     fn shares(mut losses: Losses, packets: f64, lost: f64, is_tail: bool) -> [f64; 4] {
@@ -200,6 +206,19 @@ mod tests {
             counts[fate.map_or(3, |repair| repair as usize)] += 1.0 / 20_000.0;
         }
         counts
+    }
+
+    #[test]
+    fn senders_share_what_receivers_take_unasked() {
+        let window = |granted, others| {
+            let mut recovery = switched(2).transports["tcp"].recovery;
+            recovery.granted = granted;
+            Losses::new(&recovery, others, Chance::none()).window_bytes
+        };
+        assert_eq!(window(false, 7), window(false, 1));
+        assert_eq!(window(true, 4), window(true, 1) / 4.0);
+        let packet_bytes = switched(2).transports["tcp"].recovery.packet_bytes;
+        assert_eq!(window(true, 1 << 20), packet_bytes);
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl Simulation<'_> {
             in_step: HashMap::new(),
             ack_bytes: self.transport.recovery.ack_bytes,
             turn_bytes: turn_bytes(&self.transport.recovery),
-            noise: &self.transport.noise,
+            transport: self.transport,
             chance: chance(2),
         };
         run.ends_within(limit_ns).then(|| run.outcome())
@@ -241,7 +241,7 @@ struct Run<'t> {
     in_step: HashMap<(usize, usize, MessageId), StepId>,
     ack_bytes: usize,
     turn_bytes: usize,
-    noise: &'t [f64],
+    transport: &'t Transport,
     chance: Chance,
 }
 
@@ -319,7 +319,8 @@ impl Run<'_> {
         let Passed { message, late_ns } = passed;
         let Message { from, to, cost, .. } = &message;
         let latency_ns = self.routes.latency_ns(*from, *to, cost.bytes);
-        let noise = self.chance.quantile(self.noise).unwrap_or(1.0);
+        let noise = self.transport.noise(cost.bytes);
+        let noise = self.chance.value(noise).unwrap_or(1.0);
         let usual_ns = latency_ns + message.cost.gap_ns;
         let varied_ns = (latency_ns + (noise - 1.0) * usual_ns).max(0.0);
         self.agenda
@@ -396,6 +397,7 @@ mod tests {
     use sabani_collective::Collective;
 
     use super::*;
+    use crate::network::Noise;
     use crate::price::{Model, Prices};
     use crate::testing::{LINK, switched};
 
@@ -632,7 +634,10 @@ mod tests {
         assert!((certain.low / certain.value - off.least).abs() < 1e-9);
         assert!((certain.high / certain.value - off.most).abs() < 1e-9);
         let tcp = network.transports.get_mut("tcp").unwrap();
-        tcp.noise = vec![0.9, 1.0, 1.1, 2.0];
+        tcp.noise = vec![Noise {
+            bytes: 0.0,
+            ratios: vec![0.9, 1.0, 1.1, 2.0],
+        }];
         tcp.latencies[0].empty_ns.high *= 1.2;
         tcp.latencies[0].packet_ns.high *= 1.2;
         let varied = predict(&network);

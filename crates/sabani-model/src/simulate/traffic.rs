@@ -159,7 +159,7 @@ impl<'r> Traffic<'r> {
             changes: 0,
             asides: 0,
             look_again_ns: f64::INFINITY,
-            losses: Losses::new(recovery, chance),
+            losses: Losses::new(recovery, routes.ranks().saturating_sub(1), chance),
         }
     }
 

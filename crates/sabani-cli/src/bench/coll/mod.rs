@@ -5,16 +5,12 @@
 //! what their rank 0 tells.
 
 pub mod args;
-mod call;
-mod carrier;
 mod cell;
-mod clock;
 mod jobs;
 mod measure;
 mod place;
 mod rank;
 mod report;
-mod tcp;
 
 use anyhow::Result;
 use sabani::{Checksum, Comm, Launcher};

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::{
     exit::{Interrupted, Usage},
     interrupt,
-    lab::{self, Host, LinkArgs, MAX_HOSTS, OwnedLab, Plan},
+    lab::{Host, Job, LinkArgs, MAX_HOSTS, OwnedLab, Plan},
     layers::LayersOption,
     tell::expect_reader,
 };
@@ -67,18 +67,14 @@ impl Place {
                 vec![command]
             }
             Self::Lab { lab, folder } => {
-                let on_host = |rank: u32| {
-                    let host = Host(rank as u16 + 1);
-                    let mut command = lab::exec_command(&own, &lab.lab, host, &own);
-                    command
-                        .env("SABANI_RENDEZVOUS", Host(1).address().to_string())
-                        .env("SABANI_RANK", rank.to_string())
-                        .env("SABANI_SIZE", ranks.to_string())
-                        .env("SABANI_IF", host.address().to_string())
-                        .env("SABANI_JOB_KEY_FILE", key_file(folder));
-                    command
+                let job = Job {
+                    own: &own,
+                    lab: &lab.lab,
+                    ranks: ranks as usize,
+                    key: &key_file(folder),
                 };
-                (0..ranks).map(on_host).collect()
+                let on_host = |rank: usize| job.rank(rank, Host(rank as u16 + 1), &own);
+                (0..job.ranks).map(on_host).collect()
             }
         };
         for command in &mut commands {

@@ -1,6 +1,6 @@
 //! What a rank does: all that the user has asked for, in this job.
 
-use std::{collections::HashMap, env};
+use std::env;
 
 use anyhow::{Result, ensure};
 use sabani::Comm;
@@ -8,8 +8,6 @@ use sabani_collective::{Collective, Hosts};
 
 use super::{
     args::CollArgs,
-    call::Call,
-    carrier::Carrier,
     cell::{self, Setup},
     measure::Measurement,
     report,
@@ -17,6 +15,7 @@ use super::{
 use crate::{
     bench::{machine::Machine, transport::Transport},
     exit::Usage,
+    job::{Call, Carrier, hosts},
     report::Reports,
     tell::note,
 };
@@ -124,15 +123,4 @@ fn tasks(hosts: &Hosts, args: &CollArgs, transports: &[Transport]) -> Result<Vec
         }
     }
     Ok(tasks)
-}
-
-/// Who is where.
-fn hosts(comm: &Comm) -> Result<Hosts> {
-    let mut numbers = HashMap::new();
-    let mut host_of_rank = Vec::new();
-    for rank in 0..comm.size() {
-        let next = numbers.len();
-        host_of_rank.push(*numbers.entry(comm.host_of(rank)?).or_insert(next));
-    }
-    Ok(Hosts::new(&host_of_rank))
 }

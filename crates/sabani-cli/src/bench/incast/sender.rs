@@ -1,7 +1,6 @@
 //! A sender: answers requests by all transports, each in a thread that sleeps between them.
 
 use std::{
-    fs,
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, UdpSocket},
     process,
@@ -9,7 +8,7 @@ use std::{
     thread,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use sabani::{Match, Node, PeerId};
 
 use super::{
@@ -21,11 +20,9 @@ use crate::{
         task::MAX_SIZE_BYTES,
         transport::{Transport, sabani::builder, tcp},
     },
+    counters::Counters,
     tell::note,
 };
-
-/// What the system counts for all TCP connections of a host.
-const TCP_COUNTERS: &str = "/proc/self/net/snmp";
 
 /// All that a sender has open.
 pub struct Sender {
@@ -68,7 +65,7 @@ impl Sender {
     pub fn count(&self, transport: Transport) -> Result<Counts> {
         let node = self.nodes.iter().find(|(other, _)| *other == transport);
         let Some((_, node)) = node else {
-            return tcp_counts(&fs::read_to_string(TCP_COUNTERS)?);
+            return tcp_counts();
         };
         let counters = node.stats().counters;
         Ok(Counts {
@@ -143,21 +140,13 @@ impl Source {
     }
 }
 
-/// Reads the two lines about TCP: names and figures.
-fn tcp_counts(text: &str) -> Result<Counts> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (Some(names), Some(figures)) = (lines.next(), lines.next()) else {
-        bail!("no counters of TCP in {TCP_COUNTERS}");
-    };
-    let figure = |wanted: &str| {
-        let mut pairs = names.split(' ').zip(figures.split(' '));
-        let figure = pairs.find(|(name, _)| *name == wanted);
-        let (_, figure) = figure.with_context(|| format!("no {wanted} in {TCP_COUNTERS}"))?;
-        Ok::<u64, anyhow::Error>(figure.parse()?)
-    };
-    let resent = figure("RetransSegs")?;
+/// What the system counts for all TCP connections of this host.
+fn tcp_counts() -> Result<Counts> {
+    let counters = Counters::snmp()?;
+    let resent = counters.figure("Tcp", "RetransSegs")?;
+    // Those that go again are counted apart.
     Ok(Counts {
-        packets: figure("OutSegs")? + resent,
+        packets: counters.figure("Tcp", "OutSegs")? + resent,
         resent,
     })
 }
@@ -165,19 +154,6 @@ fn tcp_counts(text: &str) -> Result<Counts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn resent_segments_are_counted_apart_by_the_system() {
-        let text =
-            "Ip: Forwarding\nIp: 1\nTcp: MaxConn OutSegs RetransSegs\nTcp: -1 90 10\nUdp: x\n";
-        let expected = Counts {
-            packets: 100,
-            resent: 10,
-        };
-        assert_eq!(tcp_counts(text).unwrap(), expected);
-        assert!(tcp_counts("Tcp: OutSegs\nTcp: 1\n").is_err());
-        assert!(tcp_counts("").is_err());
-    }
 
     #[test]
     fn requests_are_checked() {

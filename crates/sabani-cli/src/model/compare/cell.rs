@@ -24,8 +24,13 @@ pub struct Cell {
     pub predicted_ns: Estimate,
     /// In closed form, in the order of [`Model::ALL`].
     pub prices_ns: [f64; Model::ALL.len()],
+    /// In which share of the runs a timeout is predicted, by simulation; and whether the paper's E_q says so.
+    pub timeout_probability: f64,
+    pub paper_timeout: bool,
     /// What its runs took.
     pub took_ns: Vec<f64>,
+    /// The timeouts in each of them, where somebody counts them.
+    pub timeouts: Vec<u64>,
 }
 
 /// A way to predict.
@@ -71,6 +76,14 @@ impl Cell {
         self.expected_ns(predictor) / self.median_ns() - 1.0
     }
 
+    /// How many runs met a timeout.
+    pub fn with_timeout(&self) -> usize {
+        self.timeouts
+            .iter()
+            .filter(|timeouts| **timeouts > 0)
+            .count()
+    }
+
     /// How many runs took what the interval says.
     pub fn within(&self) -> usize {
         let Estimate { low, high, .. } = self.predicted_ns;
@@ -112,6 +125,9 @@ pub mod tests {
                 high: 1.1 * predicted_ns,
             },
             prices_ns: [1.0, 2.0, 3.0, 4.0].map(|factor| factor * predicted_ns),
+            timeout_probability: 0.0,
+            paper_timeout: false,
+            timeouts: Vec::new(),
             took_ns: vec![took_ns, 0.5 * took_ns, 2.0 * took_ns],
         }
     }

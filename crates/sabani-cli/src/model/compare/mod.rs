@@ -1,9 +1,12 @@
-//! `sabani model compare`: what is predicted beside what happens, on simulated networks.
+//! `sabani model compare`: what is predicted beside what happens, on simulated networks or between the ranks of a job.
 
 mod cell;
-mod collective;
+mod ranks;
 mod report;
 mod scores;
+mod simulated;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -15,13 +18,15 @@ use sabani_model::{Network, Task};
 
 use super::drawn::Drawn;
 use super::predict::parse_collective;
+use super::wire;
+use crate::bench::transport::Transport;
 use crate::report::{OutputArgs, Reports};
 use crate::tell::note;
 use crate::units::parse_size;
 use cell::{Cell, Place};
-use report::Report;
+use report::{Ground, Report};
 
-/// Compare what is predicted of a collective with what it takes, on simulated networks
+/// Compare what is predicted of a collective with what it takes, on simulated networks or between ranks
 ///
 /// Networks are drawn from seeds as by `sabani model trial`, and measured by the same procedure. Then every algorithm
 /// with every parameter that makes a difference runs for each length, one packet after the other through
@@ -29,8 +34,13 @@ use report::Report;
 /// are the errors of all models, how often the intervals hold, and what the choice costs beside the best one of all
 /// (its regret), beside the documented rule's, and for an all-to-all beside the paper's A and B.
 ///
-/// Example:
+/// With --network a job's ranks run the algorithms for real, each a call at a time that all begin at the same moment, over
+/// the network that the file describes; with --transport tcp-cubic over streams of TCP, of which it is also told how often
+/// a retransmission timeout came and was predicted.
+///
+/// Examples:
 ///   sabani model compare alltoall --hosts 8 --seed 1 --count 4 --html alltoall.html
+///   mpirun --map-by node sabani model compare alltoall --network network.json --transport tcp-cubic
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct CompareArgs {
@@ -38,19 +48,26 @@ pub struct CompareArgs {
     /// alltoall, scan or exscan.
     #[arg(value_parser = parse_collective)]
     collective: Collective,
-    /// Number of hosts, each with a rank, from 8 on.
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=256))]
+    /// Number of simulated hosts, each with a rank, from 8 on.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=256), conflicts_with = "network")]
     hosts: u32,
-    /// The first seed.
-    #[arg(long, default_value_t = 1)]
+    /// The first simulated network's seed.
+    #[arg(long, default_value_t = 1, conflicts_with = "network")]
     seed: u64,
-    /// How many seeds.
-    #[arg(long, default_value_t = 1)]
+    /// How many simulated networks.
+    #[arg(long, default_value_t = 1, conflicts_with = "network")]
     count: u64,
+    /// Compare what this job's ranks do, on the network that this file of `sabani model measure` describes.
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+    /// What the ranks' messages go over: sabani, tcp-cubic or tcp-bbr. It must have been measured.
+    #[arg(long, value_name = "NAME", default_value = "sabani", value_parser = wire::transport, requires = "network")]
+    transport: Transport,
     /// Lengths of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall.
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "16,256,2k,16k,64k,256k")]
     bytes: Vec<usize>,
-    /// How often each algorithm runs; runs before that, for 110 ms, open connections and do not count.
+    /// How often each algorithm runs. Simulated, runs before that, for 110 ms, open connections and do not count; between
+    /// ranks one before each does not.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     #[command(flatten)]
@@ -62,6 +79,28 @@ pub struct CompareArgs {
 /// # Errors
 /// If a measurement or a collective does not come to its end, or an output can't be written.
 pub fn run(args: &CompareArgs) -> Result<()> {
+    match &args.network {
+        Some(path) => run_on_ranks(args, path),
+        None => run_simulated(args),
+    }
+}
+
+fn run_on_ranks(args: &CompareArgs, path: &Path) -> Result<()> {
+    let Some(ended) = ranks::run(args, path)? else {
+        return Ok(());
+    };
+    let mut reports = Reports::open(&args.output)?;
+    let report = Report {
+        collective: args.collective,
+        ranks: ended.ranks,
+        ground: Ground::Ranks(args.transport),
+        networks: &[(0, path.display().to_string())],
+        cells: &ended.cells,
+    };
+    reports.write(&report.render()?)
+}
+
+fn run_simulated(args: &CompareArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
     let mut cells = Vec::new();
     let mut networks = Vec::new();
@@ -72,30 +111,27 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         networks.push((seed, drawn.to_string()));
         for &bytes in &args.bytes {
             let task = Task::new(args.collective, args.hosts as usize, bytes, &network);
-            cells.extend(compare(&drawn, &network, &task, seed, args.runs)?);
+            for mut cell in expect(&network, Transport::Sabani.name(), &task, seed) {
+                cell.took_ns = simulated::run(&drawn, &task, &cell.choice, seed, args.runs)?;
+                cells.push(cell);
+            }
         }
     }
     let report = Report {
         collective: args.collective,
         ranks: args.hosts as usize,
+        ground: Ground::Simulated,
         networks: &networks,
         cells: &cells,
     };
     reports.write(&report.render()?)
 }
 
-/// All ways to do a task: what is predicted, and what happens.
-fn compare(
-    drawn: &Drawn,
-    network: &Network,
-    task: &Task,
-    seed: u64,
-    runs: u32,
-) -> Result<Vec<Cell>> {
-    let transport = &network.transports["sabani"];
+/// All ways to do a task over one of a network's transports, and what is predicted of them.
+fn expect(network: &Network, transport: &str, task: &Task, seed: u64) -> Vec<Cell> {
+    let transport = &network.transports[transport];
     let prices = Prices::new(network, transport, task);
-    let mut cells = Vec::new();
-    for (index, choice) in candidates(task).iter().enumerate() {
+    let expected = |(index, choice): (usize, &Choice)| {
         let simulation = Simulation {
             network,
             transport,
@@ -103,7 +139,8 @@ fn compare(
             choice,
         };
         let usual = simulation.usual(f64::INFINITY);
-        cells.push(Cell {
+        let predicted = simulation.predict(REPLICATES);
+        Cell {
             place: Place {
                 seed,
                 bytes: task.bytes,
@@ -111,12 +148,15 @@ fn compare(
             choice: *choice,
             is_rule: index == 0,
             usual_ns: usual.expect("without a limit runs come to their end").ns,
-            predicted_ns: simulation.predict(REPLICATES).ns,
+            predicted_ns: predicted.ns,
             prices_ns: Model::ALL.map(|model| prices.price(model, task, choice)),
-            took_ns: collective::run(drawn, task, choice, seed, runs)?,
-        });
-    }
-    Ok(cells)
+            timeout_probability: predicted.timeout_probability,
+            paper_timeout: prices.expects_timeout(task, choice),
+            took_ns: Vec::new(),
+            timeouts: Vec::new(),
+        }
+    };
+    candidates(task).iter().enumerate().map(expected).collect()
 }
 
 /// The paper's all-to-all A: everything is posted at once. B: one pair at a time, and a message waits

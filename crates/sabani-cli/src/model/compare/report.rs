@@ -10,8 +10,9 @@ use serde::Serialize;
 use super::cell::{Cell, Predictor};
 use super::of_the_paper;
 use super::scores::{
-    CLASSES, Decider, Decision, Errors, closer, coverage, decisions, of_class, regrets,
+    CLASSES, Decider, Decision, Errors, Foresight, closer, coverage, decisions, of_class, regrets,
 };
+use crate::bench::transport::Transport;
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{Rendered, page, text};
 use crate::units::{count, format_size, format_time};
@@ -19,11 +20,20 @@ use crate::units::{count, format_size, format_time};
 /// So much faster must the best algorithm be than the rule's for a choice to be worth something.
 const WORTH: f64 = 0.1;
 
+/// Where algorithms have run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// On simulated hosts.
+    Simulated,
+    /// Between the ranks of a job, over this.
+    Ranks(Transport),
+}
+
 /// What was compared.
 pub struct Report<'a> {
     pub collective: Collective,
-    /// Ranks, one on each host.
     pub ranks: usize,
+    pub ground: Ground,
     /// Seeds, and the networks in words.
     pub networks: &'a [(u64, String)],
     pub cells: &'a [Cell],
@@ -34,12 +44,20 @@ pub struct Report<'a> {
 struct Record<'a> {
     collective: &'static str,
     ranks: usize,
-    seed: u64,
+    /// Of a simulated network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     network: &'a str,
+    transport: &'static str,
     bytes: usize,
     algorithm: String,
     is_rule: bool,
     took_ns: &'a [f64],
+    /// In each run, over TCP.
+    #[serde(skip_serializing_if = "<[u64]>::is_empty")]
+    timeouts: &'a [u64],
+    timeout_probability: f64,
+    paper_timeout: bool,
     usual_ns: f64,
     expected_ns: f64,
     low_ns: f64,
@@ -57,11 +75,7 @@ impl Report<'_> {
     /// None: all keys are strings.
     pub fn render(&self) -> Result<Rendered> {
         let mut table = String::new();
-        for (title, rows) in [
-            ("Choices", self.choices()),
-            ("Regret", self.regrets()),
-            ("Errors", self.errors()),
-        ] {
+        for (title, rows) in self.sections() {
             let _ = writeln!(table, "{title}\n{}", text::align(&rows));
         }
         table += &format!("{}\n", self.notes());
@@ -72,16 +86,91 @@ impl Report<'_> {
         })
     }
 
+    fn sections(&self) -> Vec<(&'static str, Vec<Vec<String>>)> {
+        let mut sections = vec![
+            ("Choices", self.choices()),
+            ("Regret", self.regrets()),
+            ("Errors", self.errors()),
+        ];
+        if matches!(self.ground, Ground::Ranks(transport) if transport.is_tcp()) {
+            sections.push(("Timeouts", self.timeouts()));
+        }
+        sections
+    }
+
     fn notes(&self) -> String {
         let ranks = self.ranks;
+        let place = match self.ground {
+            Ground::Simulated => format!(
+                "{ranks} ranks on {ranks} simulated hosts, {}. Times are medians of runs in virtual time; ",
+                count(self.networks.len(), "network"),
+            ),
+            Ground::Ranks(transport) => format!(
+                "{ranks} ranks over {}. Times are medians of calls, from the first rank's entry to the last one's exit; ",
+                transport.name(),
+            ),
+        };
         format!(
-            "{}, {ranks} ranks on {ranks} simulated hosts, {}. Times are medians of runs in virtual time; \
+            "{}, {place}\
              regret is what a choice takes more than the best of all. Errors are absolute, as parts of what \
              happened; within: runs that took what the interval of the simulation says (90 % should); \
-             beaten: cells in which the simulation is at least as close.",
+             beaten: cells in which the simulation is at least as close.{}",
             self.collective,
-            count(self.networks.len(), "network"),
+            self.foresight(),
         )
+    }
+
+    /// How well timeouts were foreseen, where somebody has counted them.
+    fn foresight(&self) -> String {
+        let is_counted = matches!(self.ground, Ground::Ranks(transport) if transport.is_tcp());
+        let Some(simulation) = Foresight::of(self.cells, |cell| cell.timeout_probability) else {
+            return match is_counted {
+                true => " No run met a timeout.".into(),
+                false => String::new(),
+            };
+        };
+        let paper = Foresight::of(self.cells, |cell| f64::from(u8::from(cell.paper_timeout)));
+        format!(
+            " Runs that a tail kept waiting as long as a timeout: {}; Brier score of the simulation's probability {:.3}, of the paper's E_q \
+             {:.3}, of that share alone {:.3}.",
+            percent(simulation.happened),
+            simulation.brier,
+            paper.map_or(f64::NAN, |paper| paper.brier),
+            simulation.brier_of_share(),
+        )
+    }
+
+    /// What was foreseen of timeouts, and what came, for the algorithms that are drawn and the rule's.
+    fn timeouts(&self) -> Vec<Vec<String>> {
+        let header = ["bytes", "", "runs with one", "predicted", "E_q"];
+        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        let drawn = self.drawn(0);
+        let wanted = |cell: &&Cell| cell.is_rule || drawn.contains(&cell.choice);
+        for cell in self.cells.iter().filter(wanted) {
+            rows.push(vec![
+                format_size(cell.place.bytes),
+                cell.choice.to_string(),
+                format!("{} of {}", cell.with_timeout(), cell.timeouts.len()),
+                percent(cell.timeout_probability),
+                u8::from(cell.paper_timeout).to_string(),
+            ]);
+        }
+        rows
+    }
+
+    /// What tells networks apart.
+    fn network_word(&self) -> &'static str {
+        match self.ground {
+            Ground::Simulated => "seed",
+            Ground::Ranks(_) => "",
+        }
+    }
+
+    fn network_name(&self, seed: u64) -> String {
+        match self.ground {
+            Ground::Simulated => seed.to_string(),
+            Ground::Ranks(_) => String::new(),
+        }
     }
 
     fn deciders(&self) -> Vec<Decider> {
@@ -96,7 +185,7 @@ impl Report<'_> {
     /// For each network and length, what one decides for, and what that takes.
     fn choices(&self) -> Vec<Vec<String>> {
         let header = [
-            "seed",
+            self.network_word(),
             "bytes",
             "best",
             "",
@@ -109,7 +198,10 @@ impl Report<'_> {
         let by_model = decisions(self.cells, Decider::Model);
         let by_rule = decisions(self.cells, Decider::Rule);
         for (model, rule) in by_model.iter().zip(&by_rule) {
-            let mut row = vec![model.place.seed.to_string(), format_size(model.place.bytes)];
+            let mut row = vec![
+                self.network_name(model.place.seed),
+                format_size(model.place.bytes),
+            ];
             for cell in [model.best, model.chosen, rule.chosen] {
                 row.push(cell.choice.to_string());
                 row.push(format_time(cell.median_ns() / 1e9));
@@ -165,6 +257,10 @@ impl Report<'_> {
 
     fn json(&self) -> Result<String> {
         let mut lines = String::new();
+        let transport = match self.ground {
+            Ground::Simulated => Transport::Sabani,
+            Ground::Ranks(transport) => transport,
+        };
         for cell in self.cells {
             let network = self
                 .networks
@@ -174,12 +270,20 @@ impl Report<'_> {
             let record = Record {
                 collective: self.collective.name(),
                 ranks: self.ranks,
-                seed: cell.place.seed,
+                seed: (self.ground == Ground::Simulated).then_some(cell.place.seed),
                 network: network.map_or("", |(_, words)| words),
+                transport: transport.name(),
                 bytes: cell.place.bytes,
                 algorithm: cell.choice.to_string(),
                 is_rule: cell.is_rule,
                 took_ns: &cell.took_ns,
+                timeouts: if transport.is_tcp() {
+                    &cell.timeouts
+                } else {
+                    &[]
+                },
+                timeout_probability: cell.timeout_probability,
+                paper_timeout: cell.paper_timeout,
                 usual_ns: cell.usual_ns,
                 expected_ns: cell.predicted_ns.value,
                 low_ns: cell.predicted_ns.low,
@@ -198,7 +302,12 @@ impl Report<'_> {
     fn page(&self) -> String {
         let mut body = String::new();
         for (seed, words) in self.networks {
-            let _ = writeln!(body, "<h2>Seed {seed}: {}</h2>", page::escape(words));
+            let title = format!(
+                "{} {} {words}",
+                self.network_word(),
+                self.network_name(*seed)
+            );
+            let _ = writeln!(body, "<h2>{}</h2>", page::escape(title.trim()));
             for choice in self.drawn(*seed) {
                 let _ = write!(
                     body,
@@ -208,10 +317,14 @@ impl Report<'_> {
                 );
             }
         }
-        for rows in [self.choices(), self.regrets(), self.errors()] {
+        for (_, rows) in self.sections() {
             body += &page::table(&rows);
         }
-        let title = format!("{}: predicted and simulated", self.collective);
+        let happened = match self.ground {
+            Ground::Simulated => "simulated",
+            Ground::Ranks(_) => "measured",
+        };
+        let title = format!("{}: predicted and {happened}", self.collective);
         page::render(&title, &self.notes(), &body)
     }
 

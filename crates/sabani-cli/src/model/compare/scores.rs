@@ -56,6 +56,38 @@ pub fn closer<'c>(cells: impl Iterator<Item = &'c Cell> + Clone, than: Predictor
     cells.filter(is_closer).count() as f64 / all as f64
 }
 
+/// How well it was foreseen which runs meet a timeout.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Foresight {
+    /// The share of runs that did.
+    pub happened: f64,
+    /// The mean square of the difference between what was expected and what came, 0 or 1 (Brier's score): 0 is best.
+    pub brier: f64,
+}
+
+impl Foresight {
+    /// Nothing where nobody has counted.
+    pub fn of(cells: &[Cell], expected: impl Fn(&Cell) -> f64) -> Option<Self> {
+        let (mut runs, mut happened, mut squares) = (0.0, 0.0, 0.0);
+        for cell in cells {
+            let (all, with) = (cell.timeouts.len() as f64, cell.with_timeout() as f64);
+            let share = expected(cell);
+            runs += all;
+            happened += with;
+            squares += with * (1.0 - share).powi(2) + (all - with) * share.powi(2);
+        }
+        (happened > 0.0).then(|| Foresight {
+            happened: happened / runs,
+            brier: squares / runs,
+        })
+    }
+
+    /// The score of somebody who knows the share of all runs, and nothing of each.
+    pub fn brier_of_share(self) -> f64 {
+        self.happened * (1.0 - self.happened)
+    }
+}
+
 /// What decides on an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decider {
@@ -157,6 +189,22 @@ mod tests {
         let all = decisions(&cells, Decider::Model);
         assert_eq!(all[0].best.choice.algorithm.name, "split_binary");
         assert_eq!(regrets(all.iter()), (all[0].regret(), all[0].regret()));
+    }
+
+    #[test]
+    fn who_foresees_timeouts_has_the_better_score() {
+        let with = |timeouts: &[u64], probability| Cell {
+            timeouts: timeouts.into(),
+            timeout_probability: probability,
+            ..cell("chain", 10, 1.0, 1.0)
+        };
+        let cells = [with(&[1, 0, 2, 1], 0.75), with(&[0; 4], 0.0)];
+        let foresight = Foresight::of(&cells, |cell| cell.timeout_probability).unwrap();
+        assert_eq!(foresight.happened, 0.375);
+        // Three times a quarter off, once three quarters, four times not at all.
+        assert_eq!(foresight.brier, (3.0 * 0.0625 + 0.5625) / 8.0);
+        assert!(foresight.brier < foresight.brier_of_share());
+        assert_eq!(Foresight::of(&[with(&[0; 4], 0.5)], |_| 0.5), None);
     }
 
     #[test]

@@ -14,8 +14,9 @@ use sabani_collective::{
     execute::{Exchange, Fingerprint, Memory},
 };
 
-use super::call::{Buffers, Call};
-use mesh::Mesh;
+use super::{Buffers, Call};
+
+pub use mesh::Mesh;
 
 /// A rank's streams to all others, and what it has done with them.
 pub struct Tcp<'a> {

@@ -6,10 +6,7 @@ use anyhow::Result;
 use sabani::Comm;
 use sabani_collective::Hosts;
 
-use super::{
-    call::{Buffers, Call},
-    tcp::Tcp,
-};
+use super::{Buffers, Call, tcp::Tcp};
 use crate::bench::transport::Transport;
 
 /// What carries the messages of a collective.

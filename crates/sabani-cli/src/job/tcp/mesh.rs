@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sabani::Comm;
 use sabani_collective::execute::{Exchange, Handled, Header, StepId};
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 
 use super::link::Link;
 use crate::bench::transport::tcp;
@@ -111,6 +111,57 @@ impl Mesh {
         self.rank
     }
 
+    /// Bounds what the system keeps of each stream that has not left.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    pub fn keep_at_most(&self, bytes: usize) -> Result<()> {
+        for link in self.links() {
+            SockRef::from(link).set_send_buffer_size(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message, or keeps what the system does not take now.
+    ///
+    /// # Errors
+    /// If the rank is gone.
+    pub fn post(&mut self, to: usize, pieces: [&[u8]; 2]) -> Result<()> {
+        let link = self.links[to].as_mut();
+        link.context("a rank sends to itself")?.send(pieces)
+    }
+
+    /// Whether something waits until the system takes more for this rank.
+    pub fn is_blocked(&self, to: usize) -> bool {
+        self.links[to].as_ref().is_some_and(Link::is_blocked)
+    }
+
+    /// The same for any rank.
+    pub fn is_any_blocked(&self) -> bool {
+        self.links().any(Link::is_blocked)
+    }
+
+    /// Takes a message that has come, or comes within this time.
+    ///
+    /// # Errors
+    /// If a rank is gone.
+    pub fn next<T>(
+        &mut self,
+        timeout: Duration,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let has_come = |link: &Link| link.message().is_some();
+        if !self.links().any(has_come) {
+            self.poll(timeout)?;
+        }
+        let mut links = self.links.iter_mut().flatten();
+        Ok(links.find(|link| has_come(link)).map(|link| {
+            let taken = link.message().map(take);
+            link.next();
+            taken.expect("it has come")
+        }))
+    }
+
     /// Runs this rank's part of a collective, until the system has all that it sends.
     ///
     /// # Errors
@@ -121,12 +172,10 @@ impl Mesh {
         loop {
             while let Some(outgoing) = exchange.poll() {
                 under_way.extend(outgoing.in_step.map(|step| (outgoing.to, step)));
-                let link = self.links[outgoing.to].as_mut();
-                let link = link.context("a rank sends to itself")?;
-                link.send([&outgoing.header.encode(), outgoing.payload])?;
+                self.post(outgoing.to, [&outgoing.header.encode(), outgoing.payload])?;
             }
             let complete = exchange.is_complete();
-            if complete && !self.links().any(|link| link.is_blocked()) {
+            if complete && !self.is_any_blocked() {
                 return Ok(());
             }
             if !complete
@@ -145,8 +194,7 @@ impl Mesh {
     /// has taken any.
     fn hear(&self, exchange: &mut Exchange, under_way: &mut Vec<(usize, StepId)>) -> bool {
         let before = under_way.len();
-        let is_blocked = |to: usize| self.links[to].as_ref().is_some_and(Link::is_blocked);
-        for (_, step) in under_way.extract_if(.., |(to, _)| !is_blocked(*to)) {
+        for (_, step) in under_way.extract_if(.., |(to, _)| !self.is_blocked(*to)) {
             exchange.arrived(step);
         }
         under_way.len() < before
@@ -190,10 +238,12 @@ impl Mesh {
             PATIENCE.as_secs()
         );
         let sleeps = waited >= self.spin;
-        let timeout = match sleeps {
-            true => PollTimeout::try_from(PATIENCE)?,
-            false => PollTimeout::ZERO,
-        };
+        self.poll(if sleeps { PATIENCE } else { Duration::ZERO })
+    }
+
+    /// Sends and reads what it can, waiting so long for anything of that; whether there was something.
+    fn poll(&mut self, timeout: Duration) -> Result<bool> {
+        let timeout = PollTimeout::try_from(timeout)?;
         let interest = |link: &Link| match link.is_blocked() {
             true => PollFlags::POLLIN | PollFlags::POLLOUT,
             false => PollFlags::POLLIN,

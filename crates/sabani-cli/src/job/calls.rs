@@ -1,0 +1,89 @@
+//! What single calls take.
+//!
+//! All ranks agree on moments at which they begin, instead of meeting at a barrier: what a barrier leaves of
+//! differences would be measured, too. Moments lie so far apart that a call has ended before the next one;
+//! where one has not, the next does not count. `xtask/src/bench_mpi/coll.c` does the same for MPI.
+
+use anyhow::Result;
+use sabani::{Comm, comm::Max};
+
+use super::{Buffers, Call, Carrier, clock::Clock};
+
+/// From the agreement on the first moment until then.
+const START_NS: i64 = 2_000_000;
+
+/// Begin and end of one call, and whether the rank was there in time: as numbers, to be gathered.
+type Span = [i64; 3];
+
+/// Calls that begin at the same moments at all ranks.
+pub struct Calls<'a, 'c> {
+    /// By which ranks agree.
+    pub comm: &'a Comm,
+    /// What is measured.
+    pub carrier: &'a mut Carrier<'c>,
+    pub call: Call,
+    /// How many.
+    pub starts: u32,
+    /// From one moment to the next.
+    pub apart_ns: i64,
+}
+
+impl Calls<'_, '_> {
+    /// From the first rank's entry to the last one's exit, of each call to which all came in time, with rank 0 as root;
+    /// at rank 0.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn times_ns(&mut self, buffers: &mut Buffers) -> Result<Vec<f64>> {
+        let spans = self.spans(buffers)?;
+        Ok(times_ns(&spans, self.starts as usize).collect())
+    }
+
+    /// All ranks' times, rank by rank; at rank 0.
+    fn spans(&mut self, buffers: &mut Buffers) -> Result<Vec<Span>> {
+        let clock = Clock::agree(self.comm)?;
+        let mut first = [clock.now_ns() + START_NS];
+        self.comm.allreduce_in_place(&mut first, Max)?;
+        let mut own: Vec<Span> = Vec::new();
+        for start in 0..self.starts {
+            let at_ns = first[0] + i64::from(start) * self.apart_ns;
+            let late = clock.now_ns() > at_ns;
+            clock.sleep_until(at_ns);
+            let entry_ns = clock.now_ns();
+            self.carrier.call(self.call, buffers, 0)?;
+            own.push([entry_ns, clock.now_ns(), late.into()]);
+        }
+        let mut all = match self.comm.rank() {
+            0 => vec![Span::default(); own.len() * self.comm.size()],
+            _ => Vec::new(),
+        };
+        self.comm.gather(0, &own, &mut all)?;
+        Ok(all)
+    }
+}
+
+fn times_ns(spans: &[Span], starts: usize) -> impl Iterator<Item = f64> {
+    let ranks = move |start| spans.iter().skip(start).step_by(starts.max(1));
+    let in_time = (0..starts).filter(move |&start| ranks(start).all(|[_, _, late]| *late == 0));
+    in_time.filter_map(move |start| {
+        let entry = ranks(start).map(|[entry, ..]| entry).min()?;
+        let exit = ranks(start).map(|[_, exit, _]| exit).max()?;
+        Some((exit - entry) as f64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_lasts_from_the_first_entry_to_the_last_exit_and_counts_if_nobody_is_late() {
+        let rank_0 = [[100, 150, 0], [200, 230, 0], [300, 390, 0]];
+        let rank_1 = [[110, 140, 0], [190, 240, 0], [310, 320, 1]];
+        let spans = [rank_0, rank_1].concat();
+        let times = |spans: &[Span], starts| times_ns(spans, starts).collect::<Vec<_>>();
+        assert_eq!(times(&spans, 3), [50.0, 50.0]);
+        assert_eq!(times(&[[1, 2, 1]], 1), [0.0; 0]);
+        assert_eq!(times(&[], 3), [0.0; 0]);
+    }
+}

@@ -1,0 +1,236 @@
+//! Algorithms run by the ranks of a job, on the network that was measured between them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use sabani::Comm;
+use sabani::comm::Sum;
+use sabani_collective::{Collective, Hosts};
+use sabani_model::{Network, Task};
+use serde::{Deserialize, Serialize};
+
+use super::cell::Cell;
+use super::{CompareArgs, expect};
+use crate::bench::transport::Transport;
+use crate::counters::Counters;
+use crate::exit::Usage;
+use crate::job::{Call, Calls, Carrier, hosts};
+use crate::model::load;
+use crate::tell::note;
+
+/// What ranks do, as rank 0 tells them: each of these in turn, so many times.
+#[derive(Serialize, Deserialize)]
+struct Plan {
+    calls: Vec<Wanted>,
+    runs: u32,
+    /// What takes less has met none: a probe that came early.
+    timeout_ns: f64,
+}
+
+/// An algorithm, as a user would wish for it.
+#[derive(Serialize, Deserialize)]
+struct Wanted {
+    bytes: usize,
+    wish: String,
+}
+
+/// What is compared, at rank 0; what has been predicted, and happened.
+///
+/// # Errors
+/// If this is no job, or not on the network that the file describes; if a rank is lost.
+pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<Ended>> {
+    ensure!(
+        args.bytes.iter().all(|bytes| bytes % size_of::<f32>() == 0),
+        Usage("ranks have numbers of 4 bytes: give --bytes multiples of 4".into())
+    );
+    let comm = Comm::init()?;
+    ensure!(
+        comm.size() > 1,
+        Usage(
+            "--network compares what ranks do: start it as a job, as in `sabani run -n 8 -- sabani model compare \
+             alltoall --network network.json`"
+                .into()
+        )
+    );
+    comm.set_network(None)?;
+    let hosts = hosts(&comm)?;
+    let (mut cells, plan) = match comm.rank() {
+        0 => {
+            let (cells, timeout_ns) = expected(args, path, &hosts)?;
+            let plan = Plan {
+                timeout_ns,
+                calls: cells
+                    .iter()
+                    .map(|cell| Wanted::of(args.collective, cell))
+                    .collect(),
+                runs: args.runs,
+            };
+            tell(&comm, Some(plan)).map(|plan| (cells, plan))?
+        }
+        _ => (Vec::new(), tell(&comm, None)?),
+    };
+    let mut carrier = Carrier::open(args.transport, &comm, &hosts, None)?;
+    let mut runner = Runner {
+        comm: &comm,
+        hosts: &hosts,
+        collective: args.collective,
+        transport: args.transport,
+        carrier: &mut carrier,
+    };
+    runner.run_all(&plan, &mut cells)?;
+    // Nobody closes a stream that another one still needs.
+    comm.barrier()?;
+    // Nothing is known of an algorithm if a rank was late in every run.
+    cells.retain(|cell| !cell.took_ns.is_empty());
+    Ok((comm.rank() == 0).then(|| Ended {
+        ranks: comm.size(),
+        cells,
+    }))
+}
+
+/// What came of it.
+pub struct Ended {
+    pub ranks: usize,
+    pub cells: Vec<Cell>,
+}
+
+/// All ways to do it, and what is predicted of them; how long a timeout takes.
+fn expected(args: &CompareArgs, path: &Path, hosts: &Hosts) -> Result<(Vec<Cell>, f64)> {
+    let network = load(path)?;
+    let name = args.transport.name();
+    let timeout_ns = crate::model::transport(&network, name)?
+        .recovery
+        .timeout_ns
+        .low;
+    let task = |bytes| Task::new(args.collective, hosts.ranks(), bytes, &network);
+    ensure!(
+        task(0).hosts() == hosts,
+        Usage(format!(
+            "{} is not the network between these ranks: {}",
+            path.display(),
+            difference(&network, hosts)
+        ))
+    );
+    note("predicting");
+    let of_length = |&bytes: &usize| expect(&network, name, &task(bytes), 0);
+    Ok((args.bytes.iter().flat_map(of_length).collect(), timeout_ns))
+}
+
+fn difference(network: &Network, hosts: &Hosts) -> String {
+    let described = match network.one_host {
+        true => "one host".into(),
+        false => format!(
+            "{} hosts, the same number of ranks on each, host after host",
+            network.graph.hosts.len()
+        ),
+    };
+    format!(
+        "it describes {described}; here {} ranks are on {}",
+        hosts.ranks(),
+        crate::units::count(hosts.len(), "host")
+    )
+}
+
+impl Wanted {
+    fn of(collective: Collective, cell: &Cell) -> Self {
+        Wanted {
+            bytes: cell.place.bytes,
+            wish: format!("{collective}={}", cell.choice),
+        }
+    }
+}
+
+/// Rank 0's plan, at all ranks.
+fn tell(comm: &Comm, plan: Option<Plan>) -> Result<Plan> {
+    let mut bytes = plan.map_or(Ok(Vec::new()), |plan| postcard::to_stdvec(&plan))?;
+    let mut length = [bytes.len() as u64];
+    comm.bcast(0, &mut length)?;
+    bytes.resize(length[0] as usize, 0);
+    comm.bcast(0, &mut bytes)?;
+    postcard::from_bytes(&bytes).context("rank 0's plan")
+}
+
+/// A rank's part.
+struct Runner<'r, 'c> {
+    comm: &'r Comm,
+    hosts: &'r Hosts,
+    collective: Collective,
+    transport: Transport,
+    carrier: &'r mut Carrier<'c>,
+}
+
+impl Runner<'_, '_> {
+    /// Everything once, then again: what changes meanwhile changes for all.
+    fn run_all(&mut self, plan: &Plan, cells: &mut [Cell]) -> Result<()> {
+        let turns = plan.calls.len() as u64 * u64::from(plan.runs);
+        let bar = match self.comm.rank() {
+            0 => ProgressBar::new(turns),
+            _ => ProgressBar::hidden(),
+        };
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left");
+        bar.set_style(style.expect("a template of ours"));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        for _ in 0..plan.runs {
+            for (index, wanted) in plan.calls.iter().enumerate() {
+                let ran = self.run(wanted)?;
+                if let (Some(cell), Some(took_ns)) = (cells.get_mut(index), ran.took_ns) {
+                    cell.took_ns.push(took_ns);
+                    let is_long = took_ns >= plan.timeout_ns;
+                    cell.timeouts.push(if is_long { ran.timeouts } else { 0 });
+                }
+                bar.inc(1);
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// One run that counts, after one that does not: that leaves the transport as this algorithm does.
+    fn run(&mut self, wanted: &Wanted) -> Result<Ran> {
+        self.carrier.set_algorithms(&wanted.wish)?;
+        let call = Call {
+            collective: self.collective,
+            size_bytes: wanted.bytes,
+        };
+        let mut buffers = call.buffers(self.comm.size());
+        self.carrier.call(call, &mut buffers, 0)?;
+        self.comm.barrier()?;
+        let before = self.timeouts()?;
+        let mut calls = Calls {
+            comm: self.comm,
+            carrier: self.carrier,
+            call,
+            starts: 1,
+            apart_ns: 0,
+        };
+        let times_ns = calls.times_ns(&mut buffers)?;
+        let mut timeouts = [self.timeouts()? - before];
+        self.comm.allreduce_in_place(&mut timeouts, Sum)?;
+        Ok(Ran {
+            took_ns: times_ns.first().copied(),
+            timeouts: timeouts[0],
+        })
+    }
+
+    /// Retransmission timeouts on this host so far, and probes of tails, as its system counts them; its first rank tells.
+    fn timeouts(&self) -> Result<u64> {
+        let (_, among_its_ranks) = self.hosts.place(self.comm.rank());
+        let is_first = among_its_ranks == 0;
+        match self.transport.is_tcp() && is_first {
+            true => {
+                let counters = Counters::netstat()?;
+                let figure = |name| counters.figure("TcpExt", name);
+                Ok(figure("TCPTimeouts")? + figure("TCPLossProbes")?)
+            }
+            false => Ok(0),
+        }
+    }
+}
+
+/// What came of a run; only rank 0 knows what it took, and nobody does if a rank was late.
+struct Ran {
+    took_ns: Option<f64>,
+    timeouts: u64,
+}
