@@ -49,6 +49,7 @@ fn transport() -> Transport {
         noise: Vec::new(),
         recovery: Recovery {
             window_bytes: Estimate::exact(65_536.0),
+            learned: false,
             granted: false,
             packet_bytes: 1448.0,
             ack_bytes: 0,

@@ -44,6 +44,7 @@ fn network(choices: Vec<Row>) -> Network {
         noise: Vec::new(),
         recovery: Recovery {
             window_bytes: exact(1e6),
+            learned: false,
             granted: true,
             packet_bytes: 1_400.0,
             ack_bytes: 0,

@@ -29,6 +29,7 @@ impl Repairs {
                 let probe = Estimate::exact(2.0 * round_ns + ACK_DELAY_NS);
                 Recovery {
                     window_bytes: Estimate::exact(ALLOWANCE),
+                    learned: false,
                     granted: true,
                     packet_bytes: 1_424.0,
                     ack_bytes: 28,
@@ -48,6 +49,7 @@ impl Repairs {
                         value: window[1],
                         high: window[2],
                     },
+                    learned: true,
                     granted: false,
                     packet_bytes: PACKET,
                     ack_bytes: 0,

@@ -7,7 +7,7 @@
 
 use super::chance::Chance;
 use super::traffic::{Message, Traffic};
-use crate::network::Recovery;
+use crate::network::{Estimate, Recovery};
 use crate::route::Routes;
 
 /// How a loss is repaired.
@@ -44,17 +44,31 @@ pub struct Losses {
 /// A window is never smaller than so many packets.
 const LEAST_PACKETS: f64 = 2.0;
 
+/// What the windows of those who send through a queue hold of it, when they have learned: CUBIC gives back three tenths after
+/// a loss (RFC 9438), and grows until the next one.
+const LEARNED: Estimate = Estimate {
+    low: 0.7,
+    value: 0.9,
+    high: 1.05,
+};
+
 impl Losses {
-    /// Where each rank may send to so many others. Where receivers grant credit, those share what may come unasked.
-    pub fn new(recovery: &Recovery, others: usize, mut chance: Chance) -> Self {
+    /// Where each rank may send to so many others, through queues of so many bytes. Where receivers grant credit, senders share
+    /// what may come unasked; where senders have learned, what queues hold.
+    pub fn new(recovery: &Recovery, others: usize, queue_bytes: f64, mut chance: Chance) -> Self {
         let mut pick = |estimate| chance.pick(estimate).max(0.0);
         let window_bytes = pick(recovery.window_bytes);
-        let share = window_bytes / others.max(1) as f64;
+        let share = |bytes: f64| bytes / others.max(1) as f64;
+        let window_bytes = if recovery.granted {
+            share(window_bytes).max(recovery.packet_bytes)
+        } else if recovery.learned {
+            let least = LEAST_PACKETS * recovery.packet_bytes;
+            window_bytes.min((pick(LEARNED) * share(queue_bytes)).max(least))
+        } else {
+            window_bytes
+        };
         Losses {
-            window_bytes: match recovery.granted {
-                true => share.max(recovery.packet_bytes),
-                false => window_bytes,
-            },
+            window_bytes,
             later_ns: pick(recovery.later_ns),
             probe_ns: recovery.probe_ns.map(&mut pick),
             timeout_ns: pick(recovery.timeout_ns),
@@ -196,7 +210,7 @@ mod tests {
         if !probes {
             recovery.probe_ns = None;
         }
-        Losses::new(&recovery, 1, Chance::seeded(7))
+        Losses::new(&recovery, 1, f64::INFINITY, Chance::seeded(7))
     }
 
     fn shares(mut losses: Losses, packets: f64, lost: f64, is_tail: bool) -> [f64; 4] {
@@ -213,12 +227,26 @@ mod tests {
         let window = |granted, others| {
             let mut recovery = switched(2).transports["tcp"].recovery;
             recovery.granted = granted;
-            Losses::new(&recovery, others, Chance::none()).window_bytes
+            Losses::new(&recovery, others, f64::INFINITY, Chance::none()).window_bytes
         };
         assert_eq!(window(false, 7), window(false, 1));
         assert_eq!(window(true, 4), window(true, 1) / 4.0);
         let packet_bytes = switched(2).transports["tcp"].recovery.packet_bytes;
         assert_eq!(window(true, 1 << 20), packet_bytes);
+    }
+
+    #[test]
+    fn senders_that_have_learned_share_what_the_queue_holds() {
+        let mut recovery = switched(2).transports["tcp"].recovery;
+        let fresh = recovery.window_bytes.value;
+        recovery.learned = true;
+        let window = |others, queue_bytes| {
+            Losses::new(&recovery, others, queue_bytes, Chance::none()).window_bytes
+        };
+        assert_eq!(window(7, f64::INFINITY), fresh);
+        assert_eq!(window(7, 7.0 * fresh), 0.9 * fresh);
+        // So many overflow it however small their windows are.
+        assert_eq!(window(1_000, fresh), LEAST_PACKETS * recovery.packet_bytes);
     }
 
     #[test]

@@ -142,6 +142,9 @@ impl<'r> Traffic<'r> {
     /// Nothing is on its way.
     pub fn new(routes: &'r Routes, recovery: &Recovery, chance: Chance) -> Self {
         let resources = routes.resources.len();
+        let others = routes.ranks().saturating_sub(1);
+        let queues = routes.resources.iter().map(|one| one.queue_bytes);
+        let queue_bytes = queues.fold(f64::INFINITY, f64::min);
         Traffic {
             routes,
             flows: Vec::new(),
@@ -159,7 +162,7 @@ impl<'r> Traffic<'r> {
             changes: 0,
             asides: 0,
             look_again_ns: f64::INFINITY,
-            losses: Losses::new(recovery, routes.ranks().saturating_sub(1), chance),
+            losses: Losses::new(recovery, others, queue_bytes, chance),
         }
     }
 
