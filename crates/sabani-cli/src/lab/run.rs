@@ -1,6 +1,7 @@
 //! A job of ranks, one on each host.
 
 use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -76,7 +77,9 @@ pub fn run(args: &RunArgs) -> Result<()> {
                 "sabani: rank {rank} on {}: {status}",
                 hosts[rank]
             ));
-            process::exit(status.code().unwrap_or(1))
+            // As a shell has it.
+            let of_signal = || 128 + status.signal().unwrap_or(0);
+            process::exit(status.code().unwrap_or_else(of_signal))
         }
     }
 }

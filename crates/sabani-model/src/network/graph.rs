@@ -37,7 +37,7 @@ impl Capacity {
         }
         if self
             .queue_bytes
-            .is_some_and(|queue| !is_positive(queue.value))
+            .is_some_and(|queue| !queue.is_sane() || !is_positive(queue.value))
         {
             return Err("a queue is not positive");
         }

@@ -39,6 +39,13 @@ impl Estimate {
         }
     }
 
+    /// Whether it is an interval of numbers from 0 on, of a size that can be calculated with.
+    fn is_sane(&self) -> bool {
+        const MOST: f64 = 1e18;
+        let Estimate { low, value, high } = *self;
+        0.0 <= low && low <= value && value <= high && high <= MOST
+    }
+
     /// The value at a place in the interval: -1 is its lower end, 0 the median, 1 its upper end.
     pub fn at(&self, place: f64) -> f64 {
         let end = if place < 0.0 { self.low } else { self.high };

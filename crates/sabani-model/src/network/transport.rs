@@ -82,6 +82,27 @@ pub struct Transport {
     pub recovery: Recovery,
 }
 
+/// A message does not take so many times as long as usual.
+const MOST_NOISE: f64 = 1e6;
+/// No datagram is longer.
+const MOST_PACKET: usize = 65_535;
+
+impl Recovery {
+    fn check(&self) -> Result<(), &'static str> {
+        let times = [self.later_ns, self.timeout_ns]
+            .into_iter()
+            .chain(self.probe_ns);
+        if !times.chain([self.window_bytes]).all(|one| one.is_sane()) {
+            return Err("a time or window of its recovery is not an interval of numbers from 0 on");
+        }
+        if !(1.0..=MOST_PACKET as f64).contains(&self.packet_bytes) || self.ack_bytes > MOST_PACKET
+        {
+            return Err("a packet has no bytes, or more than there can be");
+        }
+        Ok(())
+    }
+}
+
 impl Latency {
     /// The same for all lengths.
     pub const fn constant(trunks: usize, latency_ns: Estimate) -> Self {
@@ -173,24 +194,25 @@ impl Transport {
         let latencies = self.latencies.iter();
         let mut times =
             times.chain(latencies.flat_map(|latency| [latency.empty_ns, latency.packet_ns]));
-        if times.any(|time| !time.value.is_finite() || time.value < 0.0) {
-            return Err("a time is not a number from 0 on");
+        if times.any(|time| !time.is_sane()) {
+            return Err("a time is not an interval of numbers from 0 on");
         }
         if self
             .points
             .iter()
-            .any(|point| !is_positive(point.gap_ns.value))
+            .any(|point| !point.gap_ns.is_sane() || !is_positive(point.gap_ns.value))
         {
             return Err("g(m) is not positive");
         }
         let mut ratios = self.noise.iter().flat_map(|noise| &noise.ratios);
-        if ratios.any(|ratio| !is_positive(*ratio)) {
-            return Err("noise is not positive");
+        if ratios.any(|ratio| !is_positive(*ratio) || *ratio > MOST_NOISE) {
+            return Err("noise is not positive, or not possible");
         }
-        if !is_positive(self.recovery.packet_bytes) {
-            return Err("a packet has no bytes");
+        let has_values = |noise: &Noise| noise.bytes >= 0.0 && !noise.ratios.is_empty();
+        if !self.noise.iter().all(has_values) || !self.noise.is_sorted_by_key(|noise| noise.bytes) {
+            return Err("noise is not by lengths in order, with values for each");
         }
-        Ok(())
+        self.recovery.check()
     }
 }
 

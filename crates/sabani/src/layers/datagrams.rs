@@ -235,7 +235,7 @@ impl Datagrams {
     /// Takes what one receiving call brings, and reads the clock if that is anything.
     #[inline]
     pub fn receive(&mut self, batch: &mut RecvBatch, clock: &mut Clock) -> Look {
-        if self.pause.lasts(clock.now_ns) {
+        if self.pause.lasts(clock) {
             return Look::Nothing;
         }
         let filled = self.socket.recv(batch);

@@ -1,5 +1,7 @@
 //! When not to look at the socket.
 
+use super::Clock;
+
 /// So long a stream's socket is left alone. A train takes 8 to 13 µs to be sent where nothing is slower than the
 /// processors, and much longer elsewhere: what waits meanwhile is one train or two.
 const PAUSE_NS: u64 = 8_000;
@@ -43,9 +45,18 @@ impl Pause {
         self.is_stream = bytes >= STREAM_BYTES;
     }
 
-    /// Whether the socket is to be left alone.
+    /// Whether the socket is to be left alone. The clock is read only after a train: a program may have been away since it was
+    /// last read.
     #[inline]
-    pub fn lasts(&self, now_ns: u64) -> bool {
+    pub fn lasts(&mut self, clock: &mut Clock) -> bool {
+        self.until_ns > 0 && self.lasts_at(clock.read())
+    }
+
+    #[inline]
+    fn lasts_at(&mut self, now_ns: u64) -> bool {
+        if now_ns >= self.until_ns {
+            self.end();
+        }
         now_ns < self.until_ns
     }
 
@@ -80,12 +91,21 @@ mod tests {
     #[test]
     fn a_stream_pauses_once_for_each_train() {
         let mut pause = streaming();
-        assert!(!pause.lasts(1_000));
+        assert!(!pause.lasts_at(1_000));
         pause.on_empty(1_000);
-        assert!(pause.lasts(1_000 + PAUSE_NS - 1));
-        assert!(!pause.lasts(1_000 + PAUSE_NS));
+        assert!(pause.lasts_at(1_000 + PAUSE_NS - 1));
+        assert!(!pause.lasts_at(1_000 + PAUSE_NS));
         pause.on_empty(20_000);
-        assert!(!pause.lasts(20_000), "nothing has come");
+        assert!(!pause.lasts_at(20_000), "nothing has come");
+    }
+
+    #[test]
+    fn a_pause_is_over_when_the_program_has_been_away() {
+        let mut clock = Clock::new();
+        let mut pause = streaming();
+        pause.on_empty(clock.read());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(!pause.lasts(&mut clock), "nobody has read the clock");
     }
 
     #[test]
@@ -93,13 +113,13 @@ mod tests {
         let mut pause = streaming();
         pause.expect(STREAM_BYTES - 1);
         pause.on_empty(1_000);
-        assert!(!pause.lasts(1_000));
+        assert!(!pause.lasts_at(1_000));
 
         let mut pause = Pause::default();
         pause.expect(STREAM_BYTES);
         pause.on_taken(TRAIN_BYTES - 1);
         pause.on_empty(1_000);
-        assert!(!pause.lasts(1_000));
+        assert!(!pause.lasts_at(1_000));
     }
 
     #[test]
@@ -107,11 +127,11 @@ mod tests {
         let mut pause = streaming();
         pause.on_empty(1_000);
         pause.end();
-        assert!(!pause.lasts(1_000));
+        assert!(!pause.lasts_at(1_000));
 
         let mut pause = streaming();
         pause.switch_off();
         pause.on_empty(1_000);
-        assert!(!pause.lasts(1_000));
+        assert!(!pause.lasts_at(1_000));
     }
 }
