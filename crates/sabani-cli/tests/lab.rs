@@ -182,7 +182,8 @@ fn a_job_has_a_rank_on_each_host_and_ends_with_the_first_that_fails() {
     assert_eq!(lines, ["h1 is 0 of 3", "h2 is 1 of 3", "h3 is 2 of 3"]);
 
     // The others would take a minute.
-    let failed = run("test $SABANI_RANK = 1 && exit 7; exec sleep 60");
+    let failed = run("test $SABANI_RANK = 1 && exit 7; sleep 62.25; true");
+    assert_eq!(programs("sleep 62.25"), 0, "no orphans");
     assert_eq!(failed.status.code(), Some(7));
     let said = text(&failed.stderr);
     assert!(said.contains("rank 1 on h2"), "{said}");

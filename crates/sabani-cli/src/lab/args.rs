@@ -31,7 +31,7 @@ pub enum LabCommand {
     ///
     /// Ranks find each other as by any launcher (docs/launch.md), under a key made for the job. Standard input goes to rank 0,
     /// which is on h1; output comes as ranks write it. When a rank fails, or this is interrupted, the others are
-    /// sent TERM, and KILL 5 s later. What a rank has started itself and left behind, `sabani lab down` kills.
+    /// sent TERM, and KILL 5 s later. At the end whatever ranks have started is killed; if this is killed itself, `sabani lab down` does that.
     Run(RunArgs),
     /// Lose packets at random on their way to a host, or to all.
     Loss(LossArgs),

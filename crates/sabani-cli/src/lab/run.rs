@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sabani::JobKey;
@@ -16,6 +17,7 @@ use super::args::RunArgs;
 use super::exec;
 use super::names::{Host, Lab};
 use crate::exit::{Interrupted, Usage};
+use crate::run::descendants;
 use crate::tell::note;
 use crate::{interrupt, program, tools};
 
@@ -43,6 +45,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         ))
     );
     interrupt::install()?;
+    prctl::set_child_subreaper(true)?;
     let folder = tempfile::tempdir().context("cannot make a folder for the job key")?;
     let key = folder.path().join("job.key");
     JobKey::generate()?.save(&key)?;
@@ -108,7 +111,7 @@ impl Job<'_> {
     }
 }
 
-/// Ranks that have been started, and are killed if they outlive this.
+/// Ranks that have been started; they and whatever they have started are killed if they outlive this.
 struct Running(Vec<Child>);
 
 impl Running {
@@ -158,5 +161,6 @@ impl Drop for Running {
         for child in &mut self.0 {
             let _ = child.wait();
         }
+        descendants::kill_all();
     }
 }

@@ -11,7 +11,7 @@
 //! The first two adopt whatever descendant has lost its parent, and end all of them when they end.
 
 mod args;
-mod descendants;
+pub mod descendants;
 mod end;
 mod front;
 mod input;
