@@ -136,6 +136,8 @@ pub(crate) struct Sent {
     pub charged: bool,
     /// The last of them asks for an answer.
     pub ask: bool,
+    /// There is one, and it probes the path's MTU.
+    pub probe: bool,
 }
 
 impl<C: Cargo> Channel<C> {
@@ -185,11 +187,11 @@ impl<C: Cargo> Channel<C> {
     pub fn refresh(&mut self, now_ns: u64) {
         let full = datagram_cost(self.mtu.current());
         let most = self.most();
-        let mut room = most.saturating_sub(self.sent.in_flight());
+        let mut room = most.saturating_sub(self.sent.in_flight_but_probes());
         self.ask_every = most.min(ASK_EVERY);
         if let Some(governor) = &mut self.governor {
             governor.set_full(full);
-            room = room.min(governor.room(self.sent.in_flight(), &self.rtt, now_ns));
+            room = room.min(governor.room(self.sent.in_flight_but_probes(), &self.rtt, now_ns));
             self.ask_every = self.ask_every.min(governor.ask_every());
         }
         self.window = self.credit.min(self.sent.ahead().saturating_add(room));
@@ -205,7 +207,7 @@ impl<C: Cargo> Channel<C> {
     /// When the pacer lets the next packets go, if that is what holds them back.
     pub fn release_ns(&self) -> Option<u64> {
         let governor = self.governor.as_ref()?;
-        governor.release_ns(self.sent.in_flight())
+        governor.release_ns(self.sent.in_flight_but_probes())
     }
 
     /// How long something has been in flight without anything being acknowledged.
@@ -284,7 +286,7 @@ impl<C: Cargo> Channel<C> {
         }
         let governed = self.governor.as_ref().map_or(u32::MAX, |it| it.window());
         let limit = self.most().min(governed);
-        limit < self.credit && self.sent.in_flight() + datagram_cost(bytes) > limit / 2
+        limit < self.credit && self.sent.in_flight_but_probes() + datagram_cost(bytes) > limit / 2
     }
 
     /// Whether a packet of entries may go without credit: one at a time, for nothing else would
@@ -340,11 +342,12 @@ impl<C: Cargo> Channel<C> {
             };
         }
         if sent.eliciting
+            && !sent.probe
             && let Some(governor) = &mut self.governor
         {
             governor.on_sent(datagram_cost(sent.bytes) * sent.packets);
         }
-        let full = sent.bytes >= self.mtu.current();
+        let full = sent.bytes >= self.mtu.current() && !sent.probe;
         self.sent.push(sent, full, contents, now_ns);
     }
 
@@ -356,7 +359,7 @@ impl<C: Cargo> Channel<C> {
         if self.credit > credit || self.sent.ahead() < used {
             self.credit_us = micros(now_ns);
         }
-        let in_flight = self.sent.in_flight();
+        let in_flight = self.sent.in_flight_but_probes();
         let Some(mut settled) = self.sent.on_ack(ack, now_ns, &mut self.rtt, fate) else {
             return AckEffect::Absurd;
         };
@@ -399,8 +402,8 @@ impl<C: Cargo> Channel<C> {
         let Some(governor) = &mut self.governor else {
             return;
         };
-        if settled.lost > 0 {
-            governor.on_congestion(settled.lost_sent_ns, now_ns);
+        if let Some(sent_ns) = settled.lost_sent_ns {
+            governor.on_congestion(sent_ns, now_ns);
         }
         if settled.acked_cost > 0 {
             governor.on_acked(&Acked {
@@ -469,7 +472,7 @@ impl<C: Cargo> Channel<C> {
     pub fn on_deadline(&mut self, now_ns: u64, fate: &mut impl FnMut(Fate, C)) -> Due {
         let mut due = Due::default();
         if self.sent.loss_deadline().is_some_and(|at| at <= now_ns) {
-            let in_flight = self.sent.in_flight();
+            let in_flight = self.sent.in_flight_but_probes();
             let settled = self.sent.detect_losses(now_ns, &self.rtt, fate);
             due.lost = settled.lost;
             self.govern(&settled, in_flight, now_ns);

@@ -40,6 +40,8 @@ struct Run {
     /// Things carried: by several packets, one thing among them.
     contents: u16,
     full: bool,
+    /// It asks whether the path carries packets as large as itself.
+    probe: bool,
     /// It counts as sent ahead of the peer's credit.
     charged: bool,
     state: State,
@@ -48,7 +50,7 @@ struct Run {
 /// Remembers this many lost packet numbers, to notice when one of them arrives after all.
 const LOST_REMEMBERED: usize = 64;
 /// However much reordering a path shows, a gap this wide is a loss.
-const MAX_REORDER: u16 = 256;
+const MAX_REORDER: u8 = 255;
 
 /// Packets sent and not settled, and those still behind such ones.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub(crate) struct SentLog<C> {
     contents: RareQueue<C>,
     in_flight: u32,
     in_flight_packets: u32,
+    /// Cost of probes of the path's MTU among what is on its way.
+    probing: u32,
     /// Cost of what was sent from `ahead_from` on and needs credit.
     ahead: u32,
     /// First number above the packet whose acknowledgement gave the credit in force.
@@ -71,7 +75,7 @@ pub(crate) struct SentLog<C> {
     acked_end: u64,
     /// Packets beyond a missing one that must have arrived before it counts as lost. One at first:
     /// ordinary Ethernet does not reorder a flow. Evidence raises it.
-    reorder: u16,
+    reorder: u8,
     /// How much longer than a round trip, in eighths of one, a missing packet may take. Evidence
     /// raises it, too.
     reorder_eighths: u8,
@@ -95,11 +99,11 @@ struct Place {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Settled {
     pub newly_acked: u32,
-    /// Cost of those.
+    /// Cost of those but probes.
     pub acked_cost: u32,
     pub lost: u32,
-    /// When the newest of the lost ones left.
-    pub lost_sent_ns: u64,
+    /// When the newest of the lost ones left, probes apart: of those it is expected.
+    pub lost_sent_ns: Option<u64>,
     pub spurious: u32,
     pub full_acked: u32,
     pub full_lost: u32,
@@ -111,7 +115,7 @@ impl Settled {
     #[inline]
     fn count_acked(&mut self, run: &Run) {
         self.newly_acked += run.packets;
-        self.acked_cost += run.cost * run.packets;
+        self.acked_cost += if run.probe { 0 } else { run.cost * run.packets };
         self.full_acked += if run.full { run.packets } else { 0 };
     }
 }
@@ -126,6 +130,7 @@ impl<C: Cargo> SentLog<C> {
             contents: RareQueue::default(),
             in_flight: 0,
             in_flight_packets: 0,
+            probing: 0,
             ahead: 0,
             ahead_from: 0,
             acked_end: 0,
@@ -160,6 +165,13 @@ impl<C: Cargo> SentLog<C> {
     #[inline]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
+    }
+
+    /// The same without probes of the path's MTU, of which there is one in a round trip at most. They are not
+    /// reckoned among what congestion control keeps to what the path carries (RFC 8899, section 3).
+    #[inline]
+    pub fn in_flight_but_probes(&self) -> u32 {
+        self.in_flight - self.probing
     }
 
     pub fn in_flight_packets(&self) -> u32 {
@@ -230,6 +242,7 @@ impl<C: Cargo> SentLog<C> {
         };
         if sent.eliciting {
             self.in_flight += cost * sent.packets;
+            self.probing += if sent.probe { cost } else { 0 };
             self.in_flight_packets += sent.packets;
         }
         if sent.charged {
@@ -246,6 +259,7 @@ impl<C: Cargo> SentLog<C> {
             cost,
             contents: contents.len() as u16,
             full,
+            probe: sent.probe,
             charged: sent.charged,
             state,
         });
@@ -308,6 +322,7 @@ impl<C: Cargo> SentLog<C> {
         let run = &mut self.runs[place.run];
         run.state = State::Settled;
         self.in_flight -= run.cost * run.packets;
+        self.probing -= if run.probe { run.cost } else { 0 };
         self.in_flight_packets -= run.packets;
         let carried = place.content..place.content + usize::from(run.contents);
         for &content in self.contents.range(carried) {
@@ -417,7 +432,7 @@ impl<C: Cargo> SentLog<C> {
         if std::mem::replace(&mut self.in_vain, true) {
             self.most = (self.in_flight_packets / 2).max(1);
         }
-        settled.lost_sent_ns = sent_ns;
+        settled.lost_sent_ns = Some(sent_ns);
         self.remember_lost(self.base..self.base + 1);
         settled.lost += self.give_up_all(fate);
     }
@@ -519,7 +534,7 @@ impl<C: Cargo> SentLog<C> {
             if arrived {
                 settled.spurious += 1;
                 let seen = (largest - number + 1).clamp(3, MAX_REORDER.into());
-                *reorder = (*reorder).max(seen as u16);
+                *reorder = (*reorder).max(seen as u8);
                 *eighths = (*eighths * 2).min(8);
             }
             !arrived
@@ -591,7 +606,9 @@ impl<C: Cargo> SentLog<C> {
     fn give_up(&mut self, at: Place, fate: &mut impl FnMut(Fate, C), settled: &mut Settled) {
         let run = self.runs[at.run];
         settled.lost += run.packets;
-        settled.lost_sent_ns = settled.lost_sent_ns.max(run.sent_ns);
+        if !run.probe {
+            settled.lost_sent_ns = settled.lost_sent_ns.max(Some(run.sent_ns));
+        }
         settled.full_lost += if run.full { run.packets } else { 0 };
         self.remember_lost(at.number..at.number + u64::from(run.packets));
         self.settle(at, Fate::Lost, fate);

@@ -89,6 +89,7 @@ fn run(first: u64, packets: u32) -> Sent {
         eliciting: true,
         charged: true,
         ask: false,
+        probe: false,
     }
 }
 
@@ -679,6 +680,45 @@ fn credit_counts_from_the_newest_packet_that_arrived() {
     for window in [3 * cost, 2 * cost] {
         channel.on_ack(&told(window, vec![6, 7]), 0, &mut |_, _| ());
         assert!(channel.has_credit(1_200, 3));
+    }
+}
+
+/// Where congestion control keeps packets to what the path carries, probes of its MTU are lost as a rule, and are larger
+/// than all that may be on its way at first.
+#[test]
+fn a_lost_probe_is_no_congestion_and_takes_nobodys_place() {
+    let config = ChannelConfig {
+        congestion: Congestion::Cubic,
+        max_datagram: MAX_DATAGRAM,
+        proven_datagram: BASE_DATAGRAM,
+        ..config(Recovery::Selective, 1 << 20)
+    };
+    let mut channel = Channel::new(&config, 0);
+    let window = |channel: &Channel<u64>| channel.governor().map(|governor| governor.window());
+    let first = window(&channel);
+    for number in [0, 2, 4] {
+        let probe = Sent {
+            bytes: MAX_DATAGRAM,
+            probe: true,
+            ..packet(number)
+        };
+        let now = number * MS;
+        assert_eq!(channel.mtu.probe(now), Some(MAX_DATAGRAM));
+        channel.on_sent(probe, &[number], now);
+        channel.refresh(now);
+        assert!(channel.may_send(BASE_DATAGRAM, 2));
+        channel.on_sent(packet(number + 1), &[number + 1], now);
+        let mut lost = Vec::new();
+        let told = Ack {
+            window: 1 << 20,
+            ..ack([number + 1])
+        };
+        channel.on_ack(&told, now + MS, &mut |fate, number| {
+            lost.extend((fate == Fate::Lost).then_some(number));
+        });
+        assert_eq!(lost, [number]);
+        channel.mtu.on_probe_lost(MAX_DATAGRAM, false, now + MS);
+        assert!(window(&channel) >= first);
     }
 }
 

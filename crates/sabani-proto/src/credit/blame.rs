@@ -6,6 +6,12 @@
 const ROUND_NS: u64 = 1_000_000;
 /// Fewer packets than this say nothing about a loss rate.
 const ROUND_PACKETS: u32 = 16;
+/// A test compares so many packets at least, the round that has raised the suspicion apart. What is lost is lost in bursts:
+/// where messages begin, a queue of a few packets overflows whatever the pace, and the rest of them comes through. Of slow
+/// paths a round is a part of a message, and the next one would find us guilty, again and again.
+const TEST_PACKETS: u32 = 128;
+/// So many less must be lost, or it was one burst less.
+const TEST_LOST: f64 = 10.0;
 /// Fewer than this lost in a round are bad luck.
 const LOST: u32 = 3;
 /// Fewer than this marked in a round are a train that met another.
@@ -45,10 +51,32 @@ pub(super) enum Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Test {
     None,
+    /// A round has lost much: is it so with as many packets as a test takes?
+    Doubting(Tally),
     /// Slowed down; what comes in this round left before that.
     Settling,
-    /// What comes in this round shows the effect.
-    Looking,
+    /// What comes from now on shows the effect.
+    Looking(Tally),
+}
+
+/// What rounds have brought and lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    packets: u32,
+    lost: u32,
+}
+
+impl Tally {
+    fn loss(&self) -> f64 {
+        f64::from(self.lost) / f64::from(self.packets)
+    }
+
+    fn and(self, round: Tally) -> Tally {
+        Tally {
+            packets: self.packets.saturating_add(round.packets),
+            lost: self.lost.saturating_add(round.lost),
+        }
+    }
 }
 
 /// Loss of each round, and how much slower than the link we go because of it.
@@ -138,10 +166,13 @@ impl Blame {
         if packets < ROUND_PACKETS || !over {
             return None;
         }
-        let loss = f64::from(self.lost) / f64::from(packets);
-        let overflow = self.lost >= LOST && loss > 3.0 * self.usual + 0.03;
+        let round = Tally {
+            packets,
+            lost: self.lost,
+        };
+        let overflow = self.lost >= LOST && round.loss() > 3.0 * self.usual + 0.03;
         let marked = self.marked >= MARKED;
-        let verdict = self.judge(loss, packets, starting);
+        let verdict = self.judge(round, starting);
         self.received = 0;
         self.lost = 0;
         self.marked = 0;
@@ -150,44 +181,73 @@ impl Blame {
         marked.or(verdict).or(overflow.then_some(Finding::Overflow))
     }
 
-    fn judge(&mut self, loss: f64, packets: u32, starting: bool) -> Option<Finding> {
-        let weight = (f64::from(packets) / MEMORY).min(1.0);
-        self.mean += weight * (loss - self.mean);
+    fn judge(&mut self, round: Tally, starting: bool) -> Option<Finding> {
+        let weight = (f64::from(round.packets) / MEMORY).min(1.0);
+        self.mean += weight * (round.loss() - self.mean);
         self.rest = self.rest.saturating_sub(1);
         match self.test {
-            Test::Settling => self.test = Test::Looking,
-            Test::Looking => {
-                self.test = Test::None;
-                self.slow = self.slow_before;
-                if loss > 0.6 * self.loss_before {
-                    self.usual = self.usual.max((loss + self.loss_before) / 2.0);
-                    self.proven = self.usual;
-                    self.rest = REST_ROUNDS;
-                    return Some(Finding::Acquitted);
-                }
-                // The path's own is what is left of it at most.
-                self.usual = self.usual.min(loss);
-                self.proven = self.proven.min(loss);
-                self.slow *= GUILTY_PACE;
-                return Some(Finding::Guilty);
-            }
-            Test::None if !starting && self.is_suspicious(loss, packets) => {
-                self.test = Test::Settling;
-                self.loss_before = loss;
-                self.slow_before = self.slow;
-                self.slow *= TEST_PACE;
+            Test::None if !starting && self.is_suspicious(round) => {
+                self.test = Test::Doubting(Tally::default());
             }
             Test::None => {
                 self.slow = (self.slow + RECOVERY).min(1.0);
-                self.usual = (self.usual + weight * (loss - self.usual)).min(self.proven);
+                self.usual = (self.usual + weight * (round.loss() - self.usual)).min(self.proven);
+            }
+            Test::Doubting(tally) => {
+                let tally = tally.and(round);
+                self.test = Test::Doubting(tally);
+                if tally.packets >= TEST_PACKETS {
+                    self.begin_test(tally);
+                }
+            }
+            Test::Settling => self.test = Test::Looking(Tally::default()),
+            Test::Looking(tally) => {
+                let tally = tally.and(round);
+                self.test = Test::Looking(tally);
+                if tally.packets >= TEST_PACKETS {
+                    return self.end_test(tally);
+                }
             }
         }
         None
     }
 
+    fn begin_test(&mut self, tally: Tally) {
+        self.test = Test::None;
+        if self.is_suspicious(tally) {
+            self.test = Test::Settling;
+            self.loss_before = tally.loss();
+            self.slow_before = self.slow;
+            self.slow *= TEST_PACE;
+        }
+    }
+
+    /// Once it is known whether less is lost now.
+    fn end_test(&mut self, tally: Tally) -> Option<Finding> {
+        let (before, loss) = (self.loss_before, tally.loss());
+        let finding = if loss > 0.6 * before {
+            self.usual = self.usual.max((loss + before) / 2.0);
+            self.proven = self.usual;
+            self.rest = REST_ROUNDS;
+            self.slow = self.slow_before;
+            Finding::Acquitted
+        } else if (before - loss) * f64::from(tally.packets) >= TEST_LOST {
+            // The path's own is what is left of it at most.
+            self.usual = self.usual.min(loss);
+            self.proven = self.proven.min(loss);
+            self.slow = GUILTY_PACE * self.slow_before;
+            Finding::Guilty
+        } else {
+            return None;
+        };
+        self.test = Test::None;
+        Some(finding)
+    }
+
     /// More than the path's own loss, allowing for chance: two standard deviations at 1 %.
-    fn is_suspicious(&self, loss: f64, packets: u32) -> bool {
-        let chance = 2.0 * (0.01 / f64::from(packets)).sqrt();
-        self.lost >= LOST && loss > 1.5 * self.usual + MARGIN + chance && self.rest == 0
+    fn is_suspicious(&self, tally: Tally) -> bool {
+        let chance = 2.0 * (0.01 / f64::from(tally.packets)).sqrt();
+        let is_more = tally.loss() > 1.5 * self.usual + MARGIN + chance;
+        tally.lost >= LOST && is_more && self.rest == 0
     }
 }

@@ -183,6 +183,8 @@ impl Link {
         if full != self.full {
             self.full = full;
             self.queue.set_full(full);
+            // Until that was known more or fewer of them were lost than the path loses of these.
+            self.blame = Blame::new();
             if let Some(startup) = &mut self.startup {
                 startup.window = startup.window.max(least_start(full));
             }

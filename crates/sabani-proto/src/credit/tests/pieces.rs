@@ -158,6 +158,28 @@ fn loss_that_goes_when_we_slow_down_is_ours() {
     assert_eq!(blame.slow(), 1.0);
 }
 
+/// A queue of two packets loses what comes at once when a message begins, whatever the pace, and nothing of the rest. Rounds
+/// of slow paths hold a part of a message: those without its beginning have been taken for proof that going slower
+/// helps, again and again.
+#[test]
+fn what_begins_a_message_is_not_told_from_its_rest_by_the_pace() {
+    for pattern in [
+        &[5, 0, 0][..],
+        &[5, 1, 0, 0],
+        &[6, 0, 0, 0, 0],
+        &[8, 8, 0, 0, 0, 0, 0],
+    ] {
+        let mut blame = Blame::new();
+        for (round, lost) in (0..3_000).zip(pattern.iter().cycle()) {
+            blame.add(16 - lost, *lost, 0);
+            for us in [400, 800, 2_000] {
+                blame.tick(100 * US, false, round * 2 * MS + us * US);
+            }
+        }
+        assert!(blame.slow() > 0.65, "{pattern:?}: {}", blame.slow());
+    }
+}
+
 /// Many that begin at a time overflow a shallow queue however little each of them sends: that has looked like a path
 /// that always loses as much, and no loss was of interest any more.
 #[test]

@@ -192,6 +192,7 @@ impl Session {
             eliciting: true,
             charged: true,
             ask: asks,
+            probe: false,
         };
         self.record(sent, &[content], now_ns);
         packets * segment
@@ -342,6 +343,7 @@ impl Session {
             eliciting: !hub.contents.is_empty(),
             charged: hub.contents.iter().any(Content::uses_credit),
             ask: flags & Prelude::ASK != 0,
+            probe: matches!(hub.contents[..], [Content::Probe { .. }]),
         };
         self.record(sent, &hub.contents, now_ns);
     }
