@@ -27,11 +27,14 @@ pub enum LabCommand {
     Up(UpArgs),
     /// Run a command on a host; ends with its exit status, or with 126 or 127 if it can't be run.
     Exec(ExecArgs),
-    /// Run a command as a job's ranks, one on each host; ends with the exit status of the first one that fails.
+    /// Run a command as a job's ranks, one on each host; ends with the exit status of the first one that fails, or with 126
+    /// or 127 if it can't be run.
     ///
     /// Ranks find each other as by any launcher (docs/launch.md), under a key made for the job. Standard input goes to rank 0,
     /// which is on h1; output comes as ranks write it. When a rank fails, or this is interrupted, the others are
     /// sent TERM, and KILL 5 s later. At the end whatever ranks have started is killed; if this is killed itself, `sabani lab down` does that.
+    ///
+    /// Example: `sabani lab up --hosts 4`, then `sabani lab run -- target/debug/examples/pi`.
     Run(RunArgs),
     /// Lose packets at random on their way to a host, or to all.
     Loss(LossArgs),

@@ -40,7 +40,8 @@ pub fn run(args: &RunArgs) -> Result<()> {
     ensure!(
         ranks <= hosts.len(),
         Usage(format!(
-            "the lab `{lab}` has {} hosts, one for each rank",
+            "each rank has a host of its own, and the lab `{lab}` has {} for {ranks}: ask for fewer ranks, or make the \
+             lab anew with `sabani lab up --hosts {ranks}`",
             hosts.len()
         ))
     );
@@ -71,7 +72,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     drop(running);
     drop(folder);
     if interrupt::requested() {
-        bail!(Interrupted("stopped".into()));
+        bail!(Interrupted("interrupted: all ranks have been ended".into()));
     }
     match failed {
         None => Ok(()),

@@ -31,7 +31,7 @@ use report::Run;
 ///
 /// A plan is a TOML file; `--plan` prints that of a named scenario, to begin with.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true, after_long_help = settings_help())]
 pub struct SimArgs {
     #[command(subcommand)]
     scenario: Option<Scenario>,
@@ -81,17 +81,14 @@ struct CommonArgs {
 #[derive(Args)]
 struct ChangeArgs {
     /// Change a setting of all nodes, as in a plan: `recovery=go-back-n`, `ack_every=1`,
-    /// `window_max=64KiB`. May be given again; `--help` lists all settings.
-    #[arg(long, value_name = "NAME=VALUE", long_help = set_help())]
+    /// `window_max=64KiB`. May be given again; `sabani sim --help` lists all settings.
+    #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
 }
 
 /// All settings, with the ranges of those that have one.
-fn set_help() -> String {
-    let mut text = String::from(
-        "Change a setting of all nodes, as in a plan: `recovery=go-back-n`, `ack_every=1`, `window_max=64KiB`. \
-         May be given again. There are:\n",
-    );
+fn settings_help() -> String {
+    let mut text = String::from("Settings for --set:");
     for setting in Settings::ALL {
         let _ = write!(text, "\n  {}: {}", setting.name, setting.what);
         if let Some((least, most)) = setting.range {

@@ -84,7 +84,7 @@ impl Place {
         expect_reader()?;
         let outputs = all(&mut commands)?;
         if interrupt::requested() {
-            bail!(Interrupted("stopped".into()));
+            bail!(Interrupted("interrupted: all ranks have been ended".into()));
         }
         for output in &outputs {
             let said = String::from_utf8_lossy(&output.stderr);

@@ -46,6 +46,10 @@ pub fn notes(results: &Results) -> String {
     if has_both_tcps(results) {
         let _ = writeln!(text, "{BETTER_TCP}");
     }
+    let mut cells = results.by_task().flatten();
+    if cells.any(|cell| cell.transport.is_sealed()) {
+        text.push_str("sabani: sealed, as by default; sabani-plain: in the clear\n");
+    }
     text
 }
 

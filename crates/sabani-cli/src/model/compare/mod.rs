@@ -26,6 +26,10 @@ use crate::units::parse_size;
 use cell::{Cell, Place};
 use report::{Ground, Report};
 
+/// Headings of options that go together.
+const SIMULATED: &str = "On simulated networks";
+const RANKS: &str = "Between the ranks of a job";
+
 /// Compare what is predicted of a collective with what it takes, on simulated networks or between ranks
 ///
 /// Networks are drawn from seeds as by `sabani model trial`, and measured by the same procedure. Then every algorithm
@@ -49,21 +53,22 @@ pub struct CompareArgs {
     #[arg(value_parser = parse_collective)]
     collective: Collective,
     /// Number of simulated hosts, each with a rank, from 8 on.
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=256), conflicts_with = "network")]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=256), conflicts_with = "network", help_heading = SIMULATED)]
     hosts: u32,
     /// The first simulated network's seed.
-    #[arg(long, default_value_t = 1, conflicts_with = "network")]
+    #[arg(long, default_value_t = 1, conflicts_with = "network", help_heading = SIMULATED)]
     seed: u64,
     /// How many simulated networks.
-    #[arg(long, default_value_t = 1, conflicts_with = "network")]
+    #[arg(long, default_value_t = 1, conflicts_with = "network", help_heading = SIMULATED)]
     count: u64,
     /// Compare what this job's ranks do, on the network that this file of `sabani model measure` describes.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = RANKS)]
     network: Option<PathBuf>,
     /// What the ranks' messages go over: sabani, tcp-cubic or tcp-bbr. It must have been measured.
-    #[arg(long, value_name = "NAME", default_value = "sabani", value_parser = wire::transport, requires = "network")]
+    #[arg(long, value_name = "NAME", default_value = "sabani", value_parser = wire::transport, requires = "network", help_heading = RANKS)]
     transport: Transport,
-    /// Lengths of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall.
+    /// Lengths of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall. Between
+    /// ranks, multiples of 4.
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "16,256,2k,16k,64k,256k")]
     bytes: Vec<usize>,
     /// How often each algorithm runs. Simulated, runs before that, for 110 ms, open connections and do not count; between
