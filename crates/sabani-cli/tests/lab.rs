@@ -133,6 +133,32 @@ fn a_lab_has_hosts_that_reach_each_other() {
     assert_eq!(left(&lab.0), [""; 0]);
 }
 
+#[test]
+fn hosts_of_two_groups_share_a_trunk() {
+    let Some(lab) = Lab::may_exist("trunks") else {
+        return;
+    };
+    for wrong in ["--groups 4 --hosts 3", "--trunk 1gbit"] {
+        let up = output(&format!("lab up --name {} {wrong}", lab.0));
+        assert_eq!(up.status.code(), Some(2), "{}", text(&up.stderr));
+    }
+    let mut up = lab.up(5);
+    up.args(["--groups", "2", "--trunk", "20mbit"]);
+    assert!(up.status().expect("it starts").success());
+    let echo = lab.exec("h5", "bash -c 'echo x > /dev/udp/h1/9'");
+    assert!(echo.status.success(), "{}", text(&echo.stderr));
+
+    let status = said(&format!("lab status --name {}", lab.0));
+    let sent = |trunk: &str| {
+        let line = status.lines().find(|line| line.starts_with(trunk));
+        let line = line.unwrap_or_else(|| panic!("no {trunk}: {status}"));
+        assert!(line.contains("20mbit") && line.contains("32 KiB"), "{line}");
+        line.split_whitespace().rev().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(sent("from h4 to h5"), "1");
+    assert_eq!(sent("to h1 to h3"), "1");
+}
+
 /// Waits until a lab that is being made has its first namespaces.
 fn begun(lab: &Lab, child: &mut Child) {
     while left(&lab.0).len() < 2 && child.try_wait().expect("a child").is_none() {

@@ -65,6 +65,12 @@ pub struct UpArgs {
     pub hosts: u16,
     #[command(flatten)]
     pub link: LinkArgs,
+    /// Number of switches that hosts are at, in blocks; from two on, trunks join them at one more.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub groups: u16,
+    /// Rate of each trunk, in either direction. Its queues hold as much as those of ports. Default: that of ports.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub trunk: Option<Rate>,
 }
 
 /// What a port of the switch can do.
@@ -219,6 +225,8 @@ mod tests {
             "sabani lab up --rate 1bit",
             "sabani lab up --rate nangbit",
             "sabani lab up --queue 100",
+            "sabani lab up --groups 0",
+            "sabani lab up --groups 2 --trunk 1",
             "sabani lab up --name Upper",
             "sabani lab up --name a/b",
             "sabani lab exec h1",
@@ -238,6 +246,7 @@ mod tests {
     fn takes_what_the_documentation_shows() {
         for line in [
             "sabani lab up --hosts 9 --rate 1gbit --queue 64KiB",
+            "sabani lab up --hosts 8 --rate 50mbit --groups 2 --trunk 100mbit",
             "sabani lab exec h2 -- ping -c 1 h1",
             "sabani lab run -n 4 -- true",
             "sabani lab loss 0.5 --host h3",

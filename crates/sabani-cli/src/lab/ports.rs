@@ -39,13 +39,21 @@ struct Options {
 }
 
 impl Port {
-    /// Asks the switch about its port towards a host.
+    /// Asks a lab's switch about its port towards a host.
     ///
     /// # Errors
     /// If it can't be asked, or has no such port.
     pub fn of(lab: &Lab, host: Host) -> Result<Self> {
+        Self::named(lab, &host.port())
+    }
+
+    /// Asks a lab's switches about one of their ports.
+    ///
+    /// # Errors
+    /// If they can't be asked, or none has such a port.
+    pub fn named(lab: &Lab, port: &str) -> Result<Self> {
         let ask = |what: &str| {
-            let (switch, port) = (lab.switch(), host.port());
+            let switch = lab.switch();
             tools::run("tc", &format!("-n {switch} -s -j {what} show dev {port}"))
         };
         parse(&ask("qdisc")?, &ask("class")?)

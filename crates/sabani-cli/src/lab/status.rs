@@ -2,7 +2,14 @@
 
 use anyhow::Result;
 
-use super::{args::NameArgs, down::programs, loss::losses, ports::Port};
+use super::{
+    args::NameArgs,
+    down::programs,
+    loss::losses,
+    names::{Host, Lab},
+    ports::Port,
+    trunks,
+};
 use crate::{tell::say, tools, units::format_size};
 
 /// Runs `sabani lab status`.
@@ -13,12 +20,17 @@ pub fn run(args: &NameArgs) -> Result<()> {
     tools::need_root("")?;
     let lab = &args.lab;
     let hosts = lab.running()?;
+    show_hosts(lab, &hosts)?;
+    show_trunks(lab)
+}
+
+fn show_hosts(lab: &Lab, hosts: &[Host]) -> Result<()> {
     let losses = losses(lab)?;
     say(format_args!(
         "{:<6}{:<14}{:>9}{:>10}{:>9}{:>12}{:>10}{:>10}",
         "host", "address", "rate", "queue", "loss", "sent", "dropped", "programs"
     ))?;
-    for host in hosts {
+    for &host in hosts {
         let port = Port::of(lab, host)?;
         let loss = losses.get(&host).copied().unwrap_or(0);
         say(format_args!(
@@ -32,6 +44,36 @@ pub fn run(args: &NameArgs) -> Result<()> {
             port.dropped,
             programs(&lab.namespace(host)).len(),
         ))?;
+    }
+    Ok(())
+}
+
+fn show_trunks(lab: &Lab) -> Result<()> {
+    let groups = trunks::groups(lab)?;
+    if groups.is_empty() {
+        return Ok(());
+    }
+    say(format_args!(
+        "\n{:<20}{:>9}{:>10}{:>9}{:>12}{:>10}",
+        "trunk", "rate", "queue", "", "sent", "dropped"
+    ))?;
+    for (group, hosts) in groups {
+        let of = match hosts[..] {
+            [first, .., last] => format!("{first} to {last}"),
+            [..] => hosts.iter().map(Host::to_string).collect(),
+        };
+        for (way, port) in [("from", group.up()), ("to", group.down())] {
+            let port = Port::named(lab, &port)?;
+            say(format_args!(
+                "{:<20}{:>9}{:>10}{:>9}{:>12}{:>10}",
+                format!("{way} {of}"),
+                port.rate.to_string(),
+                format_size(port.queue_bytes as usize),
+                "",
+                port.packets,
+                port.dropped,
+            ))?;
+        }
     }
     Ok(())
 }

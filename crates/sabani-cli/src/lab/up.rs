@@ -6,9 +6,10 @@ use anyhow::Result;
 
 use super::{
     ETHERNET_BYTES, MTU_BYTES,
-    args::{LinkArgs, UpArgs},
+    args::{LinkArgs, Rate, UpArgs},
     down,
     names::{Host, Lab},
+    trunks::{self, Group, Trunks},
     turn::Turn,
 };
 use crate::{
@@ -34,6 +35,8 @@ pub struct Plan {
     pub hosts: u16,
     /// What each port of its switch can do.
     pub link: LinkArgs,
+    /// What joins its switches, if it has several.
+    pub trunks: Option<Trunks>,
 }
 
 /// Runs `sabani lab up`.
@@ -46,6 +49,7 @@ pub fn run(args: &UpArgs) -> Result<()> {
         lab: args.name.lab.clone(),
         hosts: args.hosts,
         link: args.link,
+        trunks: Trunks::asked_for(args)?,
     };
     plan.make()?;
     let last = Host(args.hosts);
@@ -135,18 +139,22 @@ impl Plan {
 
     /// Interfaces have no address of IPv6, whose announcements would only be in the way.
     fn join_to_switch(&self) -> Result<()> {
-        let mut lines = String::from(
-            "link add name switch type bridge mcast_snooping 0\n\
-             link set switch addrgenmode none up\n",
+        let root = trunks::ROOT;
+        let mut lines = format!(
+            "link add name {root} type bridge mcast_snooping 0\n\
+             link set {root} addrgenmode none up\n"
         );
+        lines.extend(self.trunks.map(Trunks::links));
         for host in self.hosts() {
             let (port, namespace) = (host.port(), self.lab.namespace(host));
             let hardware = host.hardware_address();
+            let switch = self.trunks.map(|trunks| trunks.switch_of(host));
+            let switch = switch.as_deref().unwrap_or(root);
             let _ = write!(
                 lines,
                 "link add name {port} mtu {MTU_BYTES} type veth peer name {INTERFACE} mtu {MTU_BYTES} \
                  address {hardware} netns {namespace}\n\
-                 link set {port} addrgenmode none master switch up\n"
+                 link set {port} addrgenmode none master {switch} up\n"
             );
         }
         batch("ip", &self.lab.switch(), &lines)
@@ -157,7 +165,9 @@ impl Plan {
     fn teach_switch(&self) -> Result<()> {
         let lines = self.for_hosts(|host| {
             let (hardware, port) = (host.hardware_address(), host.port());
-            format!("fdb replace {hardware} dev {port} master static")
+            let trunks = self.trunks.map(|trunks| trunks.routes(host));
+            let trunks = trunks.unwrap_or_default();
+            format!("{trunks}fdb replace {hardware} dev {port} master static")
         });
         batch("bridge", &self.lab.switch(), &lines)?;
         for rules in ["arptables", "iptables", "ip6tables"] {
@@ -210,17 +220,23 @@ impl Plan {
     /// packet arrives, which takes so long on a virtual machine that it does not reach its rate;
     /// `htb` sets one when a packet leaves.
     fn limit_ports(&self) -> Result<()> {
-        let LinkArgs { rate, queue } = self.link;
-        let rate = rate.0;
-        let lines = self.for_hosts(|host| {
-            let port = host.port();
+        let ports = self.hosts().map(|host| (host.port(), self.link.rate));
+        let trunks = self.trunks.into_iter().flat_map(|trunks| {
+            let ends = |group: Group| [group.up(), group.down()];
+            let ends = trunks.groups().flat_map(ends);
+            ends.map(move |end| (end, trunks.rate))
+        });
+        let queue = self.link.queue;
+        let limit = |(port, rate): (String, Rate)| {
+            let rate = rate.0;
             format!(
                 "qdisc add dev {port} root handle 1: htb default 1\n\
                  class add dev {port} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit \
                  burst {BURST_BYTES} cburst {BURST_BYTES} quantum {FRAME_BYTES}\n\
-                 qdisc add dev {port} parent 1:1 bfifo limit {queue}"
+                 qdisc add dev {port} parent 1:1 bfifo limit {queue}\n"
             )
-        });
+        };
+        let lines: String = ports.chain(trunks).map(limit).collect();
         batch("tc", &self.lab.switch(), &lines)
     }
 }

@@ -46,6 +46,7 @@ impl Place {
             lab: format!("coll-{}", process::id()).parse()?,
             hosts,
             link,
+            trunks: None,
         };
         Ok(Self::Lab {
             lab: OwnedLab::make(&plan)?,

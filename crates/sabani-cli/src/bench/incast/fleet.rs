@@ -47,6 +47,7 @@ impl Fleet {
             lab: format!("incast-{}", process::id()).parse()?,
             hosts: senders + 1,
             link,
+            trunks: None,
         };
         let owned = OwnedLab::make(&plan)?;
         let key = Key::random()?;
