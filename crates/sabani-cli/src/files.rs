@@ -62,7 +62,7 @@ fn why(path: &Path, error: Error) -> anyhow::Error {
         ErrorKind::NotADirectory => anyhow!("{folder} is a file, or below one: name a folder"),
         ErrorKind::IsADirectory => anyhow!("it is a folder: name a file in it"),
         ErrorKind::PermissionDenied => {
-            anyhow!("{error}: `ls -ld` shows who may write it, and in {folder}")
+            anyhow!("{error}: `ls -ld` shows who may write it, and to {folder}")
         }
         _ => error.into(),
     }

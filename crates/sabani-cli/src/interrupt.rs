@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::tell::note;
+
 /// How often those who wait look whether they are to stop.
 pub const TICK: Duration = Duration::from_millis(100);
 
@@ -20,6 +22,18 @@ pub fn install() -> Result<()> {
         if REQUESTED.swap(true, Ordering::Relaxed) {
             process::exit(130);
         }
+    })
+    .context("watching for Ctrl-C")
+}
+
+/// The same for work that has nothing to clean up: the first one ends the process.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_end() -> Result<()> {
+    ctrlc::set_handler(|| {
+        note(format_args!("sabani: interrupted"));
+        process::exit(130)
     })
     .context("watching for Ctrl-C")
 }

@@ -1,4 +1,4 @@
-//! `sabani sim campaign`, interrupted.
+//! `sabani sim`, interrupted.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -50,4 +50,30 @@ fn an_interrupted_campaign_says_how_far_it_came_and_how_to_go_on() {
             && said.contains("from 7 on"),
         "{said}"
     );
+}
+
+/// What cleans nothing up ends at once, and what was there before stays.
+#[test]
+fn an_interrupted_simulation_leaves_the_report_that_there_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.html");
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        fs::write(&report, "kept").unwrap();
+        let simulation = Command::new(env!("CARGO_BIN_EXE_sabani"))
+            .args(["sim", "incast", "--rounds", "100000", "--html"])
+            .arg(&report)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !handles_interrupts(simulation.id()) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        kill(Pid::from_raw(simulation.id() as i32), signal).unwrap();
+        let output = simulation.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{signal}");
+        assert_eq!(output.stderr, b"sabani: interrupted\n", "{signal}");
+        assert_eq!(fs::read_to_string(&report).unwrap(), "kept", "{signal}");
+    }
 }

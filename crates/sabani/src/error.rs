@@ -114,6 +114,8 @@ pub enum Error {
         peer: PeerId,
         /// The linger time.
         time: Duration,
+        /// Why there is no connection to it yet, as far as is known; `None` if there is one.
+        unconnected: Option<ConnectError>,
     },
     /// The socket can't be opened there.
     Socket {
@@ -336,11 +338,21 @@ impl fmt::Display for Error {
                 "this process was forked from the one that opened the node: open another node in \
                  the child"
             ),
-            Error::Unacknowledged { peer, time } => write!(
-                f,
-                "peer {peer} did not acknowledge all messages within {}: some may be lost",
-                HumanTime(*time)
-            ),
+            Error::Unacknowledged {
+                peer,
+                time,
+                unconnected,
+            } => {
+                let time = HumanTime(*time);
+                write!(
+                    f,
+                    "peer {peer} did not acknowledge all messages within {time}: some may be lost"
+                )?;
+                match unconnected {
+                    Some(why) => write!(f, "; there is no connection to it: {why}"),
+                    None => Ok(()),
+                }
+            }
             Error::Socket { addr, source } => write_socket(f, *addr, source),
             Error::Io { doing, source } => write_refused(f, doing, source, io_cure(source)),
             Error::AddressBook {
@@ -448,7 +460,12 @@ mod tests {
     fn a_main_that_returns_an_error_shows_its_text() {
         let time = Duration::from_millis(1_500);
         let peer = PeerId(3);
-        let error = Error::Unacknowledged { peer, time };
+        let unconnected = None;
+        let error = Error::Unacknowledged {
+            peer,
+            time,
+            unconnected,
+        };
         let text = "peer 3 did not acknowledge all messages within 1.5 s: some may be lost";
         assert_eq!(format!("{error:?}"), text);
     }

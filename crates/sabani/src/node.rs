@@ -606,9 +606,17 @@ fn check_dropped(node: &mut sabani_proto::Node) -> Result<(), Error> {
 }
 
 /// Fails if messages were dropped, or have not been acknowledged after `time`.
-fn check_acknowledged(node: &mut sabani_proto::Node, time: Duration) -> Result<(), Error> {
+fn check_acknowledged(
+    node: &mut sabani_proto::Node,
+    now_ns: u64,
+    time: Duration,
+) -> Result<(), Error> {
     check_dropped(node)?;
-    let waits = |peer| Error::Unacknowledged { peer, time };
+    let waits = |peer| Error::Unacknowledged {
+        peer,
+        time,
+        unconnected: node.unconnected(now_ns, peer),
+    };
     node.unsettled().map(waits).map_or(Ok(()), Err)
 }
 
@@ -667,8 +675,9 @@ impl Handle {
             if std::mem::replace(&mut state.closing, true) {
                 return Err(Error::Closed);
             }
+            let now_ns = state.engine.now_ns();
             let node = &mut state.engine.node;
-            let acknowledged = check_acknowledged(node, linger);
+            let acknowledged = check_acknowledged(node, now_ns, linger);
             node.close();
             acknowledged
         };

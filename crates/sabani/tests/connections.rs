@@ -208,6 +208,19 @@ fn closing_names_the_peer_that_has_not_acknowledged_all() {
     }
 }
 
+#[test]
+fn closing_tells_who_has_another_job_key() {
+    let open = |id| {
+        let key = JobKey::generate().unwrap();
+        Node::builder(id).bind(here()).job_key(key).open().unwrap()
+    };
+    let (left, right) = (open(LEFT), open(RIGHT));
+    left.add_peer(RIGHT, right.local_addr()).unwrap();
+    left.send(RIGHT, 1, b"who are you?").unwrap();
+    let error = left.close(Duration::from_secs(1)).unwrap_err();
+    assert!(error.to_string().contains("another job key"), "{error}");
+}
+
 /// What another call has said is not said again.
 #[test]
 fn who_waits_while_another_thread_closes_is_told_that_the_node_is_closed() {

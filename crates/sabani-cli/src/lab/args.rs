@@ -38,7 +38,7 @@ pub enum LabCommand {
     Run(RunArgs),
     /// Lose packets at random on their way to a host, or to all.
     Loss(LossArgs),
-    /// Show the hosts, and what the switch has sent and dropped.
+    /// Show the hosts, and for each what the switch has sent to it, and dropped because its queue was full.
     Status(NameArgs),
     /// End a lab, whatever state it is in: programs on its hosts are killed.
     Down(NameArgs),

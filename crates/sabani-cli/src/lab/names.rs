@@ -85,7 +85,8 @@ impl Lab {
     pub fn running(&self) -> Result<Vec<Host>> {
         let hosts = self.hosts()?;
         if hosts.is_empty() || !is_namespace(&self.switch())? {
-            let what = format!("there is no lab `{self}`: make one with `sabani lab up`");
+            let what =
+                format!("there is no lab `{self}`: make one with `sabani lab up --name {self}`");
             return Err(Usage(what).into());
         }
         Ok(hosts)

@@ -22,6 +22,7 @@ use sabani_model::measure::Label;
 use sabani_model::network::Transport;
 
 use crate::exit::Usage;
+use crate::interrupt;
 use crate::tell::note;
 
 /// Know how a network carries messages: measure it, predict collectives, choose their algorithms.
@@ -49,11 +50,17 @@ enum Command {
 pub fn run(args: &ModelArgs) -> Result<()> {
     match &args.command {
         Command::Measure(args) => measure::run(args),
-        Command::Predict(args) => predict::run(args),
-        Command::Compile(args) => compile::run(args),
         Command::Compare(args) => compare::run(args),
-        Command::Trial(args) => trial::run(args),
+        Command::Predict(args) => alone(|| predict::run(args)),
+        Command::Compile(args) => alone(|| compile::run(args)),
+        Command::Trial(args) => alone(|| trial::run(args)),
     }
+}
+
+/// Runs what is no job of ranks.
+fn alone(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    interrupt::install_end()?;
+    work()
 }
 
 /// Reads a network's description.

@@ -6,7 +6,6 @@ pub mod svg;
 pub mod text;
 
 use std::{
-    fs::File,
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -27,19 +26,43 @@ pub struct OutputArgs {
     pub html: Option<PathBuf>,
 }
 
-/// Where the results go. Files are opened before anything is measured, so that a mistake in a path
-/// costs no time.
+/// Where the results go. That files can be written is found out before anything is measured, so that a mistake in a
+/// path costs no time.
 pub struct Reports {
     table: Box<dyn Write>,
-    json: Option<Box<dyn Write>>,
-    html: Option<File>,
+    json: Option<Lines>,
+    html: Option<Lines>,
     /// What stands at the head of the page.
     notes: Vec<String>,
 }
 
-/// A file of the command line, before anything was begun.
-fn created(path: &Path) -> Result<File> {
-    files::create(path).map_err(|error| Usage::of(error).into())
+/// A file that begins with the first thing to be written: until then there is what was there before.
+enum Lines {
+    Named(PathBuf),
+    Open(Box<dyn Write>),
+}
+
+impl Lines {
+    /// Makes sure that a file of the command line can be written. What is there and no plain file is opened: a
+    /// reader of a pipe would take the second writer for another one.
+    fn to(path: &Path) -> Result<Self> {
+        if path.exists() && !path.is_file() {
+            let open = files::create(path).map_err(Usage::of)?;
+            return Ok(Lines::Open(Box::new(open)));
+        }
+        files::expect_writable(path)?;
+        Ok(Lines::Named(path.to_owned()))
+    }
+
+    fn open(&mut self) -> Result<&mut dyn Write> {
+        if let Lines::Named(path) = self {
+            *self = Lines::Open(Box::new(files::create(path)?));
+        }
+        match self {
+            Lines::Open(output) => Ok(output),
+            Lines::Named(_) => unreachable!("it was opened"),
+        }
+    }
 }
 
 impl Reports {
@@ -49,10 +72,9 @@ impl Reports {
     /// If a file cannot be created.
     pub fn open(output: &OutputArgs) -> Result<Self> {
         let stdout_is_json = output.json.as_deref() == Some(Path::new("-"));
-        let json: Option<Box<dyn Write>> = match &output.json {
-            Some(_) if stdout_is_json => Some(Box::new(io::stdout())),
-            Some(path) => Some(Box::new(created(path)?)),
-            None => None,
+        let json = match &output.json {
+            Some(_) if stdout_is_json => Some(Lines::Open(Box::new(io::stdout()))),
+            path => path.as_deref().map(Lines::to).transpose()?,
         };
         let table: Box<dyn Write> = match stdout_is_json {
             true => Box::new(io::stderr()),
@@ -61,7 +83,7 @@ impl Reports {
         Ok(Self {
             table,
             json,
-            html: output.html.as_deref().map(created).transpose()?,
+            html: output.html.as_deref().map(Lines::to).transpose()?,
             notes: Vec::new(),
         })
     }
@@ -84,7 +106,7 @@ impl Reports {
     pub fn part(&mut self, table: &str, json: &str) -> Result<()> {
         explained(write_out(&mut self.table, table))?;
         match &mut self.json {
-            Some(output) => explained(write_out(output, json)),
+            Some(lines) => explained(write_out(&mut lines.open()?, json)),
             None => Ok(()),
         }
     }
@@ -96,9 +118,9 @@ impl Reports {
     pub fn write(&mut self, rendered: &Rendered) -> Result<()> {
         self.part(&rendered.table, &rendered.json)?;
         match &mut self.html {
-            Some(output) => {
+            Some(lines) => {
                 let page = page::with_notes(&rendered.html, &self.notes);
-                explained(write_out(output, &page))
+                explained(write_out(&mut lines.open()?, &page))
             }
             None => Ok(()),
         }

@@ -171,6 +171,9 @@ fn draw_line(svg: &mut String, line: &Line, index: usize, x: &Axis, y: &Axis) {
     );
 }
 
+/// An axis with fewer of them than this can't be read.
+const LEAST_LABELS: usize = 3;
+
 /// An axis from one coordinate to another.
 struct Axis {
     scale: Scale,
@@ -226,7 +229,10 @@ impl Axis {
     /// Values to label the axis with.
     fn round_values(&self) -> Vec<f64> {
         match self.scale {
-            Scale::Logarithmic => self.decades().collect(),
+            Scale::Logarithmic => match self.decades().collect::<Vec<_>>() {
+                few if few.len() < LEAST_LABELS => self.steps().collect(),
+                enough => enough,
+            },
             Scale::Linear => self.steps().collect(),
         }
     }
@@ -242,11 +248,12 @@ impl Axis {
 
     /// Four to ten equal steps of 1, 2 or 5 times a power of ten.
     fn steps(&self) -> impl Iterator<Item = f64> {
-        let power = 10_f64.powf((self.high / 4.0).log10().floor());
-        let fits = |step: &f64| self.high / (step * power) >= 4.0;
+        let span = self.high - self.low;
+        let power = 10_f64.powf((span / 4.0).log10().floor());
+        let fits = |step: &f64| span / (step * power) >= 4.0;
         let step = [5.0, 2.0, 1.0].into_iter().find(fits).unwrap_or(1.0) * power;
-        let count = (self.high / step).floor() as u32;
-        (0..=count).map(move |index| f64::from(index) * step)
+        let (first, last) = ((self.low / step).ceil(), (self.high / step).floor());
+        (0..=(last - first) as u32).map(move |index| (first + f64::from(index)) * step)
     }
 }
 
@@ -265,6 +272,17 @@ mod tests {
             axis.decades().collect::<Vec<_>>(),
             [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
         );
+    }
+
+    #[test]
+    fn an_axis_within_a_decade_has_labels() {
+        let axis = Axis::over([61.0, 98.0].into_iter(), 0.0, 10.0);
+        assert_eq!(
+            axis.round_values(),
+            [65.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0]
+        );
+        let axis = Axis::over([0.4, 0.41].into_iter(), 0.0, 10.0);
+        assert!(axis.round_values().len() >= 3);
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub struct RunArgs {
     /// Seconds from the first signal until ranks are killed.
     #[arg(long, default_value_t = 5, value_name = "SECONDS")]
     pub grace: u32,
+    /// End the job when the process that has started this is no more.
+    #[arg(long, hide = true)]
+    pub with_parent: bool,
     /// The program and its arguments.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,

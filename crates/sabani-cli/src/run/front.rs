@@ -27,6 +27,9 @@ use crate::tell::note;
 /// # Errors
 /// [`NotRun`](crate::exit::NotRun), [`Usage`]; and if the keeper can't be started.
 pub fn run(args: &RunArgs) -> Result<()> {
+    if args.with_parent {
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+    }
     check_size(args.ranks, &Environment::current())?;
     // Here, so that its absence is said once, and not by each rank.
     program::find(&args.command[0])?;

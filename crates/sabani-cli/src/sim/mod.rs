@@ -17,6 +17,7 @@ use sabani_sim::Plan;
 use sabani_sim::plan::Settings;
 
 use crate::exit::Usage;
+use crate::interrupt;
 use crate::report::{OutputArgs, Reports};
 use crate::tell::print;
 use report::Run;
@@ -183,6 +184,7 @@ fn suggestion(name: &Path) -> Option<String> {
 
 fn run_plan(name: &str, plan: Plan, output: &OutputArgs) -> Result<()> {
     let mut reports = Reports::open(output)?;
+    interrupt::install_end()?;
     let bar = ProgressBar::new_spinner().with_message("simulating");
     bar.enable_steady_tick(Duration::from_millis(200));
     let run = Run::new(name, plan, output.html.is_some());

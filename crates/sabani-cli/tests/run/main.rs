@@ -5,9 +5,9 @@ mod job;
 mod model;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
@@ -426,6 +426,26 @@ fn nobody_is_left_whoever_is_killed() {
         });
         assert_eq!(job.end().status, 128 + Signal::SIGKILL as i32);
     }
+}
+
+/// As `sabani bench coll` has it: one that is killed can end nobody itself.
+#[test]
+fn nobody_is_left_of_a_job_whose_starter_is_killed() {
+    let job = "\"$0\" run --with-parent --no-prefix -n 2 -- sh -c 'echo $$; exec sleep 600'; true";
+    let mut starter = Command::new("sh")
+        .args(["-c", job, env!("CARGO_BIN_EXE_sabani")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(starter.stdout.take().unwrap()).lines();
+    let pids = lines.take(2).map(|line| line.unwrap().parse().unwrap());
+    let pids: Vec<i32> = pids.collect();
+    assert!(pids.iter().all(|&pid| is_running(pid)));
+    starter.kill().unwrap();
+    starter.wait().unwrap();
+    until("everybody to end", || {
+        !pids.iter().any(|&pid| is_running(pid))
+    });
 }
 
 #[test]

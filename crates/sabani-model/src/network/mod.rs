@@ -110,7 +110,7 @@ impl fmt::Display for BadNetwork {
         match self {
             BadNetwork::Format(why) => write!(
                 f,
-                "not a description of a network, as `sabani model measure --out` writes them: {why}"
+                "not a description of a network, as `sabani model measure -o FILE` writes them: {why}"
             ),
             BadNetwork::Version(version) => write!(
                 f,

@@ -5,7 +5,7 @@ use super::hub::SendState;
 use super::peers::{self, Link};
 use super::session::Session;
 use crate::PeerId;
-use crate::error::{SendError, Undelivered};
+use crate::error::{ConnectError, SendError, Undelivered};
 use crate::message::{Arrived, LinkRef, Outbound, Outgoing, SendTicket};
 use crate::wire::INLINE_MAX;
 
@@ -301,6 +301,13 @@ impl Node {
             link.is_some_and(|link| !link.outgoing.is_settled())
         };
         self.peers.iter().find(waits).map(|peer| peer.id)
+    }
+
+    /// Why there is no connection to this peer so far, as far as is known, if one is being made.
+    pub fn unconnected(&self, now_ns: u64, peer: PeerId) -> Option<ConnectError> {
+        let link = self.peers[self.peers.index(peer)?].link.as_ref()?;
+        let attempt = link.attempt.as_ref().filter(|_| link.session.is_none())?;
+        Some(attempt.failure(now_ns.saturating_sub(attempt.began_ns)))
     }
 
     /// Whether everything accepted for sending has been acknowledged, or dropped with a connection

@@ -8,6 +8,7 @@ use anyhow::Result;
 use sabani_ring::{cores, pin};
 
 use super::{machine::Machine, progress_bar, renewed::Renewed, transport::Key};
+use crate::interrupt;
 use crate::report::Reports;
 use args::BreakdownArgs;
 use turn::{Couple, Sample};
@@ -34,6 +35,7 @@ impl Cell {
 /// If a node can't be opened, or a file can't be written.
 pub fn run(args: &BreakdownArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
+    interrupt::install_end()?;
     Machine::here().watched(&cores(2)).head(&mut reports)?;
     let [sealed, plain] = [Some(Key::random()?), None].map(Couple::open);
     let (sealed, plain) = (sealed?, plain?);

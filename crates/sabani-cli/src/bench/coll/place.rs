@@ -63,7 +63,8 @@ impl Place {
         let mut commands = match self {
             Self::Here => {
                 let mut command = Command::new(&own);
-                command.args(["run", "--no-prefix", "-n", &ranks.to_string(), "--"]);
+                let ranks = ranks.to_string();
+                command.args(["run", "--with-parent", "--no-prefix", "-n", &ranks, "--"]);
                 command.arg(&own);
                 vec![command]
             }

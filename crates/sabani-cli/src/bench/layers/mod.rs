@@ -15,6 +15,7 @@ use indicatif::ProgressBar;
 
 use super::{machine::Machine, progress_bar, renewed::Renewed};
 use crate::exit::Usage;
+use crate::interrupt;
 use crate::report::Reports;
 use args::{LayersArgs, ProtocolName};
 use handover::Handover;
@@ -51,6 +52,7 @@ struct Results {
 /// If groups fit no stack, or a file can't be written.
 pub fn run(args: &LayersArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
+    interrupt::install_end()?;
     let mut results = Results {
         handovers: Vec::new(),
         cells: cells(args)?,

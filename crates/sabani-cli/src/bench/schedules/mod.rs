@@ -15,6 +15,7 @@ use super::{
     renewed::Renewed,
     transport::{Key, Transport},
 };
+use crate::interrupt;
 use crate::report::Reports;
 use crate::units::format_size;
 use args::SchedulesArgs;
@@ -43,6 +44,7 @@ impl Cell {
 /// If a node can't be opened, a message is lost, or a file can't be written.
 pub fn run(args: &SchedulesArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
+    interrupt::install_end()?;
     Machine::here().watched(&cores(2)).head(&mut reports)?;
     let mut cells = cells(args);
     let places = Places::find();

@@ -86,7 +86,7 @@ pub struct CompareArgs {
 pub fn run(args: &CompareArgs) -> Result<()> {
     match &args.network {
         Some(path) => run_on_ranks(args, path),
-        None => run_simulated(args),
+        None => super::alone(|| run_simulated(args)),
     }
 }
 

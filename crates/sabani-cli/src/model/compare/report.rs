@@ -222,6 +222,9 @@ impl Report<'_> {
         };
         for decider in self.deciders() {
             let all = decisions(self.cells, decider);
+            if all.is_empty() {
+                continue;
+            }
             let (mean, worst) = regrets(all.iter());
             let worth = all
                 .iter()
