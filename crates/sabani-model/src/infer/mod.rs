@@ -47,6 +47,7 @@ pub fn infer(hosts: usize, observations: &[Observation], hints: &[Vec<usize>]) -
     select::grow(&mut tree, candidates, observations);
     select::limit_sums(&mut tree, observations);
     tree.settle(observations);
+    tree.forget_what_the_other_ends_limit(observations);
     Inferred { tree }
 }
 

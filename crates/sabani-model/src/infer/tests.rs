@@ -357,6 +357,25 @@ fn hashed_trunks_are_no_tree_and_that_is_said() {
     assert!(speed.high / speed.low > 1.2, "{speed:?}");
 }
 
+/// As in a lab, whose hosts send as fast as they can until a port holds it up.
+#[test]
+fn what_limits_the_other_end_limits_nobody_at_this_one() {
+    for (fast, groups, each) in [(0, 1, 8), (1, 1, 8), (0, 2, 4), (1, 2, 4), (2, 2, 4)] {
+        let mut draw = Draw(3);
+        let mut truth = Truth::grouped(groups, each, 0.5, &mut draw);
+        let hosts = groups * each;
+        let [slow_out, slow_into] = [fast != 0, fast != 1];
+        truth.out = vec![if slow_out { 1.0 } else { 8.0 }; hosts];
+        truth.into = vec![if slow_into { 1.0 } else { 8.0 }; hosts];
+        let (found, seen) = measured(&truth, 0.1, &mut draw);
+        for host in graph(&found, &seen, hosts).hosts {
+            let case = format!("{fast}, {groups} of {each}: {host:?}");
+            assert_eq!(host.out.bytes_per_s.is_some(), slow_out, "{case}");
+            assert_eq!(host.into.bytes_per_s.is_some(), slow_into, "{case}");
+        }
+    }
+}
+
 /// A process that gets no processor while it is measured receives nothing. What another time shows counts.
 #[test]
 fn flows_that_moved_nothing_say_nothing_of_their_hosts() {

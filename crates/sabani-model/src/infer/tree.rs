@@ -10,6 +10,8 @@ const PLATEAU: f64 = 0.93;
 const SUM_LIMITS: f64 = 0.85;
 /// A trunk limits if it carries at most this part of what its hosts do by themselves.
 const TRUNK_LIMITS: f64 = 0.95;
+/// So many times as much with two others as with one is twice as much.
+const TWICE: f64 = 1.6;
 /// Bytes per second that no link carries: what a flow gets between hosts that nothing was seen of yet,
 /// such as streams of processes that got no processor.
 const UNSEEN: f64 = 1e300;
@@ -237,6 +239,28 @@ impl Tree {
         }
     }
 
+    /// Where hosts send twice as much to two as they ever did otherwise, it is the others' way in that limits flows, and
+    /// nobody's way out, be it tried or not; and the other way round.
+    pub fn forget_what_the_other_ends_limit(&mut self, observations: &[Observation]) {
+        let hosts = self.out.len();
+        let ways: [(
+            fn(usize) -> Place<'static>,
+            fn((usize, usize)) -> [usize; 2],
+        ); 2] = [
+            (Place::Out, |(from, to)| [from, to]),
+            (Place::Into, |(from, to)| [to, from]),
+        ];
+        for (way, (place, ends)) in ways.into_iter().enumerate() {
+            let mut tried =
+                (0..hosts).filter_map(|host| gain_by_two(host, place, ends, observations));
+            let limits = tried.next().map(|first| tried.fold(first, f64::min));
+            if limits.is_some_and(|gain| gain >= TWICE) {
+                let capacities = [&mut self.out, &mut self.into];
+                capacities[way].fill(f64::INFINITY);
+            }
+        }
+    }
+
     fn resources(&self) -> usize {
         3 * self.out.len() + 2 * self.trunks.len()
     }
@@ -301,6 +325,33 @@ impl Tree {
             known(Place::TrunkInto(trunk), trunk.into),
         )
     }
+}
+
+/// By which factor a host carried more than ever else when it had flows with two others, of which neither had any with
+/// somebody else; `None` if it never had.
+fn gain_by_two(
+    host: usize,
+    place: fn(usize) -> Place<'static>,
+    ends: fn((usize, usize)) -> [usize; 2],
+    observations: &[Observation],
+) -> Option<f64> {
+    let is_by_two = |seen: &Observation| {
+        let flows: Vec<_> = seen.flows.iter().map(|&flow| ends(flow)).collect();
+        let with = |other: usize| flows.iter().filter(|[_, at]| *at == other).count();
+        let others = flows.iter().filter(|[at, _]| *at == host);
+        let alone = others.clone().filter(|[_, other]| with(*other) == 1);
+        alone.count() == 2 && others.count() == 2
+    };
+    let [mut by_two, mut otherwise] = [0.0_f64; 2];
+    for seen in observations {
+        let most = if is_by_two(seen) {
+            &mut by_two
+        } else {
+            &mut otherwise
+        };
+        *most = most.max(place(host).load(seen));
+    }
+    (by_two > 0.0 && otherwise > 0.0).then(|| by_two / otherwise)
 }
 
 /// A capacity with its interval, stretched; without one if nothing was limited by it.
