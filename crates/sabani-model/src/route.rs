@@ -295,8 +295,9 @@ fn resources(graph: &Graph, pick: &mut Pick) -> Vec<Resource> {
         .for_each(|host| add(format!("{} out", host.name), &host.out));
     for host in hosts {
         // Where nothing was measured within a host, its own link is the best guess.
-        let known = graph.local.bytes_per_s.is_some();
-        let local = if known { &graph.local } else { &host.out };
+        let known = |capacity: &&Capacity| capacity.bytes_per_s.is_some();
+        let guesses = [&graph.local, &host.out, &host.into];
+        let local = guesses.into_iter().find(known).unwrap_or(&graph.local);
         add(format!("{} itself", host.name), local);
     }
     for host in hosts {

@@ -421,11 +421,11 @@ impl Procedure {
         let widening = self.fit.map_or(0.0, |fit| fit.widening());
         let mut graph = inferred.graph(&self.settings.names, &self.observed, widening);
         graph.fit = self.fit;
-        let known = |capacity: &Capacity| capacity.bytes_per_s.is_some();
+        let was_used = |capacity: &Capacity| capacity.probed_bytes_per_s > 0.0;
         let hosts = &graph.hosts;
         if !hosts
             .iter()
-            .all(|host| known(&host.out) && known(&host.into))
+            .all(|host| was_used(&host.out) && was_used(&host.into))
         {
             return None;
         }

@@ -50,9 +50,10 @@ impl Capacity {
 pub struct Host {
     /// Its name.
     pub name: String,
-    /// What it sends at most. Its queue is the host's own and loses nothing.
+    /// What it sends at most; without limit where others' ways in are all that limits. Its queue is the host's own and
+    /// loses nothing.
     pub out: Capacity,
-    /// What it receives at most; the queue is that of the switch's port towards it.
+    /// What it receives at most, or without limit as what it sends; the queue is that of the switch's port towards it.
     pub into: Capacity,
     /// What it sends and receives at most, together, where that is less than the sum of both.
     pub both: Capacity,
@@ -170,7 +171,7 @@ impl Graph {
                 let named = |what| format!("host {}: {what}", host.name);
                 capacity.check().map_err(named)?;
             }
-            if host.out.bytes_per_s.is_none() || host.into.bytes_per_s.is_none() {
+            if host.out.bytes_per_s.or(host.into.bytes_per_s).is_none() {
                 return Err(format!("host {}: its own link is not known", host.name));
             }
         }
