@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Error, ErrorKind},
+    io::{Error, ErrorKind, Write},
     path::Path,
 };
 
@@ -19,12 +19,29 @@ pub fn create(path: &Path) -> Result<File> {
     explained(path, File::create(path))
 }
 
-/// Writes a whole file.
+/// Writes a whole file: one that was there before stays as it was until all of it is written.
 ///
 /// # Errors
 /// As [`create`].
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
-    explained(path, fs::write(path, content))
+    // What is no plain file can't be replaced, and a link stays one.
+    let is_plain = fs::symlink_metadata(path).is_ok_and(|there| there.is_file());
+    let written = match is_plain {
+        true => replace(path, content.as_ref()),
+        false => fs::write(path, content),
+    };
+    explained(path, written)
+}
+
+fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let rights = fs::metadata(path)?.permissions();
+    // Who may not write the file may not replace it either, though the folder's owner could.
+    drop(File::options().append(true).open(path)?);
+    let mut beside = tempfile::NamedTempFile::new_in(folder(path))?;
+    beside.write_all(content)?;
+    beside.as_file().set_permissions(rights)?;
+    beside.as_file().sync_all()?;
+    beside.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// Finds out before long work whether a file can be written after it, and leaves all as it is.
@@ -79,6 +96,26 @@ fn folder(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_anew_keeps_its_rights_and_a_link_stays_one() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let place = tempfile::tempdir().unwrap();
+        let (file, link) = (place.path().join("file"), place.path().join("link"));
+        super::write(&file, "first").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        for (path, content) in [(&file, "second"), (&link, "third")] {
+            super::write(path, content).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), content);
+        }
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+    }
 
     #[test]
     fn who_can_not_write_is_told_why_and_what_to_do() {

@@ -1,5 +1,6 @@
 //! What is left when ranks fail.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::process::{self, Command};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -124,6 +125,22 @@ pub fn revoke(world: &Comm) -> Result<(), Error> {
     let again = world.shrink()?;
     assert_eq!((again.rank(), again.size()), (rank, size));
     again.barrier()
+}
+
+/// A rank's operation panics, and the program goes on: nobody waits for what will never come.
+pub fn panicked(world: &Comm) -> Result<(), Error> {
+    let picky = Commutative(|left: u64, right: u64| {
+        assert!(left != 13 && right != 13, "it can't count so far");
+        left + right
+    });
+    let mut number = [if world.rank() == 2 { 13 } else { 1 }];
+    let sum = AssertUnwindSafe(|| world.allreduce_in_place(&mut number, picky));
+    let error = match panic::catch_unwind(sum) {
+        Ok(outcome) => outcome.expect_err("who has panicked does not take part"),
+        Err(_) => world.barrier().expect_err("it has ended"),
+    };
+    println!("{error}");
+    Ok(())
 }
 
 /// How long a rank may be silent in these tests.

@@ -47,6 +47,7 @@ fn main() -> Result<(), Error> {
         "attrition" => failures::attrition(&comm),
         "halves" => failures::halves(&comm),
         "revoke" => failures::revoke(&comm),
+        "panicked" => failures::panicked(&comm),
         "stopped" => failures::stopped(&comm, failures::SILENCE / 4),
         "shut-out" => failures::stopped(&comm, failures::SILENCE * 3),
         "nobody-sends" => failures::nobody_sends(&comm),

@@ -322,6 +322,15 @@ fn who_gives_up_takes_the_others_along() {
     assert_eq!(said, [expected; 5]);
 }
 
+/// Several may: whoever combines the number.
+#[test]
+fn whose_operation_panics_takes_the_others_along() {
+    let said = survivors("4", "panicked", 0);
+    let told =
+        |line: &&String| line.contains("has ended the communicator: an operation has panicked");
+    assert_eq!(said.iter().filter(told).count(), 4, "{said:?}");
+}
+
 #[test]
 fn who_waits_for_anybody_hears_of_a_death() {
     assert_eq!(survivors("4", "nobody-sends", 1), ["1101 are left"; 3]);

@@ -48,6 +48,12 @@ enum Place<'t> {
     TrunkInto(&'t Trunk),
 }
 
+/// Out of hosts, or into them: the place, and of a flow the host in question and the other one.
+type Way = (
+    fn(usize) -> Place<'static>,
+    fn((usize, usize)) -> [usize; 2],
+);
+
 impl Trunk {
     /// Whether each of both holds hosts that the other one doesn't, and some are behind both.
     pub fn overlaps(&self, other: &Trunk) -> bool {
@@ -243,20 +249,16 @@ impl Tree {
     /// nobody's way out, be it tried or not; and the other way round.
     pub fn forget_what_the_other_ends_limit(&mut self, observations: &[Observation]) {
         let hosts = self.out.len();
-        let ways: [(
-            fn(usize) -> Place<'static>,
-            fn((usize, usize)) -> [usize; 2],
-        ); 2] = [
+        let ways: [Way; 2] = [
             (Place::Out, |(from, to)| [from, to]),
             (Place::Into, |(from, to)| [to, from]),
         ];
-        for (way, (place, ends)) in ways.into_iter().enumerate() {
-            let mut tried =
-                (0..hosts).filter_map(|host| gain_by_two(host, place, ends, observations));
+        for (index, way) in ways.into_iter().enumerate() {
+            let mut tried = (0..hosts).filter_map(|host| gain_by_two(host, way, observations));
             let limits = tried.next().map(|first| tried.fold(first, f64::min));
             if limits.is_some_and(|gain| gain >= TWICE) {
                 let capacities = [&mut self.out, &mut self.into];
-                capacities[way].fill(f64::INFINITY);
+                capacities[index].fill(f64::INFINITY);
             }
         }
     }
@@ -329,12 +331,7 @@ impl Tree {
 
 /// By which factor a host carried more than ever else when it had flows with two others, of which neither had any with
 /// somebody else; `None` if it never had.
-fn gain_by_two(
-    host: usize,
-    place: fn(usize) -> Place<'static>,
-    ends: fn((usize, usize)) -> [usize; 2],
-    observations: &[Observation],
-) -> Option<f64> {
+fn gain_by_two(host: usize, (place, ends): Way, observations: &[Observation]) -> Option<f64> {
     let is_by_two = |seen: &Observation| {
         let flows: Vec<_> = seen.flows.iter().map(|&flow| ends(flow)).collect();
         let with = |other: usize| flows.iter().filter(|[_, at]| *at == other).count();

@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Estimate, is_positive};
 
+/// What links carry at least and at most, in bytes per second.
+const LEAST_SPEED: f64 = 1.0;
+const MOST_SPEED: f64 = 1e15;
+
 /// How much passes a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
@@ -29,11 +33,10 @@ impl Capacity {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        if self
-            .bytes_per_s
-            .is_some_and(|speed| !is_positive(speed.low) || !is_positive(speed.value))
-        {
-            return Err("a capacity is not positive");
+        if self.bytes_per_s.is_some_and(|speed| {
+            !speed.is_sane() || !(LEAST_SPEED..=MOST_SPEED).contains(&speed.value)
+        }) {
+            return Err("a capacity is none that a link has");
         }
         if self
             .queue_bytes

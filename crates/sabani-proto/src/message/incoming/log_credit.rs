@@ -16,6 +16,8 @@ pub(crate) struct LogCredit {
     reserved: u64,
     /// The sender has said that the limit in force holds it back.
     blocked: bool,
+    /// The low bits of the limit from which on one that holds the sender back tells of the present window.
+    grown_at: u32,
 }
 
 impl LogCredit {
@@ -43,6 +45,7 @@ impl LogCredit {
             window,
             reserved: 0,
             blocked: false,
+            grown_at: 0,
         }
     }
 
@@ -68,12 +71,14 @@ impl LogCredit {
         self.announced
     }
 
-    /// The sender says that this limit holds it back.
+    /// The sender says that this limit holds it back. It may be an older one, where the next is still on its way: the
+    /// window is less than a round trip brings then. What was in force before the window last grew says nothing of it.
     pub fn on_blocked(&mut self, limit: u64, mailbox: &mut Mailbox) {
-        if limit >= self.announced {
+        if (limit as u32).wrapping_sub(self.grown_at) as i32 >= 0 {
             self.grow(mailbox);
-            self.blocked = true;
+            self.grown_at = (self.taken + self.window) as u32;
         }
+        self.blocked |= limit >= self.announced;
     }
 
     /// Whether the sender waits for the limit to move.
@@ -148,6 +153,27 @@ impl LogCredit {
 mod tests {
     use super::*;
 
+    /// Over a path whose round trip brings more than the window, the limit has moved on before a sender can say that it is
+    /// held back.
+    #[test]
+    fn who_is_held_back_by_an_older_limit_has_too_small_a_window() {
+        let mut mailbox = Mailbox::new(1, 64 << 20, 8 << 20, 8 << 20);
+        let mut credit = LogCredit::reserve(64 << 10, &mut mailbox);
+        let first = credit.limit();
+        credit.taken += 32 << 10;
+        assert!(credit.announce() > first);
+        credit.on_blocked(first, &mut mailbox);
+        assert_eq!(credit.window(), 128 << 10);
+        assert!(!credit.is_blocked(), "it will hear of the next");
+        // That says nothing of the window as it is now.
+        credit.on_blocked(first, &mut mailbox);
+        assert_eq!(credit.window(), 128 << 10);
+        let second = credit.announce();
+        credit.on_blocked(second, &mut mailbox);
+        assert_eq!(credit.window(), 256 << 10);
+        assert!(credit.is_blocked());
+    }
+
     #[test]
     fn a_limit_that_has_not_moved_is_not_told_again() {
         for window in [0, 1, 3, 4 << 10] {
@@ -158,6 +184,7 @@ mod tests {
                 window,
                 reserved: 0,
                 blocked: false,
+                grown_at: 0,
             };
             assert!(!credit.is_due() && !credit.is_pressing(), "{window}");
             credit.taken += window.max(1);

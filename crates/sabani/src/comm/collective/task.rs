@@ -151,6 +151,7 @@ impl Comm {
         let mut progress = locked(&self.series.progress);
         let epoch = self.group.context.number();
         let fingerprint = task.fingerprint::<T>(epoch, progress.next_sequence(), &choice);
+        let _guard = Unwound(self);
         let mut scratch = vec![T::zeroed(); schedule.scratch(&cx, self.rank())];
         let memory = Memory {
             input: cast_slice(input),
@@ -174,5 +175,17 @@ impl Comm {
                 _ => {}
             }
         })
+    }
+}
+
+/// Ends the communicator if the program's operation panics, and the program goes on: the others wait for this rank,
+/// which does not come any more.
+struct Unwound<'c>(&'c Comm);
+
+impl Drop for Unwound<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.revoke("an operation has panicked");
+        }
     }
 }
