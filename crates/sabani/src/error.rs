@@ -342,17 +342,7 @@ impl fmt::Display for Error {
                 peer,
                 time,
                 unconnected,
-            } => {
-                let time = HumanTime(*time);
-                write!(
-                    f,
-                    "peer {peer} did not acknowledge all messages within {time}: some may be lost"
-                )?;
-                match unconnected {
-                    Some(why) => write!(f, "; there is no connection to it: {why}"),
-                    None => Ok(()),
-                }
-            }
+            } => write_unacknowledged(f, *peer, *time, unconnected.as_ref()),
             Error::Socket { addr, source } => write_socket(f, *addr, source),
             Error::Io { doing, source } => write_refused(f, doing, source, io_cure(source)),
             Error::AddressBook {
@@ -386,6 +376,24 @@ fn write_lost(f: &mut fmt::Formatter<'_>, peer: PeerId, why: Option<&PeerLost>) 
         None => write!(f, "the connection to peer {peer} ended"),
         Some(PeerLost::Unreachable(why)) => write!(f, "peer {peer} can't be reached: {why}"),
         Some(why) => write!(f, "the connection to peer {peer} ended: {why}"),
+    }
+}
+
+/// Says what is known of a peer that has not acknowledged all in that time.
+fn write_unacknowledged(
+    f: &mut fmt::Formatter<'_>,
+    peer: PeerId,
+    time: Duration,
+    unconnected: Option<&ConnectError>,
+) -> fmt::Result {
+    write!(
+        f,
+        "peer {peer} did not acknowledge all messages within {}: some may be lost",
+        HumanTime(time)
+    )?;
+    match unconnected {
+        Some(why) => write!(f, "; there is no connection to it: {why}"),
+        None => Ok(()),
     }
 }
 
