@@ -347,12 +347,17 @@ impl Node {
     }
 
     /// Posts a receive. With a buffer, the message goes straight into it, whatever its length up to
-    /// the buffer's, or up to the capacity of one that is empty; without one, into memory of the node's. A receive from one peer ends with the
+    /// the buffer's, or up to the capacity of one that is empty, which is filled with zeros first; without one,
+    /// into memory of the node's. A receive from one peer ends with the
     /// connection to it ([`Error::PeerLost`]); if there is none now, it waits for the next.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].
-    pub fn post(&self, wanted: Match, buffer: Option<Vec<u8>>) -> Result<Posted, Error> {
+    pub fn post(&self, wanted: Match, mut buffer: Option<Vec<u8>>) -> Result<Posted, Error> {
+        // Others wait for the node while it is locked.
+        if let Some(empty) = buffer.as_mut().filter(|buffer| buffer.is_empty()) {
+            empty.resize(empty.capacity(), 0);
+        }
         self.post_with(|node| node.post(wanted, buffer))
     }
 
