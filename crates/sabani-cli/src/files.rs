@@ -37,10 +37,12 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
     let rights = fs::metadata(path)?.permissions();
     // Who may not write the file may not replace it either, though the folder's owner could.
     drop(File::options().append(true).open(path)?);
-    let beside = tempfile::NamedTempFile::new_in(folder(path));
-    let Ok(mut beside) = beside else {
-        // The folder takes no new files, and this one can be written.
-        return fs::write(path, content);
+    let mut beside = match tempfile::NamedTempFile::new_in(folder(path)) {
+        // Not in this folder, but the file itself can be written.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return fs::write(path, content);
+        }
+        beside => beside?,
     };
     beside.write_all(content)?;
     beside.as_file().set_permissions(rights)?;

@@ -1,7 +1,7 @@
 //! `sabani sim`, interrupted.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -23,20 +23,27 @@ fn number_after(text: &str, word: &str) -> u64 {
     number.trim_end_matches('`').parse().unwrap()
 }
 
-#[test]
-fn an_interrupted_campaign_says_how_far_it_came_and_how_to_go_on() {
-    let campaign = Command::new(env!("CARGO_BIN_EXE_sabani"))
-        .args(["sim", "campaign", "--seeds", "1000000", "--first-seed", "7"])
+/// Runs `sabani sim` until it heeds a signal, and sends it one.
+fn interrupted(arguments: &[&str], signal: Signal) -> Output {
+    let simulation = Command::new(env!("CARGO_BIN_EXE_sabani"))
+        .arg("sim")
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while !handles_interrupts(campaign.id()) {
+    while !handles_interrupts(simulation.id()) {
         thread::sleep(Duration::from_millis(1));
     }
-    kill(Pid::from_raw(campaign.id() as i32), Signal::SIGINT).unwrap();
-    let output = campaign.wait_with_output().unwrap();
+    kill(Pid::from_raw(simulation.id() as i32), signal).unwrap();
+    simulation.wait_with_output().unwrap()
+}
+
+#[test]
+fn an_interrupted_campaign_says_how_far_it_came_and_how_to_go_on() {
+    let campaign = ["campaign", "--seeds", "1000000", "--first-seed", "7"];
+    let output = interrupted(&campaign, Signal::SIGINT);
     assert_eq!(output.status.code(), Some(130));
     let (said, rest) = (
         String::from_utf8(output.stdout).unwrap(),
@@ -59,19 +66,9 @@ fn an_interrupted_simulation_leaves_the_report_that_there_was() {
     let report = folder.path().join("report.html");
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         fs::write(&report, "kept").unwrap();
-        let simulation = Command::new(env!("CARGO_BIN_EXE_sabani"))
-            .args(["sim", "incast", "--rounds", "100000", "--html"])
-            .arg(&report)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        while !handles_interrupts(simulation.id()) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        kill(Pid::from_raw(simulation.id() as i32), signal).unwrap();
-        let output = simulation.wait_with_output().unwrap();
+        let path = report.to_str().unwrap();
+        let simulation = ["incast", "--rounds", "100000", "--html", path];
+        let output = interrupted(&simulation, signal);
         assert_eq!(output.status.code(), Some(130), "{signal}");
         assert_eq!(output.stderr, b"sabani: interrupted\n", "{signal}");
         assert_eq!(fs::read_to_string(&report).unwrap(), "kept", "{signal}");

@@ -228,7 +228,7 @@ fn a_job_has_a_rank_on_each_host_and_ends_with_the_first_that_fails() {
 
     let many = output(&format!("lab run --name {} -n 4 -- true", lab.0));
     assert_eq!(many.status.code(), Some(2));
-    assert!(text(&many.stderr).contains("sabani lab up --hosts"));
+    assert!(text(&many.stderr).contains("has 3 for 4"));
 
     let mut command = sabani(&format!("lab run --name {} -- sleep 61.25", lab.0));
     let mut running = command.spawn().expect("the program starts");

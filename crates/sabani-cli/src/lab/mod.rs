@@ -1,7 +1,8 @@
 //! `sabani lab`: a small cluster on one machine, of network namespaces around a switch.
 //!
 //! [`names`] says what everything is called: that is all the state there is, so that [`down`] finds
-//! what any [`up`] has left. [`trunks`] has what is to be known of two levels of switches. [`ports`] reads the switch's counters, [`owned`] is a lab that ends with
+//! what any [`up`] has left. [`trunks`] has what is to be known of two levels of switches. [`ports`] reads
+//! the switch's counters, [`owned`] is a lab that ends with
 //! the program that made it.
 
 mod args;

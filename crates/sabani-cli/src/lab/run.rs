@@ -41,7 +41,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         ranks <= hosts.len(),
         Usage(format!(
             "each rank has a host of its own, and the lab `{lab}` has {} for {ranks}: ask for fewer ranks, or make the \
-             lab anew with `sabani lab up --hosts {ranks}`",
+             lab anew with `sabani lab up --name {lab} --hosts {ranks}`, after `sabani lab down --name {lab}`",
             hosts.len()
         ))
     );
