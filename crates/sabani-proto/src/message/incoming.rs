@@ -133,7 +133,7 @@ pub(crate) struct Incoming {
     grants: RareQueue<u64>,
     /// Bytes of bodies that may come and have not.
     missing: u64,
-    /// Cumulative charge of entries that the sender has said are waiting.
+    /// Cumulative charge of entries that the sender has said are waiting, for the log's limit too.
     requested: u64,
 }
 
@@ -796,13 +796,13 @@ impl Incoming {
 
     /// The sender says that entries up to this cumulative charge wait.
     pub fn on_request(&mut self, upto: u64) {
-        self.requested = self.requested.max(upto.min(self.log.announced));
+        self.requested = self.requested.max(upto);
     }
 
     /// Bytes that are allowed, known to be coming, and not here.
     #[inline]
     pub fn remaining_bytes(&self) -> u64 {
-        self.missing + self.requested.saturating_sub(self.log.arrived)
+        self.missing + self.log.allowed(self.requested)
     }
 
     /// Messages that have arrived, those in order.

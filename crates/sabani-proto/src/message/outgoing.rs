@@ -403,11 +403,24 @@ impl Outgoing {
         self.unsent > 0 && self.chunks[self.chunks.len() - self.unsent].charge_end > self.log_limit
     }
 
-    /// Cumulative charge of the entries that may be sent now, as far as the receiver's memory goes.
-    pub fn allowed_charge(&self) -> u64 {
-        let within = |chunk: &Chunk| chunk.charge_end <= self.log_limit;
-        let allowed = self.chunks.partition_point(within).checked_sub(1);
-        allowed.map_or(0, |at| self.chunks[at].charge_end)
+    /// Whether more waits than the log's limit allows, and less of that is left than is on its way: the window is
+    /// less than what the path brings in a round trip.
+    pub fn is_curbed(&self) -> bool {
+        let sent = self.chunks.len() - self.unsent;
+        let last_sent = sent.checked_sub(1).and_then(|at| self.chunks.get(at));
+        let (Some(first), Some(last)) = (self.chunks.front(), last_sent) else {
+            return false;
+        };
+        let on_its_way = last.charge_end - first.charge_end;
+        let left = self.log_limit.saturating_sub(last.charge_end);
+        self.charge > self.log_limit && left < on_its_way
+    }
+
+    /// Cumulative charge of all entries, of those as well that the log's limit holds back, if a receiver that was `told`
+    /// of an earlier one knows of less than half of what waits for the next limits.
+    pub fn charge_to_tell(&self, told: u64) -> Option<u64> {
+        let known = told.saturating_sub(self.log_limit);
+        (self.charge.saturating_sub(told) > known).then_some(self.charge)
     }
 
     /// Whether there are entries to send now: what needs no credit for the path while nothing

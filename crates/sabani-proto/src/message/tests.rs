@@ -371,6 +371,54 @@ fn the_log_limit_holds_entries_back() {
 }
 
 #[test]
+fn a_receiver_knows_what_waits_beyond_the_log_limit() {
+    let mut pipe = Pipe::new(1 << 20);
+    for tag in 0..1_000 {
+        pipe.push(tag, 100);
+    }
+    let all = 1_000 * (ENTRY_CHARGE + 100);
+    assert_eq!(pipe.out.charge_to_tell(0), Some(all));
+    assert_eq!(pipe.out.charge_to_tell(all), None);
+    // It is told again once it knows of less than half of what waits beyond the limit.
+    let beyond = all - CREDIT;
+    assert_eq!(pipe.out.charge_to_tell(CREDIT + beyond / 2 - 1), Some(all));
+    assert_eq!(pipe.out.charge_to_tell(CREDIT + beyond / 2 + 1), None);
+
+    pipe.incoming.on_request(all);
+    assert_eq!(pipe.incoming.remaining_bytes(), CREDIT);
+    while pipe.send(1_400) {}
+    assert!(pipe.out.is_blocked());
+    let (limit, mailbox) = (pipe.out.log_limit(), &mut pipe.mailbox);
+    mailbox.log_max = CREDIT;
+    pipe.incoming.on_blocked(limit, mailbox);
+    for (_, frame) in std::mem::take(&mut pipe.flight) {
+        pipe.deliver(&frame).unwrap();
+    }
+    assert_eq!(pipe.incoming.remaining_bytes(), 0, "no other fits");
+}
+
+#[test]
+fn less_left_of_the_log_limit_than_is_on_its_way_curbs() {
+    let mut pipe = Pipe::new(1 << 20);
+    let fits = CREDIT / (ENTRY_CHARGE + 1_000);
+    for tag in 0..fits {
+        pipe.push(tag, 1_000);
+    }
+    for _ in 0..fits - 1 {
+        assert!(pipe.send(1_400));
+    }
+    assert!(!pipe.out.is_curbed(), "nothing waits for the next limit");
+    let mut pipe = Pipe::new(1 << 20);
+    for tag in 0..2 * fits {
+        pipe.push(tag, 1_000);
+    }
+    for sent in 0..fits - 1 {
+        assert_eq!(pipe.out.is_curbed(), sent > fits / 2, "{sent} of {fits}");
+        assert!(pipe.send(1_400));
+    }
+}
+
+#[test]
 fn the_granted_body_with_least_left_goes_first() {
     let mut pipe = Pipe::new(1 << 20);
     pipe.push(0, 90_000);

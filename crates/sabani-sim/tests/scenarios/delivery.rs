@@ -208,6 +208,30 @@ fn a_long_path_is_filled() {
     assert!(seconds < 2.5, "10 MB at 100 Mb/s took {seconds} s");
 }
 
+/// The credit for their memory grows with what the path brings in a round trip, however they fill packets.
+#[test]
+fn a_long_path_is_filled_with_small_messages() {
+    for bytes in [64, 600, 1_024] {
+        let mut net = Network::pair(1, &sealed());
+        net.links(|link| {
+            link.delay_ns = 10 * MS;
+            link.bits_per_second = 100_000_000;
+        });
+        // Eight megabytes, for what is charged for each.
+        let count = 8_000_000 / (bytes + 128);
+        for _ in 0..count {
+            net.send(A, B, bytes);
+        }
+        sound(net.settle(10 * SEC));
+        let seconds = net.now_ns() as f64 / SEC as f64;
+        let ideal = (count * bytes) as f64 * 8.0 / 1e8;
+        assert!(
+            seconds < 1.5 * ideal + 0.5,
+            "{count} messages of {bytes} bytes took {seconds} s"
+        );
+    }
+}
+
 #[test]
 fn a_shallow_queue_drops_and_everything_arrives() {
     for seed in 1..4 {

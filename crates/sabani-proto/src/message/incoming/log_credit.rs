@@ -1,9 +1,12 @@
 //! Credit for what a peer may send without being asked.
 
-use crate::message::Mailbox;
+use crate::message::{ENTRY_CHARGE, Mailbox};
+use crate::wire::INLINE_MAX;
 
 /// Credit that every connection gets, whether or not the node's memory is used up.
 const LEAST_WINDOW: u64 = 16 << 10;
+/// What an entry is charged at most that the limit can hold back: longer bodies are asked for.
+const LARGEST_CHARGE: u64 = ENTRY_CHARGE + INLINE_MAX as u64;
 
 /// Credit for envelopes, and for bodies that come unasked (U9): a limit on the cumulative charge.
 #[derive(Debug)]
@@ -79,6 +82,15 @@ impl LogCredit {
             self.grown_at = (self.taken + self.window) as u32;
         }
         self.blocked |= limit >= self.announced;
+    }
+
+    /// How much of what waits up to this cumulative charge may come. Of the last entry before the limit only the
+    /// sender knows whether it fits; it has said BLOCKED if it does not.
+    #[inline]
+    pub fn allowed(&self, upto: u64) -> u64 {
+        let allowed = upto.min(self.announced).saturating_sub(self.arrived);
+        let ends = self.blocked && upto > self.announced && allowed < LARGEST_CHARGE;
+        if ends { 0 } else { allowed }
     }
 
     /// Whether the sender waits for the limit to move.

@@ -399,14 +399,8 @@ impl Session {
         while let Some(frame) = self.take_terms() {
             put(frame, Content::Terms, body, hub);
         }
-        if self.must_tell_blocked(outgoing) {
-            self.blocked_told = outgoing.log_limit();
-            put(
-                Frame::Blocked(outgoing.log_limit()),
-                Content::Blocked,
-                body,
-                hub,
-            );
+        if outgoing.is_blocked() {
+            self.fill_blocked(outgoing, body, hub);
         }
         while body.room() >= 64
             && let Some(id) = self.incoming.pop_grant()
@@ -430,18 +424,29 @@ impl Session {
         }
     }
 
-    /// Tells of entries that wait for credit, with the last packet that there is credit for.
+    /// Tells of entries that wait for credit, with the last packet that there is credit for: of those as well that the
+    /// log's limit holds back, so that credit for the path comes with the next limit.
     fn fill_request(&mut self, outgoing: &Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
         let bytes = self.channel.mtu.current();
-        let upto = outgoing.allowed_charge();
-        if self.request_told == upto
-            || self.channel.has_credit(bytes, 2)
-            || outgoing.unsent_bytes() <= body.room()
-        {
+        if self.channel.has_credit(bytes, 2) || outgoing.unsent_bytes() <= body.room() {
             return;
         }
-        self.request_told = upto;
-        put(Frame::Request(upto), Content::Request, body, hub);
+        if outgoing.is_curbed() {
+            self.fill_blocked(outgoing, body, hub);
+        }
+        if let Some(upto) = outgoing.charge_to_tell(self.request_told) {
+            self.request_told = upto;
+            put(Frame::Request(upto), Content::Request, body, hub);
+        }
+    }
+
+    /// Tells of the log's limit that holds entries back, once.
+    fn fill_blocked(&mut self, outgoing: &Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+        let limit = outgoing.log_limit();
+        if self.blocked_told != limit {
+            self.blocked_told = limit;
+            put(Frame::Blocked(limit), Content::Blocked, body, hub);
+        }
     }
 
     fn fill_messages(
