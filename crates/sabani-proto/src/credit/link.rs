@@ -421,7 +421,7 @@ impl Link {
             }
         }
         let proven = startup.proven - rate * rtt_ns as f64;
-        self.queue.settle(proven.max(0.0), rate);
+        self.queue.settle(proven.max(0.0), rate, rtt_ns);
         self.startup = None;
         self.settled = rate;
         self.tokens = self.queue.term();

@@ -10,8 +10,12 @@ pub(super) const FIRST_PACKETS: u64 = 48;
 const LEAST_PACKETS: u64 = 8;
 /// The term covers this long at least: interrupts of hosts, and a train that is built at once.
 const LEAST_NS: f64 = 100_000.0;
-/// ... and this long at most. More is delay, and fills no link better.
+/// ... and this long at most. More is delay, and fills no link better, ...
 const MOST_NS: f64 = 400_000.0;
+/// ... but for this part of a round trip, which hosts and switches on the way may vary by: what is on its way has to cover
+/// the usual round trip, and only the smallest is known. With less the rate falls, and what it takes for the path's content
+/// with it, round by round.
+const VARIES: f64 = 0.5;
 /// A link that brings this part of its rate is full. The rate is a maximum, and as such a few
 /// percent too high.
 const FULL: f64 = 0.95;
@@ -99,8 +103,8 @@ impl Queue {
     }
 
     /// Start-up has found that so much beyond the path itself is of use and does no harm.
-    pub fn settle(&mut self, proven: f64, rate: f64) {
-        let proven = proven.min(self.useful(rate)).max(LEAST_NS * rate);
+    pub fn settle(&mut self, proven: f64, rate: f64, rtt_ns: u64) {
+        let proven = proven.min(self.useful(rate, rtt_ns)).max(LEAST_NS * rate);
         self.size = self.size.max(2.0 * proven).min(2.0 * self.most);
         self.term = self.term.max(proven);
         self.bound(rate);
@@ -122,7 +126,7 @@ impl Queue {
             }
         } else if rate < FULL * best {
             self.term += (self.term / 8.0).max(self.least / LEAST_PACKETS as f64);
-            self.extend(best, now_ns);
+            self.extend(best, rtt_ns, now_ns);
         } else {
             self.term -= self.term / 64.0;
         }
@@ -168,8 +172,9 @@ impl Queue {
         }
     }
 
-    fn useful(&self, rate: f64) -> f64 {
-        (MOST_NS * rate).max(self.least).min(self.most)
+    fn useful(&self, rate: f64, rtt_ns: u64) -> f64 {
+        let most_ns = MOST_NS.max(VARIES * rtt_ns as f64);
+        (most_ns * rate).max(self.least).min(self.most)
     }
 
     fn is_capped(&self, size: f64, now_ns: u64) -> bool {
@@ -177,10 +182,10 @@ impl Queue {
             .is_some_and(|(at, when_ns)| size > NEAR * at && now_ns < when_ns + CAPPED_NS)
     }
 
-    fn extend(&mut self, rate: f64, now_ns: u64) {
+    fn extend(&mut self, rate: f64, rtt_ns: u64, now_ns: u64) {
         let size = self.size * 9.0 / 8.0;
         if self.term > self.size / 2.0
-            && size <= 2.0 * self.useful(rate)
+            && size <= 2.0 * self.useful(rate, rtt_ns)
             && !self.is_capped(size, now_ns)
         {
             self.size = size;
@@ -194,7 +199,7 @@ impl Queue {
     }
 
     fn try_more(&mut self, rate: f64, rtt_ns: u64, now_ns: u64) {
-        let term = (2.0 * self.term).min(self.useful(rate));
+        let term = (2.0 * self.term).min(self.useful(rate, rtt_ns));
         let beyond = term > self.size / 2.0 && self.is_capped(2.0 * term, now_ns);
         if term < 1.25 * self.term || beyond {
             return;

@@ -39,6 +39,8 @@ pub(super) struct Rate {
     /// Start and content of the sample under way; no sample before data came.
     start: Option<Start>,
     worth: u64,
+    /// Since when there has been something to read.
+    busy_ns: Option<u64>,
     last: Option<f64>,
     /// Largest in this window, and in the one before.
     best: f64,
@@ -90,9 +92,12 @@ impl Rate {
             self.begin(next);
             return None;
         }
-        let least_ns = least_ns.max(if empty { SAMPLE_NS } else { BACKLOG_NS });
         let took_ns = now_ns.saturating_sub(start.at_ns);
-        if took_ns < least_ns || self.worth < SAMPLE_PACKETS * full {
+        let is_due = match self.backlog_ns(empty, now_ns) {
+            None => took_ns >= SAMPLE_NS,
+            Some(backlog_ns) => backlog_ns >= BACKLOG_NS,
+        };
+        if !is_due || took_ns < least_ns || self.worth < SAMPLE_PACKETS * full {
             return None;
         }
         let rate = self.worth as f64 / took_ns as f64 / delivered;
@@ -106,6 +111,19 @@ impl Rate {
     fn begin(&mut self, start: Start) {
         self.start = Some(start);
         self.worth = 0;
+        self.busy_ns = (!start.clean).then_some(start.at_ns);
+    }
+
+    /// For how long there has been something to read, if there still is. Not since the sample began: over a long path a
+    /// window may come all at once, behind a pause of a round trip.
+    fn backlog_ns(&mut self, empty: bool, now_ns: u64) -> Option<u64> {
+        let since_ns = match self.busy_ns {
+            _ if empty => None,
+            None if self.worth > 0 => Some(now_ns),
+            busy_ns => busy_ns,
+        };
+        self.busy_ns = since_ns;
+        (!empty).then(|| now_ns.saturating_sub(since_ns.unwrap_or(now_ns)))
     }
 
     /// Lets old maxima go: at once after a window in which credit was the limit throughout, slowly

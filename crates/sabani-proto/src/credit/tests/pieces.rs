@@ -76,6 +76,19 @@ fn a_host_that_reads_all_the_time_is_the_link() {
     assert!((rate.get() / expected - 1.0).abs() < 0.02, "{}", rate.get());
 }
 
+/// Over a long path, and behind a host that gathers, all of a window comes at a time.
+#[test]
+fn a_window_that_comes_all_at_once_counts_as_a_whole() {
+    let (mut rate, mut now_ns) = (Rate::default(), 0);
+    for _ in 0..10 {
+        now_ns += 4_800 * US;
+        read_some(&mut rate, 64, 50 * US, 3, &mut now_ns);
+        read(&mut rate, 64, 50 * US, 1, &mut now_ns);
+    }
+    let expected = 256.0 * FULL as f64 / 5e6;
+    assert!((rate.get() / expected - 1.0).abs() < 0.01, "{}", rate.get());
+}
+
 #[test]
 fn a_slower_link_is_noticed_only_while_credit_is_the_limit() {
     for (limited, forgets) in [(true, true), (false, false)] {
