@@ -17,7 +17,7 @@ use sabani::{Error, Node, PeerId};
 use super::link::{Line, Link, Trouble};
 use super::path::Shown;
 use super::progress::{Progress, count_things};
-use super::protocol::{Answer, Ask, FILES_MAX, RECEIVER, Reply, Totals};
+use super::protocol::{Answer, Ask, FILES_MAX, RECEIVER, Reply, Totals, WINDOW};
 use super::upload::{Failure, Uploader, refused};
 use super::walk::{Entry, Folder, Root, Visitor};
 use super::{CONNECT_TIMEOUT, DEAD_AFTER, DEAD_AFTER_MIN, DEFAULT_PORT, SPIN};
@@ -134,7 +134,9 @@ fn open(args: &SendArgs, key_log: &KeyLog, addr: SocketAddr) -> Result<Node> {
     };
     // Senders need not know of each other: a random id, but not the receiver's.
     let id = PeerId(getrandom::u32().map_err(|error| anyhow!("no randomness: {error}"))? | 1);
-    let builder = args.seal.apply(Node::builder(id).bind(any))?;
+    // With less than a file may have on its way a long path would not be filled.
+    let builder = Node::builder(id).bind(any).send_queue(WINDOW as usize);
+    let builder = args.seal.apply(builder)?;
     let builder = args.layers.apply(builder);
     let node = key_log
         .apply(builder)
