@@ -101,6 +101,17 @@ impl Start {
         start.check()
     }
 
+    /// What has started the job.
+    pub fn launcher(&self) -> Launcher {
+        match self {
+            Start::Alone => Launcher::Alone,
+            Start::Run { .. } => Launcher::Run,
+            Start::Pmix => Launcher::Pmix,
+            Start::PmiDescriptor { .. } | Start::PmiPort { .. } => Launcher::Pmi,
+            Start::Rendezvous(meeting) => meeting.launcher,
+        }
+    }
+
     fn check(self) -> Result<Self, Error> {
         let ranks = match &self {
             Start::Run { rank, size, .. } | Start::PmiDescriptor { rank, size, .. } => {

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::start::Start;
@@ -109,7 +110,37 @@ pub struct World {
     address: IpAddr,
     ports: RangeInclusive<u16>,
     members: Vec<Member>,
+    place: Option<Place>,
 }
+
+/// A process is one rank: two that spoke for it at a time would take each other's answers from the launcher.
+struct Place;
+
+impl Place {
+    /// Takes this process's place in its job.
+    fn take(launcher: Launcher) -> Result<Self, Error> {
+        match TAKEN.swap(true, Ordering::AcqRel) {
+            false => Ok(Self),
+            true => Err(Error::Launcher {
+                launcher,
+                doing: "joining the job".into(),
+                problem:
+                    "this process has joined it already, and a process is one rank: clone its \
+                          communicator, or split it"
+                        .into(),
+            }),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        TAKEN.store(false, Ordering::Release);
+    }
+}
+
+/// Whether this process has joined the job that it was started in.
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,7 +158,14 @@ impl World {
     /// # Errors
     /// All of [`Error`]'s but [`Error::Left`] and [`Error::Missing`], each with its cure.
     pub fn join() -> Result<Self, Error> {
-        Self::join_by(&Environment::current())
+        let environment = Environment::current();
+        let place = match Start::of(&environment)?.launcher() {
+            Launcher::Alone => None,
+            launcher => Some(Place::take(launcher)?),
+        };
+        let mut world = Self::join_by(&environment)?;
+        world.place = place;
+        Ok(world)
     }
 
     /// Joins the job that an environment describes.
@@ -159,6 +197,7 @@ impl World {
             address,
             ports: network::ports(environment)?,
             members: Vec::new(),
+            place: None,
         };
         world.job_key = world.find_key(environment, joined.job_key)?;
         Ok(world)
@@ -345,6 +384,7 @@ impl Drop for World {
         if let Some(store) = &mut self.store {
             store.finish();
         }
+        self.place = None;
     }
 }
 

@@ -81,7 +81,8 @@ impl JobKey {
                 .create_new(true)
                 .mode(0o600)
                 .open(path)?;
-            writeln!(file, "{}", *self.0.to_hex())
+            // A key that is cut would be in the way of the next attempt.
+            writeln!(file, "{}", *self.0.to_hex()).inspect_err(|_| drop(fs::remove_file(path)))
         };
         let problem = |problem: &str| Error::JobKey {
             path: path.to_owned(),

@@ -34,6 +34,7 @@ fn main() -> Result<(), Error> {
         "too-long" => hindered::too_long(&comm),
         "fail" if comm.rank() == 1 => process::exit(7),
         "left" => left(&comm),
+        "twice" => twice(&comm),
         "abort" | "fail" | "hang" => hang(),
         "orphans" => orphans(&comm),
         "collectives" => collectives::all(&comm),
@@ -53,6 +54,14 @@ fn main() -> Result<(), Error> {
         "nobody-sends" => failures::nobody_sends(&comm),
         other => panic!("there is no task `{other}`"),
     }
+}
+
+/// Joins again while it is in the job.
+fn twice(comm: &Comm) -> Result<(), Error> {
+    let again = thread::spawn(|| Comm::init().map(|_| ()));
+    let error = again.join().expect("it ends").expect_err("it is a rank");
+    println!("{error}");
+    comm.barrier()
 }
 
 fn hang() -> ! {

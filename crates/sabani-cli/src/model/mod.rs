@@ -11,7 +11,6 @@ mod simulated;
 mod trial;
 mod wire;
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -19,7 +18,7 @@ use clap::{Args, Subcommand};
 use sabani::Match;
 use sabani_model::Network;
 use sabani_model::measure::Label;
-use sabani_model::network::Transport;
+use sabani_model::network::{self, Transport};
 
 use crate::exit::Usage;
 use crate::interrupt;
@@ -66,7 +65,7 @@ fn alone(work: impl FnOnce() -> Result<()>) -> Result<()> {
 /// Reads a network's description.
 fn load(path: &Path) -> Result<Network, Usage> {
     let named = || format!("cannot use {}", path.display());
-    let text = fs::read_to_string(path)
+    let text = network::read(path)
         .with_context(|| format!("{}; `sabani model measure` makes such a file", named()))
         .map_err(Usage::of)?;
     let network = Network::from_json(&text)

@@ -29,6 +29,15 @@ fn ranks_know_each_other_and_say_who_they_are() {
     assert_eq!(done.status, 0);
 }
 
+/// From another thread it would take the first one's answers from the launcher.
+#[test]
+fn a_process_joins_once_at_a_time() {
+    let done = run(&["-n", "2", "--no-prefix", "--", &ranks(), "twice"]);
+    let told = "this process has joined it already";
+    assert_eq!(done.out.matches(told).count(), 2, "{}", done.err);
+    assert_eq!(done.status, 0);
+}
+
 #[test]
 fn output_comes_by_line_with_its_rank_unless_that_is_switched_off() {
     let script = "printf 'out %s\\nmore' $SABANI_RANK; echo err >&2";

@@ -8,6 +8,9 @@ mod transport;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +20,8 @@ pub use transport::{Latency, Noise, Point, Recovery, Transport};
 
 /// The version of the file's format.
 pub const VERSION: u32 = 4;
+/// Longer files are none: a thousand hosts and their table take some megabytes.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// A quantity that was measured: its median, and between what it lies with 90 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -123,6 +128,23 @@ impl fmt::Display for BadNetwork {
 
 impl std::error::Error for BadNetwork {}
 
+/// Reads the text of a network's file, at most 256 MiB: what never ends, as /dev/zero, would take all memory.
+///
+/// # Errors
+/// If that can't be, or there is more.
+pub fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let most = File::open(path)?.take(MOST_BYTES + 1);
+    let bytes = BufReader::new(most).read_to_string(&mut text)?;
+    match bytes as u64 > MOST_BYTES {
+        true => Err(io::Error::new(
+            ErrorKind::FileTooLarge,
+            "it is longer than 256 MiB, and no network's description is",
+        )),
+        false => Ok(text),
+    }
+}
+
 impl Network {
     /// Reads what [`to_json`](Network::to_json) has written.
     ///
@@ -187,6 +209,13 @@ fn is_positive(value: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_not_read_to_it() {
+        let why = read(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(why.kind(), ErrorKind::FileTooLarge);
+        assert_eq!(read(Path::new("/dev/null")).unwrap(), "");
+    }
 
     #[test]
     fn what_was_written_is_read_again() {

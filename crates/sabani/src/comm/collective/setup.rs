@@ -2,13 +2,12 @@
 //! files say.
 
 use std::env;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sabani_model::Network;
 use sabani_model::choose::{Lookup, Row};
+use sabani_model::{Network, network};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -79,7 +78,7 @@ impl Comm {
             return Ok(Source::default());
         };
         let name = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|why| match why.kind() {
+        let text = network::read(path).map_err(|why| match why.kind() {
             ErrorKind::NotFound => {
                 format!("{name}: there is no such file: `sabani model measure -o {name}` makes one")
             }
