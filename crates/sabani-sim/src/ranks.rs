@@ -65,6 +65,15 @@ struct Held {
     in_step: Option<StepId>,
 }
 
+/// What became of the messages that a rank had to send.
+enum Sending {
+    Nothing,
+    /// They wait for a train to be full, or for the rank to have nothing else to do.
+    Waits,
+    /// The last one found nothing on its way to its peer, and leaves before anything else is done, as a real node's would.
+    Leaves,
+}
+
 impl Network {
     /// Runs a collective: host `i` is rank `i`. All ranks begin now. Returns when each one was done,
     /// in nanoseconds of virtual time. The hosts' programs receive nothing from now on.
@@ -132,11 +141,15 @@ impl<'r, 'e> Rank<'r, 'e> {
         HostId(self.rank as u32)
     }
 
-    /// Sends and receives until nothing is left to do; whether there was anything.
+    /// Sends and receives until nothing is left to do, or something has to leave first; whether there was anything.
     fn advance(&mut self, node: &mut Node, clock_ns: u64) -> Result<bool, Unfinished> {
         let mut did = false;
         loop {
-            let sent = self.send(node, clock_ns)?;
+            let sent = match self.send(node, clock_ns)? {
+                Sending::Leaves => return Ok(true),
+                Sending::Waits => true,
+                Sending::Nothing => false,
+            };
             let heard = self.hear(node)?;
             let took = self.take_early()? || self.receive(node)?;
             if !sent && !heard && !took {
@@ -146,8 +159,8 @@ impl<'r, 'e> Rank<'r, 'e> {
         }
     }
 
-    fn send(&mut self, node: &mut Node, clock_ns: u64) -> Result<bool, Unfinished> {
-        let mut did = false;
+    fn send(&mut self, node: &mut Node, clock_ns: u64) -> Result<Sending, Unfinished> {
+        let mut did = Sending::Nothing;
         loop {
             if self.held.is_none() {
                 let Some(outgoing) = self.exchange.poll() else {
@@ -163,6 +176,7 @@ impl<'r, 'e> Rank<'r, 'e> {
             let Some(Held { to, bytes, in_step }) = &self.held else {
                 return Ok(did);
             };
+            let idle = node.waiting(*to).idle;
             match node.send_copy(clock_ns, *to, TAG, bytes, in_step.is_some()) {
                 Ok(ticket) => {
                     self.under_way.extend(ticket.zip(*in_step));
@@ -171,7 +185,10 @@ impl<'r, 'e> Rank<'r, 'e> {
                 Err(SendError::Full { .. }) => return Ok(did),
                 Err(why) => return Err(Unfinished::Send(self.rank, why)),
             }
-            did = true;
+            if idle {
+                return Ok(Sending::Leaves);
+            }
+            did = Sending::Waits;
         }
     }
 
