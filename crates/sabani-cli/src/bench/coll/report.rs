@@ -17,7 +17,8 @@ use crate::{
 };
 
 const WHAT: &str = "µs, less is better: one call, from the first rank's entry to the last one's exit; and in a loop, the \
-                    mean of calls back to back. ÷ compares single calls: the median of the ratios turn by turn.";
+                    mean of calls back to back.";
+const COMPARED: &str = "÷ compares single calls: the median of the ratios turn by turn.";
 
 /// Renders all; in a lab, with what ports of such a rate allow.
 ///
@@ -38,10 +39,15 @@ pub fn render(cells: &[Cell], rate: Option<Rate>) -> Result<Rendered> {
         body.push_str(&plots(&cells));
         body.push_str(&page::table(&rows));
     }
-    let what = match rate {
-        Some(rate) => format!("{WHAT} {}", what_of_wires(rate)),
-        None => WHAT.into(),
-    };
+    let carriers = distinct(cells, Setup::carrier);
+    let compared =
+        carriers.iter().any(|name| !is_own(name)) && carriers.iter().any(|name| is_own(name));
+    let notes = [
+        Some(WHAT.to_owned()),
+        compared.then(|| COMPARED.into()),
+        rate.map(what_of_wires),
+    ];
+    let what = Vec::from_iter(notes.into_iter().flatten()).join(" ");
     let _ = writeln!(table, "\n{what}");
     let mut json = String::new();
     for cell in cells {
@@ -265,7 +271,7 @@ mod tests {
             "{}",
             rendered.table
         );
-        assert!(!rendered.table.contains("÷ sabani"), "{}", rendered.table);
+        assert!(!rendered.table.contains("÷"), "{}", rendered.table);
         assert_eq!(rendered.html.matches("<svg").count(), 1);
         assert_eq!(rendered.html.matches("<polyline").count(), 2);
     }
