@@ -60,6 +60,12 @@ fn main() -> Result<()> {
         comm.size()
     );
 
+    if let Some(path) = options.picture.as_ref().filter(|_| comm.rank() == 0) {
+        // Not only after all the work.
+        let opened = File::options().append(true).create(true).open(path);
+        opened.with_context(|| format!("opening {} for the picture", path.display()))?;
+    }
+
     let mut strip = Strip::new(&comm, options.points);
     let mut sweeps = 0;
     let mut change = [f64::INFINITY];

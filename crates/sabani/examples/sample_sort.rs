@@ -41,6 +41,10 @@ fn main() -> Result<()> {
     let begun = Instant::now();
 
     let (input, total) = open(&options.numbers)?;
+    let partial = partial_of(&options.sorted);
+    if comm.rank() == 0 {
+        File::create(&partial).with_context(|| format!("creating {}", partial.display()))?;
+    }
     let share = share_of(&comm, total);
     let mut numbers = read(&input, share.clone()).context("reading the numbers")?;
     numbers.sort_unstable();
@@ -48,7 +52,6 @@ fn main() -> Result<()> {
     let cuts = cuts(&comm, &numbers, share.start)?;
     let part = exchange(&comm, numbers, &cuts)?;
 
-    let partial = partial_of(&options.sorted);
     write(&comm, &partial, &part)?;
     let after = check(&comm, &partial, share)?;
     ensure!(before == after, "other numbers came out than went in");
@@ -176,11 +179,8 @@ fn partial_of(sorted: &Path) -> PathBuf {
 /// Writes this rank's part behind those of lower ranks.
 fn write(comm: &Comm, path: &Path, part: &[u64]) -> Result<()> {
     let writing = || format!("writing {}", path.display());
-    if comm.rank() == 0 {
-        File::create(path).with_context(writing)?;
-    }
     let mut until = [0];
-    comm.scan(&[part.len() as u64], &mut until, Sum)?; // nobody gets it before rank 0 has come here
+    comm.scan(&[part.len() as u64], &mut until, Sum)?; // nobody gets it before rank 0 has made the file
     let first = until[0] - part.len() as u64;
     let file = File::options()
         .write(true)
