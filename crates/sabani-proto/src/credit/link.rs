@@ -17,6 +17,8 @@ const FLAT_ROUNDS: u8 = 3;
 /// So many samples within one round trip have seen the link itself, not our window: the middle one
 /// lies within a train.
 const SHORT_SAMPLES: u8 = 3;
+/// A rate is the lower one of so many samples.
+const NEIGHBOURS: u8 = 2;
 /// Growth of the rate that lets start-up go on.
 const GROWTH: f64 = 1.25;
 /// A rate that would bring this part of the window in a round trip is the window's, and not the link's. Over
@@ -78,6 +80,9 @@ struct Startup {
     arrived: u64,
     /// Samples in a row of less than half a round trip.
     short: u8,
+    /// Since when credit has been the limit without a pause, and samples in a row that began no sooner.
+    limited_ns: Option<u64>,
+    within: u8,
 }
 
 impl Startup {
@@ -92,7 +97,31 @@ impl Startup {
             sampled: false,
             arrived: 0,
             short: 0,
+            limited_ns: None,
+            within: 0,
         }
+    }
+
+    /// Takes in a sample, if one was closed. What came before credit was the limit shows the senders, and not the
+    /// window; and the lower of two neighbours counts.
+    fn on_sample(&mut self, took_ns: Option<u64>, rtt_ns: u64, limited: bool, now_ns: u64) {
+        self.limited |= limited;
+        let since_ns = self.limited_ns.filter(|_| limited);
+        self.limited_ns = limited.then_some(since_ns.unwrap_or(now_ns));
+        let Some(took_ns) = took_ns else {
+            return;
+        };
+        self.short = match took_ns < rtt_ns / 2 {
+            true => self.short.saturating_add(1),
+            false => 0,
+        };
+        let within = since_ns.is_some_and(|since_ns| since_ns + took_ns <= now_ns);
+        self.within = if within {
+            self.within.saturating_add(1)
+        } else {
+            0
+        };
+        self.sampled |= self.within >= NEIGHBOURS;
     }
 
     /// As much has come as the window held before it was doubled: before that, nothing shows what
@@ -385,13 +414,7 @@ impl Link {
         let Some(startup) = &mut self.startup else {
             return;
         };
-        startup.limited |= limited;
-        startup.sampled |= took_ns.is_some();
-        match took_ns {
-            Some(took_ns) if took_ns < rtt_ns / 2 => startup.short += 1,
-            Some(_) => startup.short = 0,
-            None => {}
-        }
+        startup.on_sample(took_ns, rtt_ns, limited, now_ns);
         // Samples between pauses have no neighbour, and show no rate.
         if startup.short < SHORT_SAMPLES || rate == 0.0 {
             if now_ns.saturating_sub(startup.round_ns) <= rtt_ns + START_ROUND_NS
