@@ -824,7 +824,9 @@ impl Incoming {
     /// What keeps the sender from sending more until the program takes messages: their charge, and that of all that
     /// it has taken before; `None` if nothing does.
     pub fn backlog(&self) -> Option<(u64, u64)> {
-        let stuck = self.log.is_blocked() && !self.log.is_awaited();
+        // A sender may say that the limit curbs it while something that fits is on its way.
+        let comes = self.log.allowed(self.requested) > 0;
+        let stuck = self.log.is_blocked() && !self.log.is_awaited() && !comes;
         stuck.then_some((self.backlog_bytes(), self.log.taken))
     }
 
