@@ -84,7 +84,7 @@ impl Progress {
 
 const NEVER: u64 = u64::MAX;
 /// What is owed may be acknowledged late if it is less than this, in bytes of cost,
-const LATE_MAX: u32 = 16 << 10;
+const LATE_MAX: u32 = 256 << 10;
 /// and if the sender has so much credit beyond it as far as it knows: then it waits for nothing.
 const LATE_CREDIT: u32 = 48 << 10;
 

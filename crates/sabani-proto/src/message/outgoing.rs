@@ -104,6 +104,8 @@ struct OutBody {
     acked: u64,
     entry_acked: bool,
     ticket: Option<Ticket>,
+    /// Whoever has the ticket waits for the arrival, and not only until all has left.
+    awaited: bool,
     worth: Worth,
     /// Its bytes are dropped; the peer is told, or will be.
     expired: bool,
@@ -170,8 +172,8 @@ pub(crate) struct Outgoing {
     resent: bool,
     /// One of the two programs has disconnected: nothing leaves.
     held: bool,
-    /// Sends that somebody waits to hear of.
-    tickets: u32,
+    /// Sends whose arrival somebody waits for.
+    awaited: u32,
 }
 
 /// Logs kept for reuse while the connection is busy: as many as a window has packets.
@@ -284,7 +286,7 @@ impl Outgoing {
         };
         let id = self.append(&entry, ENTRY_CHARGE + body.len() as u64, window);
         if let Some(ticket) = ticket {
-            self.tickets += 1;
+            self.awaited += 1;
             let chunk = self.chunks.back_mut().expect("append leaves a chunk");
             chunk.tickets.push((id, ticket));
         }
@@ -315,7 +317,7 @@ impl Outgoing {
         window: &SendWindow,
     ) {
         let total = data.bytes().len() as u64;
-        self.tickets += u32::from(ticket.is_some());
+        self.awaited += u32::from(ticket.is_some());
         // A body that would use up what is left of the credit asks instead: small ones behind it
         // must not wait for it.
         let free = self.log_limit.saturating_sub(self.charge);
@@ -346,6 +348,7 @@ impl Outgoing {
             acked: 0,
             entry_acked: false,
             ticket,
+            awaited: ticket.is_some(),
             worth: Worth::default(),
             expired: false,
             large,
@@ -354,6 +357,19 @@ impl Outgoing {
             self.unsent_bytes += total as usize;
             self.eager.push_back(id);
         }
+    }
+
+    /// Accepts a body of which somebody wants to know when it has left: nobody waits for its arrival.
+    pub fn push_followed(&mut self, tag: u64, data: Outbound, ticket: Ticket, window: &SendWindow) {
+        self.push_body(tag, data, Some(ticket), window);
+        self.await_last(false);
+    }
+
+    /// Says whether somebody waits for the arrival of the body that was pushed last.
+    fn await_last(&mut self, awaited: bool) {
+        let body = self.bodies.back_mut().expect("just pushed");
+        self.awaited -= u32::from(body.awaited && !awaited);
+        body.awaited &= awaited;
     }
 
     #[inline]
@@ -500,8 +516,8 @@ impl Outgoing {
     }
 
     /// Whether somebody waits to hear that a send has arrived.
-    pub fn has_tickets(&self) -> bool {
-        self.tickets > 0
+    pub fn is_awaited(&self) -> bool {
+        self.awaited > 0
     }
 
     /// Takes the next thing that must go again, unless it is a piece of a body and those may not.
@@ -662,7 +678,7 @@ impl Outgoing {
             let Chunk {
                 mut log, tickets, ..
             } = chunk;
-            self.tickets -= tickets.len() as u32;
+            self.awaited -= tickets.len() as u32;
             tickets.into_iter().for_each(|(_, ticket)| done(ticket));
             if self.spare_logs.len() < SPARE_LOGS {
                 log.clear();
@@ -674,7 +690,7 @@ impl Outgoing {
             let safe_before = self.safe_before();
             let safe = |(id, _): &mut (u64, Ticket)| *id < safe_before;
             for (_, ticket) in self.aside.behind.extract_if(.., safe) {
-                self.tickets -= 1;
+                self.awaited -= 1;
                 done(ticket);
             }
         }
@@ -723,8 +739,8 @@ impl Outgoing {
         }
         let body = self.remove_body(at);
         match body.ticket {
-            Some(ticket) if body.id < self.safe_before() => {
-                self.tickets -= 1;
+            Some(ticket) if !body.awaited || body.id < self.safe_before() => {
+                self.awaited -= u32::from(body.awaited);
                 done(ticket);
             }
             Some(ticket) => self.aside.behind.push((body.id, ticket)),
@@ -750,6 +766,7 @@ impl Outgoing {
                     self.push_whole(entry.tag, entry.body, ticket, window);
                 } else if let Some(body) = bodies.next().filter(|body| !body.expired) {
                     self.push_worth(entry.tag, body.data, body.worth, body.ticket, window);
+                    self.await_last(body.awaited);
                 }
             }
         }
@@ -762,7 +779,7 @@ impl Outgoing {
             .iter_mut()
             .flat_map(|chunk| chunk.tickets.drain(..));
         let mut tickets: Vec<_> = inline.map(|(_, ticket)| ticket).collect();
-        self.tickets = 0;
+        self.awaited = 0;
         tickets.extend(self.bodies.iter_mut().filter_map(|body| body.ticket.take()));
         tickets.extend(self.aside.behind.drain(..).map(|(_, ticket)| ticket));
         tickets

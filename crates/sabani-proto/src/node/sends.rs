@@ -79,6 +79,27 @@ impl Node {
         self.send_body(now_ns, to, tag, body, want_ticket, false)
     }
 
+    /// Like [`Node::send`], for a program that wants to know when the message has left
+    /// ([`Node::keeps_back`]) and does not wait for its arrival: acknowledgements take their time.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was taken then.
+    pub fn send_followed(
+        &mut self,
+        now_ns: u64,
+        to: PeerId,
+        tag: u64,
+        body: Outbound,
+    ) -> Result<Option<SendTicket>, SendError> {
+        let size = Size::bounded(body.bytes().len());
+        self.send_with(now_ns, to, tag, size, true, |link, window, ticket| {
+            match ticket {
+                Some(ticket) => link.outgoing.push_followed(tag, body, ticket, window),
+                None => link.outgoing.push_body(tag, body, None, window),
+            };
+        })
+    }
+
     #[inline]
     fn send_body(
         &mut self,

@@ -5,7 +5,7 @@ use crate::error::{ConnectError, Hindrance, Undelivered};
 use crate::message::{Match, RecvError};
 use crate::seal::{Checksum, JobKey, JobKeys, Mode};
 use crate::wire::{ConnectionId, Entries, Entry, EntryMode, Frame, Frames, Hello, Kind, Prelude};
-use crate::{LinkState, Obstacle};
+use crate::{CreditPolicy, LinkState, Obstacle};
 
 mod leaving;
 
@@ -445,16 +445,39 @@ fn acknowledgements_on_which_nothing_depends_may_be_late() {
 
 #[test]
 fn what_is_owed_for_much_or_to_somebody_without_credit_is_not_late() {
-    let mut pair = Pair::late(|_| {});
-    let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), 1, vec![1; 20_000].into(), false);
-    sent.unwrap();
-    pair.carry();
-    assert!(pair.nodes[0].is_settled());
+    for (bytes, late) in [(20_000, true), (300_000, false)] {
+        let mut pair = Pair::late(|config| config.credit = CreditPolicy::Shares);
+        let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), 1, vec![1; bytes].into(), false);
+        sent.unwrap();
+        pair.carry();
+        assert_ne!(pair.nodes[0].is_settled(), late, "{bytes} bytes");
+    }
 
     let mut pair = Pair::late(|config| config.socket_buffer_bytes = 16 << 10);
     pair.say_hello();
     pair.carry();
     assert!(pair.nodes[0].is_settled());
+}
+
+#[test]
+fn who_follows_a_message_until_it_has_left_does_not_hurry_its_acknowledgement() {
+    let mut pair = Pair::late(|config| config.credit = CreditPolicy::Shares);
+    let long = || vec![1; 20_000].into();
+    let ticket = pair.nodes[0].send_followed(pair.now_ns, PeerId(1), 1, long());
+    let ticket = ticket
+        .unwrap()
+        .expect("a send that is followed has a ticket");
+    assert!(pair.nodes[0].keeps_back(PeerId(1), ticket));
+    pair.carry();
+    assert!(!pair.nodes[0].keeps_back(PeerId(1), ticket));
+    assert_eq!(pair.nodes[0].take_sent(ticket), None, "nobody hurries");
+    let awaited = pair.nodes[0].send(pair.now_ns, PeerId(1), 1, long(), true);
+    let awaited = awaited
+        .unwrap()
+        .expect("a send that is awaited has a ticket");
+    pair.carry();
+    assert_eq!(pair.nodes[0].take_sent(awaited), Some(Ok(())));
+    assert_eq!(pair.nodes[0].take_sent(ticket), Some(Ok(())));
 }
 
 /// It would take the peer for lost: the keep-alive may have been the last that it heard.

@@ -133,6 +133,22 @@ impl Node {
         self.send_tracked(to, tag, pool.outbound(pieces)?)
     }
 
+    /// Like [`Node::send_gather`]; [`Sent::is_kept_back`] tells when all of it has left, and nobody waits to hear of
+    /// its arrival.
+    pub(crate) fn send_gather_followed(
+        &self,
+        to: PeerId,
+        tag: u64,
+        pieces: &[&[u8]],
+    ) -> Result<Sent, Error> {
+        let pool = self.0.shared.lock()?.engine.node.pool().clone();
+        let body = pool.outbound(pieces)?;
+        let ticket = self.accept_with(to, body, false, |node, now_ns, body| {
+            node.send_followed(now_ns, to, tag, body)
+        })?;
+        Ok(self.sent(to, ticket))
+    }
+
     /// Sends a body that is handed over; the result tells when the peer's library has it.
     ///
     /// # Errors
@@ -212,13 +228,31 @@ impl Node {
         value: Value,
         tracked: bool,
     ) -> Result<Option<SendTicket>, Error> {
+        let timed = matches!(value, Value::Within(_));
+        self.accept_with(to, body, timed, |node, now_ns, body| {
+            node.send_valued(now_ns, to, tag, body, value, tracked)
+        })
+    }
+
+    /// Waits until there is room for a body, and has the node accept it; at a time just read if it is `timed`.
+    fn accept_with(
+        &self,
+        to: PeerId,
+        body: Outbound,
+        timed: bool,
+        accept: impl FnOnce(
+            &mut sabani_proto::Node,
+            u64,
+            Outbound,
+        ) -> Result<Option<SendTicket>, SendError>,
+    ) -> Result<Option<SendTicket>, Error> {
         let len = body.bytes().len();
         loop {
             let mut state = self.0.shared.lock()?;
             state.engine.lap(Stage::Program);
-            let now_ns = match value {
-                Value::Within(_) => state.engine.clock(),
-                Value::Reliable | Value::BestEffort => state.engine.now_ns(),
+            let now_ns = match timed {
+                true => state.engine.clock(),
+                false => state.engine.now_ns(),
             };
             match state.engine.node.has_room(to, len) {
                 Err(SendError::Full { .. }) => {
@@ -228,8 +262,7 @@ impl Node {
                 }
                 room => room?,
             }
-            let node = &mut state.engine.node;
-            let ticket = node.send_valued(now_ns, to, tag, body, value, tracked)?;
+            let ticket = accept(&mut state.engine.node, now_ns, body)?;
             self.after_send(&mut state, to);
             return Ok(ticket);
         }

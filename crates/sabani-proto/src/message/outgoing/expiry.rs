@@ -146,7 +146,7 @@ impl Outgoing {
         body.data = Outbound::Owned(Vec::new());
         (body.next, body.granted) = (body.total, body.total);
         if let Some(ticket) = body.ticket.take() {
-            self.tickets -= 1;
+            self.awaited -= u32::from(body.awaited);
             told(ticket);
         }
         self.let_go(bytes, large);

@@ -307,7 +307,7 @@ impl Session {
             || waiting
             || is_filled
             || self.is_closing()
-            || outgoing.has_tickets()
+            || outgoing.is_awaited()
             || self.channel.needs_answer(full)
             || (is_stream(&hub.contents) && self.channel.is_credit_low(full));
         let flags = match (goes_on, urgent) {

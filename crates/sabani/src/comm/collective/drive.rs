@@ -232,7 +232,7 @@ fn send(
     }
     // A node copies once more what it does not keep among its entries.
     if bytes > Config::INLINE_MAX {
-        let sent = comm.node().send_gather_tracked(peer, tag, &pieces);
+        let sent = comm.node().send_gather_followed(peer, tag, &pieces);
         if long.len() == long.capacity() {
             comm.node().forget_left(long).map_err(explained)?;
         }
