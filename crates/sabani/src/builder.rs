@@ -29,6 +29,13 @@ const LOCAL_DATAGRAM: usize = (32 << 10) - 384;
 /// How long an acknowledgement may wait there: for many a call's data to ride on, and as long as the helper
 /// of a program that computes stays away.
 const LOCAL_LATE_ACK_NS: u64 = 5_000_000;
+/// Bodies of ranks go unasked up to this: what one waits for has mostly been posted for, and a round trip
+/// there is a turn for each rank that shares the core.
+const LOCAL_EAGER_MAX: u64 = 1 << 20;
+/// Of what a peer may have here before the program takes it, an eager body takes half at most. All peers together get
+/// no more than an eighth of the node's memory.
+const LOCAL_LOG_WINDOW: u64 = 4 << 20;
+const LOCAL_CREDIT_PART: u64 = 8;
 /// The environment variable that says which layers share a thread where the program does not:
 /// [`Builder::layers`].
 pub const LAYERS_VARIABLE: &str = "SABANI_LAYERS";
@@ -238,13 +245,13 @@ impl Builder {
     }
 
     /// All peers are on this host, and there are so many: paths without a queue, on which nothing is lost
-    /// but in sockets' buffers. Datagrams have 32 KiB; acknowledgements on which nothing depends wait for
-    /// up to 5 ms, for data to ride on; and each peer has an equal share of the socket's buffer as credit
-    /// from the start, if that is two datagrams and [`Builder::credit`] says nothing else. Communicators do this
-    /// by themselves.
+    /// but in sockets' buffers. Datagrams have 32 KiB; bodies of up to 1 MiB go unasked; acknowledgements on which
+    /// nothing depends wait for up to 5 ms, for data to ride on; and each peer has an equal share of the socket's
+    /// buffer as credit from the start, if that is two datagrams and [`Builder::credit`] says nothing else.
+    /// Communicators do this by themselves.
     pub fn one_host(mut self, peers: u32) -> Self {
         self.neighbours = Some(peers);
-        self.max_datagram(LOCAL_DATAGRAM)
+        self.max_datagram(LOCAL_DATAGRAM).eager_max(LOCAL_EAGER_MAX)
     }
 
     /// When acknowledgements are sent. Default: when asked.
@@ -411,6 +418,9 @@ impl Builder {
 /// Takes the paths to so many peers for what the inside of a host is.
 fn stay_on_host(config: &mut Config, peers: u32) {
     config.late_ack_ns = LOCAL_LATE_ACK_NS;
+    let part = config.memory_bytes / LOCAL_CREDIT_PART / u64::from(peers.max(1));
+    let most = LOCAL_LOG_WINDOW.min(config.log_window_max);
+    config.log_window = part.min(most).max(config.log_window);
     config.expected_peers = peers;
     let least = 2 * u64::from(datagram_cost(config.max_datagram));
     if u64::from(peers) * least <= config.socket_buffer_bytes / 4 * 3 {
