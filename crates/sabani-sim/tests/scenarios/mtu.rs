@@ -78,6 +78,34 @@ fn a_way_back_that_never_took_full_size() {
 }
 
 #[test]
+fn a_path_that_never_took_full_size_delays_the_first_message_by_one_attempt() {
+    for (there, back) in [(1_400, 1_400), (1_400, 1_472), (1_472, 1_400)] {
+        for seed in 0..20 {
+            let mut net = Network::pair(seed, &sealed());
+            net.link(A, B).mtu = there;
+            net.link(B, A).mtu = back;
+            net.send(A, B, 1_000);
+            // An attempt is repeated after 10 to 30 ms.
+            net.run_for(31 * MS);
+            let what = format!("{there} there, {back} back, seed {seed}");
+            assert_eq!(counters(&mut net, B).messages_received, 1, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_first_packet_that_is_lost_by_chance_costs_no_size() {
+    let mut net = Network::pair(1, &sealed());
+    net.links(|link| link.mtu = 0);
+    net.send(A, B, 1_000);
+    net.run_for(MS);
+    net.links(|link| link.mtu = 1_472);
+    burst(&mut net, 5);
+    sound(net.settle(SEC));
+    assert_eq!(datagram_bytes(&mut net), 1_472);
+}
+
+#[test]
 fn jumbo_frames_are_found_and_used() {
     let mut net = Network::mesh(1, 2, &sealed(), |config: &mut Config| {
         config.max_datagram = 8_972;
