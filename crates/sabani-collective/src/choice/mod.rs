@@ -220,8 +220,9 @@ fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
     match facts.block {
         0..=256 if facts.size >= 8 => ("bruck", plain),
         0..=0x8000 => ("posted", plain),
-        // There is no port to overflow: asking first only takes time.
-        _ if facts.one_host => ("windowed", plain),
+        // There is no port to overflow: asking first only takes time. What is in step stays in caches.
+        0..0x8_0000 if facts.one_host => ("windowed", plain),
+        _ if facts.one_host => ("pairwise", plain),
         0..=0x10_0000 if facts.size <= 16 => ("posted", plain),
         _ => {
             let mode = Mode::Rendezvous;
