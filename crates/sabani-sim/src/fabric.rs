@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::datagram::{DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
-use crate::{HostId, Link};
+use crate::{HostId, Link, Rng};
 
 /// Names a switch of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,6 +83,9 @@ pub struct Switch {
     /// Silences neighbours rather than dropping, if the buffer has room for what they send until
     /// they hear of it. Default: no.
     pub pause: Option<Pause>,
+    /// Of equally short ways, each pair of hosts takes one that is drawn for it by hashing with this number (ECMP).
+    /// Default: all take the one whose cable was laid first.
+    pub hash: Option<u64>,
 }
 
 impl Default for Switch {
@@ -93,6 +96,7 @@ impl Default for Switch {
             alpha: f64::INFINITY,
             mark_above: u64::MAX,
             pause: None,
+            hash: None,
         }
     }
 }
@@ -103,6 +107,18 @@ impl Switch {
         Switch {
             queue_bytes,
             ..Switch::default()
+        }
+    }
+
+    /// Which of these ways a datagram goes.
+    fn choose(&self, ways: &[PortId], from: HostId, to: HostId) -> Option<PortId> {
+        match self.hash {
+            Some(hash) if ways.len() > 1 => {
+                let pair = u64::from(from.0) << 32 | u64::from(to.0);
+                let drawn = Rng::new(hash ^ pair).below(ways.len() as u64);
+                Some(ways[drawn as usize])
+            }
+            _ => ways.first().copied(),
         }
     }
 
@@ -194,8 +210,10 @@ pub(crate) struct Fabric {
     pub ports: Vec<Port>,
     /// Of each host: the port that its cable is plugged into.
     nics: Vec<Option<PortId>>,
-    /// Of each switch: the port on the way to each host.
-    routes: Vec<Vec<Option<PortId>>>,
+    /// Of each host: the switch at the end of its cable, and the port there.
+    exits: Vec<Option<(SwitchId, PortId)>>,
+    /// Of each switch, as a destination: the ports by which each other one may send to it, in the order of laying.
+    ways: Vec<Vec<Vec<PortId>>>,
     outdated: bool,
 }
 
@@ -248,12 +266,21 @@ impl Fabric {
         if std::mem::take(&mut self.outdated) {
             self.find_routes();
         }
-        let to = engine.datagrams[id].to;
-        let routes = &self.routes[switch.0 as usize];
-        match routes.get(to.index()).copied().flatten() {
+        let datagram = &engine.datagrams[id];
+        match self.route(switch, datagram.from, datagram.to) {
             Some(port) => self.enter(port, id, engine),
             None => engine.datagrams.remove(id),
         }
+    }
+
+    /// The port by which a switch sends what goes from one host to another.
+    fn route(&self, switch: SwitchId, from: HostId, to: HostId) -> Option<PortId> {
+        let (last, port) = self.exits.get(to.index()).copied().flatten()?;
+        if switch == last {
+            return Some(port);
+        }
+        let ways = &self.ways[last.0 as usize][switch.0 as usize];
+        self.switches[switch.0 as usize].choose(ways, from, to)
     }
 
     /// A datagram comes to an output port: it is sent at once, waits, or is dropped.
@@ -396,48 +423,46 @@ impl Fabric {
         port.link.cross(id, sent_ns, engine);
     }
 
-    /// Fills in, for each switch, the port on a shortest way to each host.
+    /// Finds the shortest ways to each host.
     fn find_routes(&mut self) {
-        let towards = self.switches_towards_each_other();
-        self.routes = vec![vec![None; self.nics.len()]; self.switches.len()];
+        self.exits = vec![None; self.nics.len()];
         for (index, port) in self.ports.iter().enumerate() {
-            let (Place::Switch(last), Place::Host(host)) = (port.at, port.to) else {
-                continue;
-            };
-            for (from, routes) in self.routes.iter_mut().enumerate() {
-                routes[host.index()] = if from == last.0 as usize {
-                    Some(PortId(index as u32))
-                } else {
-                    towards[last.0 as usize][from]
-                };
+            if let (Place::Switch(last), Place::Host(host)) = (port.at, port.to) {
+                self.exits[host.index()] = Some((last, PortId(index as u32)));
             }
         }
+        self.ways = (0..self.switches.len())
+            .map(|goal| self.ways_to(goal))
+            .collect();
     }
 
-    /// For each switch, as a destination: the port by which each other one sends to it. Breadth
-    /// first; of equally short ways, the one whose cable was laid first.
-    fn switches_towards_each_other(&self) -> Vec<Vec<Option<PortId>>> {
-        let count = self.switches.len();
-        let mut into: Vec<Vec<(PortId, usize)>> = vec![Vec::new(); count];
-        for (index, port) in self.ports.iter().enumerate() {
-            if let (Place::Switch(from), Place::Switch(to)) = (port.at, port.to) {
-                into[to.0 as usize].push((PortId(index as u32), from.0 as usize));
-            }
-        }
-        let search = |goal: usize| {
-            let mut ways = vec![None; count];
-            let mut reached = VecDeque::from([goal]);
-            while let Some(at) = reached.pop_front() {
-                for &(port, from) in &into[at] {
-                    if from != goal && ways[from].is_none() {
-                        ways[from] = Some(port);
-                        reached.push_back(from);
-                    }
+    /// For each switch, the ports that bring what it sends nearer to a goal.
+    fn ways_to(&self, goal: usize) -> Vec<Vec<PortId>> {
+        let cables = || {
+            let ports = self.ports.iter().enumerate();
+            ports.filter_map(|(index, port)| match (port.at, port.to) {
+                (Place::Switch(from), Place::Switch(to)) => {
+                    Some((PortId(index as u32), from.0 as usize, to.0 as usize))
+                }
+                _ => None,
+            })
+        };
+        let mut hops = vec![usize::MAX; self.switches.len()];
+        hops[goal] = 0;
+        let mut reached = VecDeque::from([goal]);
+        while let Some(at) = reached.pop_front() {
+            for (_, from, _) in cables().filter(|&(_, _, to)| to == at) {
+                if hops[from] == usize::MAX {
+                    hops[from] = hops[at] + 1;
+                    reached.push_back(from);
                 }
             }
-            ways
-        };
-        (0..count).map(search).collect()
+        }
+        let mut ways = vec![Vec::new(); hops.len()];
+        for (port, from, _) in cables().filter(|&(_, from, to)| hops[to] < hops[from]) {
+            ways[from].push(port);
+        }
+        ways
     }
 }
 
@@ -472,10 +497,51 @@ mod tests {
         fabric.connect(b.into(), c.into(), &cable);
         let (_, last) = fabric.connect(far.into(), c.into(), &cable);
         fabric.find_routes();
-        assert_eq!(fabric.routes[0][5], Some(straight));
-        assert_eq!(fabric.routes[2][5], Some(last));
-        assert_eq!(fabric.routes[0][4], None);
+        let route = |from, to| fabric.route(from, HostId(9), to);
+        assert_eq!(route(a, far), Some(straight));
+        assert_eq!(route(c, far), Some(last));
+        assert_eq!(route(a, HostId(4)), None);
         assert_eq!(fabric.nic(far), Some(PortId(8)));
         assert_eq!(fabric.back(PortId(8)), last);
+    }
+
+    #[test]
+    fn a_hash_spreads_pairs_of_hosts_over_equally_short_ways() {
+        let mut fabric = Fabric::default();
+        let switches = [Some(1), Some(2), None, None, None].map(|hash| {
+            fabric.add_switch(Switch {
+                hash,
+                ..Switch::default()
+            })
+        });
+        let cable = Cable::default();
+        let [near, far, spines @ ..] = switches;
+        let ups = spines.map(|spine| {
+            fabric.connect(spine.into(), far.into(), &cable);
+            fabric.connect(near.into(), spine.into(), &cable).0
+        });
+        for host in 0..64 {
+            let leaf = switches[usize::from(host >= 32)];
+            fabric.connect(HostId(host).into(), leaf.into(), &cable);
+        }
+        fabric.find_routes();
+        let taken = |up: &PortId| {
+            let pairs = (0..32).flat_map(|from| (32..64).map(move |to| (HostId(from), HostId(to))));
+            let by_it = pairs.filter(|(from, to)| fabric.route(near, *from, *to) == Some(*up));
+            by_it.count()
+        };
+        let taken = ups.each_ref().map(taken);
+        assert_eq!(taken.iter().sum::<usize>(), 32 * 32);
+        let third = 32 * 32 / 3;
+        assert!(
+            taken.iter().all(|pairs| pairs.abs_diff(third) < third / 5),
+            "{taken:?}"
+        );
+        // Within a leaf there is but one way.
+        let neighbour = fabric.route(near, HostId(0), HostId(1));
+        assert_eq!(
+            neighbour.map(|port| fabric.port(port).to),
+            Some(Place::Host(HostId(1)))
+        );
     }
 }

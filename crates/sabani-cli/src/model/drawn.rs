@@ -3,36 +3,97 @@
 use std::fmt;
 
 use anyhow::{Context, Result};
-use sabani::CreditPolicy;
+use clap::ValueEnum;
+use sabani::{CreditPolicy, GrantOrder};
 use sabani_model::measure::{Measured, Procedure, Repairs, Settings};
 use sabani_model::network::Estimate;
-use sabani_sim::{Cable, HostId, Network, Pause, Rng, Switch, sealed};
+use sabani_sim::{Cable, Cost, Delay, Host, HostId, MS, Network, Pause, Rng, Switch, US, sealed};
 
 use super::simulated;
 
 /// Bits per second of most hosts' links.
 pub const LINK: u64 = 100_000_000;
 
-/// A network that was drawn from a seed: hosts at switches, those at a common root.
+/// What sort of network is drawn. All but the first are only reported on: nothing was developed with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Hosts at switches, those at a common root.
+    #[default]
+    Tree,
+    /// Several roots, between which switches choose for each pair of hosts by hashing (ECMP).
+    Multipath,
+    /// A tree of switches whose ports share a small buffer, by dynamic thresholds.
+    SharedBuffer,
+    /// A tree of hosts whose processors have as much to do as their links, or more.
+    BusyHosts,
+    /// A tree on which others' TCP connections come and go.
+    Background,
+}
+
+/// What a network is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// To be measured.
+    Measures,
+    /// To run collectives.
+    Runs,
+}
+
+impl Job {
+    fn credit(self) -> CreditPolicy {
+        match self {
+            Job::Measures => CreditPolicy::Shares,
+            Job::Runs => CreditPolicy::Paced(GrantOrder::default()),
+        }
+    }
+}
+
+/// A network that was drawn from a seed: hosts at switches, those at one root or several.
 pub struct Drawn {
+    kind: Kind,
     /// For each host its switch.
     pub group_of_host: Vec<usize>,
     /// Of each host, in bits per second.
     links: Vec<u64>,
-    /// Of each switch, in bits per second.
+    /// From each switch to all roots together, in bits per second.
     pub trunk: u64,
+    roots: usize,
+    /// By which switches choose among several roots.
+    hash: u64,
     switch: Switch,
     shuffled: bool,
+    /// What hosts' processors have to do for each datagram, read or sent, and how late they are.
+    packet_ns: u64,
+    wake: Option<Delay>,
+    /// Who sends to whom by TCP, now and then.
+    others: Vec<(HostId, HostId)>,
 }
+
+/// Time that a full packet takes on most hosts' links.
+const PACKET_NS: u64 = 123 * US;
+/// Others' connections last so long in the mean, and there are so long none.
+const COME_AND_GO_NS: u64 = 50 * MS;
 
 impl Drawn {
     /// Draws one.
-    pub fn new(hosts: usize, seed: u64) -> Self {
+    pub fn new(kind: Kind, hosts: usize, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let mut choose = |choices: &[usize]| choices[rng.below(choices.len() as u64) as usize];
-        let each = choose(&[hosts / 2, hosts / 4, hosts / 8, 4]).max(2);
-        let part = choose(&[2, 3, 4]);
-        let switch = match choose(&[0, 1, 2]) {
+        let mut drawn = Drawn::tree(hosts, &mut rng);
+        drawn.kind = kind;
+        match kind {
+            Kind::Tree => {}
+            Kind::Multipath => drawn.add_roots(&mut rng),
+            Kind::SharedBuffer => drawn.share_buffers(&mut rng),
+            Kind::BusyHosts => drawn.occupy_hosts(&mut rng),
+            Kind::Background => drawn.add_others(&mut rng),
+        }
+        drawn
+    }
+
+    fn tree(hosts: usize, rng: &mut Rng) -> Self {
+        let each = choose(rng, &[hosts / 2, hosts / 4, hosts / 8, 4]).max(2);
+        let part = choose(rng, &[2, 3, 4]);
+        let switch = match choose(rng, &[0, 1, 2]) {
             0 => Switch::drop_tail(16 << 20),
             1 => Switch::drop_tail(256 << 10),
             _ => Switch {
@@ -43,8 +104,8 @@ impl Drawn {
                 ..Switch::default()
             },
         };
-        let slow = choose(&[0, 0, 1, 3]);
-        let shuffled = choose(&[0, 1]) == 1;
+        let slow = choose(rng, &[0, 0, 1, 3]);
+        let shuffled = choose(rng, &[false, true]);
         let mut group_of_host: Vec<usize> = (0..hosts).map(|host| host / each).collect();
         if shuffled {
             for at in (1..hosts).rev() {
@@ -56,36 +117,115 @@ impl Drawn {
             links[rng.below(hosts as u64) as usize] = LINK / 2;
         }
         Drawn {
+            kind: Kind::Tree,
             group_of_host,
             links,
-            trunk: LINK * each as u64 / part as u64,
+            trunk: LINK * each as u64 / part,
+            roots: 1,
+            hash: 0,
             switch,
             shuffled,
+            packet_ns: 0,
+            wake: None,
+            others: Vec::new(),
         }
     }
 
-    /// Builds it, with a node on each host.
-    pub fn build(&self, seed: u64, credit: CreditPolicy) -> Network {
+    /// In place of the one root: together they carry all that hosts send, or half of it.
+    fn add_roots(&mut self, rng: &mut Rng) {
+        let each = self
+            .group_of_host
+            .iter()
+            .filter(|group| **group == 0)
+            .count();
+        self.roots = choose(rng, &[2, 4]);
+        self.trunk = LINK * each as u64 / choose(rng, &[1, 2]);
+        self.hash = rng.next_u64();
+    }
+
+    fn share_buffers(&mut self, rng: &mut Rng) {
+        self.switch = Switch {
+            buffer_bytes: choose(rng, &[128, 256, 1024]) << 10,
+            alpha: choose(rng, &[0.5, 1.0, 2.0]),
+            ..Switch::default()
+        };
+    }
+
+    /// At seven tenths hosts can send or receive as fast as their links, but not both at the same time.
+    fn occupy_hosts(&mut self, rng: &mut Rng) {
+        self.packet_ns = PACKET_NS * choose(rng, &[7, 10, 14]) / 10;
+        let late = choose(
+            rng,
+            &["10us + ~20us", "20us + ~100us", "20us + ~50us + 1% ~2ms"],
+        );
+        self.wake = Some(late.parse().expect("these are delays"));
+    }
+
+    fn add_others(&mut self, rng: &mut Rng) {
+        let hosts = self.links.len() as u64;
+        for _ in 0..choose(rng, &[hosts / 8, hosts / 4, hosts / 2]) {
+            let from = rng.below(hosts);
+            let to = (from + 1 + rng.below(hosts - 1)) % hosts;
+            self.others.push((HostId(from as u32), HostId(to as u32)));
+        }
+    }
+
+    fn groups(&self) -> usize {
+        self.group_of_host.iter().max().map_or(0, |last| last + 1)
+    }
+
+    /// Builds it, with a node on each host, for a job: each job has other ports, by which switches hash.
+    pub fn build(&self, seed: u64, job: Job) -> Network {
         let hosts = self.links.len() as u32;
         let mut net = Network::mesh(seed, hosts, &sealed(), |config| {
-            config.credit = credit;
+            config.credit = job.credit();
         });
-        let root = net.add_switch(self.switch.clone());
-        let groups = self.group_of_host.iter().max().map_or(0, |last| last + 1);
-        let leaves: Vec<_> = (0..groups)
+        self.lay_cables(&mut net, job);
+        for host in net.host_ids() {
+            self.occupy(net.host(host));
+        }
+        for &(from, to) in &self.others {
+            come_and_go(&mut net, from, to);
+        }
+        net
+    }
+
+    fn lay_cables(&self, net: &mut Network, job: Job) {
+        let roots: Vec<_> = (0..self.roots)
             .map(|_| net.add_switch(self.switch.clone()))
             .collect();
+        let mut hashes = Rng::new(self.hash ^ job as u64);
+        let leaf = |_| {
+            net.add_switch(Switch {
+                hash: Some(hashes.next_u64()),
+                ..self.switch.clone()
+            })
+        };
+        let leaves: Vec<_> = (0..self.groups()).map(leaf).collect();
         let cable = |bits_per_second| Cable {
             bits_per_second,
             ..Cable::default()
         };
+        let trunk = cable(self.trunk / self.roots as u64);
         for leaf in &leaves {
-            net.connect(*leaf, root, &cable(self.trunk));
+            for root in &roots {
+                net.connect(*leaf, *root, &trunk);
+            }
         }
         for (host, (&group, &link)) in self.group_of_host.iter().zip(&self.links).enumerate() {
             net.connect(HostId(host as u32), leaves[group], &cable(link));
         }
-        net
+    }
+
+    fn occupy(&self, host: &mut Host) {
+        if let Some(wake) = &self.wake {
+            host.wake = wake.clone();
+            let cost = Cost {
+                packet_ns: self.packet_ns,
+                ..Cost::default()
+            };
+            (host.reading, host.sending) = (cost, cost);
+        }
     }
 
     /// Measures it, as a job's ranks would.
@@ -93,7 +233,7 @@ impl Drawn {
     /// # Errors
     /// If a probe does not come to its end.
     pub fn measure(&self, seed: u64) -> Result<Measured> {
-        let mut net = self.build(seed, CreditPolicy::Shares);
+        let mut net = self.build(seed, Job::Measures);
         let host = |host: usize| format!("host{host}");
         let mut procedure = Procedure::new(Settings {
             names: (0..self.links.len()).map(host).collect(),
@@ -114,23 +254,85 @@ impl Drawn {
     }
 }
 
+/// One of these.
+fn choose<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[rng.below(choices.len() as u64) as usize]
+}
+
+/// A connection from now on, and another one some time after its end, and so on.
+fn come_and_go(net: &mut Network, from: HostId, to: HostId) {
+    let mut draw_ns = || (net.rng().exponential() * COME_AND_GO_NS as f64) as u64;
+    let (lasts_ns, rests_ns) = (draw_ns(), draw_ns());
+    let now_ns = net.now_ns();
+    net.add_tcp(from, to, now_ns, now_ns + lasts_ns);
+    net.at(now_ns + lasts_ns + rests_ns, move |net| {
+        come_and_go(net, from, to)
+    });
+}
+
 impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let groups = self.group_of_host.iter().max().map_or(0, |last| last + 1);
+        let groups = self.groups();
         let slow = self.links.iter().filter(|link| **link < LINK).count();
-        let switch = match (self.switch.pause, self.switch.queue_bytes) {
-            (Some(_), _) => "pause".into(),
-            (None, bytes) => format!("{} KiB", bytes >> 10),
-        };
         let order = if self.shuffled {
             "any order"
         } else {
             "in order"
         };
         let trunk = self.trunk as f64 / LINK as f64;
-        write!(
-            f,
-            "{groups} groups, trunks of {trunk:.1}, {switch}, {slow} slow, {order}"
-        )
+        write!(f, "{groups} groups, trunks of {trunk:.1}")?;
+        if self.roots > 1 {
+            write!(f, " over {} roots", self.roots)?;
+        }
+        match (self.switch.pause, self.switch.queue_bytes) {
+            (Some(_), _) => write!(f, ", pause")?,
+            (None, u64::MAX) => {
+                let (buffer, alpha) = (self.switch.buffer_bytes >> 10, self.switch.alpha);
+                write!(f, ", {buffer} KiB for all ports, alpha {alpha}")?;
+            }
+            (None, bytes) => write!(f, ", {} KiB", bytes >> 10)?,
+        }
+        write!(f, ", {slow} slow, {order}")?;
+        if let Some(wake) = &self.wake {
+            let busy = self.packet_ns as f64 / PACKET_NS as f64;
+            write!(
+                f,
+                ", processors busy for {busy:.1} of a packet, {wake} late"
+            )?;
+        }
+        match self.others.len() {
+            0 => Ok(()),
+            others => write!(f, ", {others} of others"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sort_of_network_is_a_tree_with_something_else() {
+        for seed in 0..20 {
+            let tree = Drawn::new(Kind::Tree, 8, seed);
+            for &kind in Kind::value_variants() {
+                let drawn = Drawn::new(kind, 8, seed);
+                assert_eq!(drawn.group_of_host, tree.group_of_host);
+                assert_eq!(drawn.links, tree.links);
+                let same_words = drawn.to_string() == tree.to_string();
+                assert_eq!(same_words, kind == Kind::Tree, "{drawn}");
+                let sent = bytes_of_others(&drawn, seed);
+                assert_eq!(sent > 0, kind == Kind::Background, "{drawn}: {sent}");
+            }
+        }
+    }
+
+    /// What waits at hosts' ports while no node has anything to send.
+    fn bytes_of_others(drawn: &Drawn, seed: u64) -> u64 {
+        let mut net = drawn.build(seed, Job::Runs);
+        net.run_for(100 * MS);
+        let hosts: Vec<_> = net.host_ids().collect();
+        let nics: Vec<_> = hosts.iter().filter_map(|host| net.nic(*host)).collect();
+        nics.into_iter().map(|nic| net.port(nic).queued_max()).sum()
     }
 }

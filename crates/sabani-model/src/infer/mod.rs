@@ -83,9 +83,9 @@ impl Inferred {
         }
     }
 
-    /// As it is kept in a file. `widening` stretches all intervals: see [`Fit::widening`].
-    pub fn graph(&self, names: &[String], observations: &[Observation], widening: f64) -> Graph {
-        let mut graph = self.tree.hosts(names, observations, widening);
+    /// As it is kept in a file.
+    pub fn graph(&self, names: &[String], observations: &[Observation]) -> Graph {
+        let mut graph = self.tree.hosts(names, observations);
         let order = self.tree.outermost_first();
         for (index, &trunk) in order.iter().enumerate() {
             let trunk = &self.tree.trunks[trunk];
@@ -101,7 +101,7 @@ impl Inferred {
             }
             let mut group = Group::new(format!("group{index}"), trunk.hosts.clone());
             group.parent = parent;
-            (group.out, group.into) = self.tree.trunk(trunk, observations, widening);
+            (group.out, group.into) = self.tree.trunk(trunk, observations);
             graph.groups.push(group);
         }
         graph

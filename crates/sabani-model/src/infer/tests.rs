@@ -169,14 +169,14 @@ fn measured(truth: &Truth, unfair: f64, draw: &mut Draw) -> (Inferred, Vec<Obser
 
 fn graph(inferred: &Inferred, seen: &[Observation], hosts: usize) -> Graph {
     let names: Vec<String> = (0..hosts).map(|host| format!("host{host}")).collect();
-    inferred.graph(&names, seen, 0.0)
+    inferred.graph(&names, seen)
 }
 
-/// Two measurements of permutations, and how well they are predicted.
+/// Two measurements of permutations, and how well they are predicted. Enough of them that chance says little.
 fn checked(truth: &Truth, inferred: &Inferred, unfair: f64, draw: &mut Draw) -> Fit {
     let hosts = truth.out.len();
     let mut patterns = Patterns::new(hosts, 99);
-    let held_out: Vec<_> = (0..4).map(|_| patterns.permutation()).collect();
+    let held_out: Vec<_> = (0..16).map(|_| patterns.permutation()).collect();
     let mut observe = || -> Vec<Observation> {
         let observed = held_out
             .iter()
@@ -216,10 +216,8 @@ fn groups_behind_trunks_are_found_with_their_capacities() {
                     assert!((0.93..1.07).contains(&ratio), "{case}: {ratio}");
                 }
             }
-            assert!(
-                checked(&truth, &found, unfair, &mut draw).is_good(),
-                "{case}"
-            );
+            let fit = checked(&truth, &found, unfair, &mut draw);
+            assert!(fit.is_good(), "{case}: {fit:?}");
         }
     }
 }
@@ -347,14 +345,10 @@ fn hashed_trunks_are_no_tree_and_that_is_said() {
     let mut draw = Draw(8);
     let mut truth = Truth::grouped(4, 6, 0.3, &mut draw);
     truth.paths = 2;
-    let (found, seen) = measured(&truth, 0.05, &mut draw);
+    let (found, _) = measured(&truth, 0.05, &mut draw);
     let fit = checked(&truth, &found, 0.05, &mut draw);
     assert!(!fit.is_good(), "{fit:?}");
     assert!(fit.widening() > 0.1, "{fit:?}");
-    let names: Vec<String> = (0..24).map(|host| host.to_string()).collect();
-    let wide = found.graph(&names, &seen, fit.widening());
-    let speed = wide.hosts[0].out.bytes_per_s.unwrap();
-    assert!(speed.high / speed.low > 1.2, "{speed:?}");
 }
 
 /// As in a lab, whose hosts send as fast as they can until a port holds it up.
@@ -387,7 +381,7 @@ fn flows_that_moved_nothing_say_nothing_of_their_hosts() {
     let names = ["a", "b"].map(String::from);
     let speeds = |seen: &[Observation]| {
         let inferred = infer(2, seen, &neighbours(2));
-        let graph = inferred.graph(&names, seen, 0.0);
+        let graph = inferred.graph(&names, seen);
         let speed = |host: &Host| host.out.bytes_per_s.map(|speed| speed.value);
         [0, 1].map(|host| speed(&graph.hosts[host]))
     };

@@ -300,8 +300,8 @@ impl Tree {
     }
 
     /// The hosts, as they are kept in a file.
-    pub fn hosts(&self, names: &[String], observations: &[Observation], widening: f64) -> Graph {
-        let known = |place: Place, limit: f64| described(place, limit, observations, widening);
+    pub fn hosts(&self, names: &[String], observations: &[Observation]) -> Graph {
+        let known = |place: Place, limit: f64| described(place, limit, observations);
         let host = |(index, name): (usize, &String)| Host {
             name: name.clone(),
             out: known(Place::Out(index), self.out[index]),
@@ -315,13 +315,8 @@ impl Tree {
     }
 
     /// What passes a trunk outwards and inwards, as it is kept in a file.
-    pub fn trunk(
-        &self,
-        trunk: &Trunk,
-        observations: &[Observation],
-        widening: f64,
-    ) -> (Capacity, Capacity) {
-        let known = |place: Place, limit: f64| described(place, limit, observations, widening);
+    pub fn trunk(&self, trunk: &Trunk, observations: &[Observation]) -> (Capacity, Capacity) {
+        let known = |place: Place, limit: f64| described(place, limit, observations);
         (
             known(Place::TrunkOut(trunk), trunk.out),
             known(Place::TrunkInto(trunk), trunk.into),
@@ -351,16 +346,11 @@ fn gain_by_two(host: usize, (place, ends): Way, observations: &[Observation]) ->
     (by_two > 0.0 && otherwise > 0.0).then(|| by_two / otherwise)
 }
 
-/// A capacity with its interval, stretched; without one if nothing was limited by it.
-fn described(place: Place, limit: f64, observations: &[Observation], widening: f64) -> Capacity {
+/// A capacity with its interval; without one if nothing was limited by it.
+fn described(place: Place, limit: f64, observations: &[Observation]) -> Capacity {
     let seen = plateau(&place.loads(observations));
-    let estimate = Estimate {
-        value: seen.value,
-        low: seen.low * (-widening).exp(),
-        high: seen.high * widening.exp(),
-    };
     Capacity {
-        bytes_per_s: limit.is_finite().then_some(estimate),
+        bytes_per_s: limit.is_finite().then_some(seen),
         probed_bytes_per_s: seen.high,
         queue_bytes: None,
     }

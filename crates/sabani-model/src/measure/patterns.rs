@@ -10,7 +10,9 @@
 //!    limit by themselves; else one of all the trunks could be missing, and those at the other ends would explain
 //!    as much.
 //! 5. *Fan*: the fastest hosts send to two others each, and receive from two.
-//! 6. *Hold back*: permutations that the graph is not made from, but must predict.
+//! 6. *Pairs*: half of the hosts send to their neighbours, and back, where hosts seem to do more if they only send or only
+//!    receive, or nothing has shown that yet.
+//! 7. *Hold back*: permutations that the graph is not made from, but must predict.
 
 use std::collections::VecDeque;
 
@@ -27,6 +29,8 @@ const DEGREE_MIN: usize = 4;
 const DEGREE_MAX: usize = 16;
 /// Parts of the groups that exchange with the others, at most: each has less than half of the groups.
 const FEW: usize = 4;
+/// Hosts that are so much faster one way than both ways at once have something that both directions share.
+const FASTER: f64 = 1.15;
 /// Sizes of blocks: hosts divided by so much.
 const BISECT: [usize; 3] = [2, 4, 8];
 
@@ -54,6 +58,7 @@ enum Step {
     Few { part: usize },
     FanOut,
     FanIn,
+    Pairs { back: bool },
 }
 
 impl Patterns {
@@ -70,6 +75,8 @@ impl Patterns {
             Step::Halves { back: true },
             Step::FanOut,
             Step::FanIn,
+            Step::Pairs { back: false },
+            Step::Pairs { back: true },
         ];
         let few = (0..FEW).map(|part| Step::Few { part });
         Patterns {
@@ -93,6 +100,7 @@ impl Patterns {
                 Step::Few { part } => few(self.groups(seen), part),
                 Step::FanOut => fan(self.groups(seen), seen),
                 Step::FanIn => turned(fan(self.groups(seen), seen)),
+                Step::Pairs { back } => pairs(self.groups(seen), seen, back),
             };
             if !pattern.is_empty() {
                 return Some(pattern);
@@ -265,6 +273,35 @@ fn fan(groups: &[Vec<usize>], seen: &[Observation]) -> Pattern {
     pattern
 }
 
+/// Neighbours in each group, of which one sends to the other. Nobody, if hosts that only sent or only received have done so
+/// before and were no faster.
+fn pairs(groups: &[Vec<usize>], seen: &[Observation], back: bool) -> Pattern {
+    let has_fan = groups.iter().any(|group| group.len() / 3 > 0);
+    let hosts = groups.concat();
+    if has_fan && !hosts.iter().any(|&host| is_faster_one_way(host, seen)) {
+        return Pattern::new();
+    }
+    let pairs = groups.iter().flat_map(|group| group.chunks_exact(2));
+    let pairs = pairs.map(|pair| (pair[0], pair[1])).collect();
+    if back { turned(pairs) } else { pairs }
+}
+
+/// Whether a host sent more than ever when it received nothing, or received more when it sent nothing.
+fn is_faster_one_way(host: usize, seen: &[Observation]) -> bool {
+    let [mut alone, mut both] = [[0.0_f64; 2]; 2];
+    for seen in seen {
+        let mut moved = [0.0; 2];
+        for (&(from, to), &rate) in seen.flows.iter().zip(&seen.rates) {
+            moved[0] += if from == host { rate } else { 0.0 };
+            moved[1] += if to == host { rate } else { 0.0 };
+        }
+        let is_both = moved[0] > 0.0 && moved[1] > 0.0;
+        let most = if is_both { &mut both } else { &mut alone };
+        *most = [0, 1].map(|way| most[way].max(moved[way]));
+    }
+    (0..2).any(|way| both[way] > 0.0 && alone[way] > FASTER * both[way])
+}
+
 fn cover(hosts: usize) -> impl Iterator<Item = Step> {
     let others = hosts.saturating_sub(1);
     let parts = (others / DEGREE_MIN).clamp(1, COVER).min(others);
@@ -327,7 +364,51 @@ mod tests {
                 assert!(pattern.iter().all(|(from, to)| *from.max(to) < hosts));
                 count += 1;
             }
-            assert!(count <= 18, "{count} patterns");
+            assert!(count <= 20, "{count} patterns");
+        }
+    }
+
+    /// What each flow gets of hosts at one switch that move so much both ways together, and one way at most 1.
+    fn seen(pattern: Pattern, sum: f64) -> Observation {
+        let degree = |host: usize| {
+            let flows = pattern.iter();
+            flows
+                .filter(|(from, to)| *from == host || *to == host)
+                .count() as f64
+        };
+        let sent = |host: usize| pattern.iter().filter(|(from, _)| *from == host).count() as f64;
+        let got = |host: usize| pattern.iter().filter(|(_, to)| *to == host).count() as f64;
+        let share = |&(from, to): &(usize, usize)| {
+            let ways = (1.0 / sent(from)).min(1.0 / got(to));
+            let sums = sum / degree(from).max(degree(to));
+            ways.min(sums)
+        };
+        Observation {
+            rates: pattern.iter().map(share).collect(),
+            flows: pattern,
+        }
+    }
+
+    #[test]
+    fn pairs_are_tried_one_way_where_that_is_faster() {
+        for (sum, expected) in [(2.0, 0), (1.2, 2)] {
+            let mut patterns = Patterns::new(12, 1);
+            let mut observed = Vec::new();
+            let mut one_way = vec![0; 12];
+            let mut tried = 0;
+            while let Some(pattern) = patterns.next(&observed) {
+                let is_pairs = pattern.len() == 6 && patterns.left() < 2;
+                tried += usize::from(is_pairs);
+                for (from, _) in pattern.iter().filter(|_| is_pairs) {
+                    one_way[*from] += 1;
+                }
+                observed.push(seen(pattern, sum));
+            }
+            assert_eq!(tried, expected, "sum {sum}");
+            assert!(
+                one_way.iter().all(|times| *times == expected / 2),
+                "{one_way:?}"
+            );
         }
     }
 }

@@ -35,8 +35,9 @@ const ROUNDS: (usize, usize) = (3, 8);
 /// Trips of one length in a round: so many, or as many as take so long.
 const TRIPS: (usize, usize) = (3, 20);
 const TRIPS_NS: f64 = 10e6;
-/// Patterns that are held back.
-const HELD_BACK: usize = 2;
+/// Patterns that are held back at a time: so many, and with few hosts more, so that they have so many flows.
+const HELD_BACK: (usize, usize) = (2, 4);
+const HELD_BACK_FLOWS: usize = 32;
 /// Trips through an empty port.
 const QUIET_TRIPS: usize = 40;
 
@@ -101,8 +102,12 @@ pub struct Procedure {
     distances_planned: bool,
     patterns: Patterns,
     observed: Vec<Observation>,
+    /// All that was ever held back. The first ones may have been used later; who keeps trying until some are
+    /// predicted has shown nothing.
     held_back: Vec<Observation>,
     again: Vec<Observation>,
+    /// How many of them have been used.
+    used: usize,
     tried: usize,
     checked: Option<Inferred>,
     fit: Option<Fit>,
@@ -161,6 +166,7 @@ impl Procedure {
             observed: Vec::new(),
             held_back: Vec::new(),
             again: Vec::new(),
+            used: 0,
             tried: 1,
             checked: None,
             fit: None,
@@ -243,7 +249,8 @@ impl Procedure {
     /// The part that is done, from 0 to 1, about.
     pub fn progress(&self) -> f64 {
         let patterns = self.observed.len() + self.held_back.len();
-        let left = self.patterns.left() + HELD_BACK.saturating_sub(self.held_back.len());
+        let checks = self.checks().saturating_sub(self.held_back.len());
+        let left = self.patterns.left() + checks;
         let (done, all) = (
             self.rounds.min(ROUNDS.0) + patterns,
             ROUNDS.0 + patterns + left,
@@ -263,7 +270,7 @@ impl Procedure {
         } else if !self.distances_planned {
             self.distances_planned = true;
             self.plan_distances();
-        } else if self.held_back.is_empty() {
+        } else if self.held_back.len() == self.used {
             self.plan_held_back();
         } else if self.fit.is_none() {
             self.check();
@@ -321,8 +328,14 @@ impl Procedure {
         true
     }
 
+    /// How many patterns are held back at a time.
+    fn checks(&self) -> usize {
+        let enough = HELD_BACK_FLOWS.div_ceil(self.settings.names.len());
+        enough.clamp(HELD_BACK.0, HELD_BACK.1)
+    }
+
     fn plan_held_back(&mut self) {
-        for _ in 0..HELD_BACK {
+        for _ in 0..self.checks() {
             let pattern = self.patterns.permutation();
             let probe = self.streams(&pattern, true);
             self.plan(Purpose::HeldBack, probe.clone());
@@ -336,9 +349,10 @@ impl Procedure {
         let hosts = self.settings.names.len();
         let inferred = infer(hosts, &self.observed, &neighbours(hosts));
         let fit = inferred.check(&self.held_back, &self.again);
-        if !fit.is_good() && self.tried < self.settings.patterns {
-            self.observed.append(&mut self.held_back);
-            self.again.clear();
+        if !fit.is_close() && self.tried < self.settings.patterns {
+            self.observed
+                .extend_from_slice(&self.held_back[self.used..]);
+            self.used = self.held_back.len();
             self.patterns.again();
             return;
         }
@@ -418,8 +432,7 @@ impl Procedure {
             .checked
             .take()
             .unwrap_or_else(|| infer(hosts, &self.observed, &neighbours(hosts)));
-        let widening = self.fit.map_or(0.0, |fit| fit.widening());
-        let mut graph = inferred.graph(&self.settings.names, &self.observed, widening);
+        let mut graph = inferred.graph(&self.settings.names, &self.observed);
         graph.fit = self.fit;
         let was_used = |capacity: &Capacity| capacity.probed_bytes_per_s > 0.0;
         let hosts = &graph.hosts;

@@ -1,7 +1,7 @@
 //! The procedure on a network that answers as the model says.
 
 use super::*;
-use crate::network::{Estimate, Network};
+use crate::network::{Estimate, Fit, Network};
 
 /// Bytes per second of each host's link.
 const LINK: f64 = 12.5e6;
@@ -181,6 +181,40 @@ fn of_two_rounds_at_different_speeds_the_quicker_counts() {
     }
     let measured = procedure.finish().expect("one round counts");
     assert_eq!(measured.unsteady_rounds, 1);
+}
+
+/// What is said of how well a network is predicted on which some pairs are slow, whoever else sends: as where ways are
+/// chosen by hashing. Each probe takes 1 ns.
+fn fit_of_hashed_ways(network_ns: u64) -> Option<Fit> {
+    let mut procedure = Procedure::new(Settings {
+        network_ns,
+        ..settings(8)
+    });
+    while let Some(probe) = procedure.next_probe() {
+        let mut outcome = answer(&probe, 1);
+        for (flow, seen) in probe.flows.iter().zip(&mut outcome.seen) {
+            if let Seen::Arrivals(arrivals) = seen
+                && (31 * flow.from + 17 * flow.to) % 5 < 2
+            {
+                arrivals.truncate(arrivals.len() / 3);
+            }
+        }
+        procedure.take(&probe, outcome);
+    }
+    procedure.finish()?.network.graph.fit
+}
+
+#[test]
+fn what_was_not_predicted_once_is_said_whenever_the_time_is_over() {
+    let fits = (20..200).step_by(6).map(fit_of_hashed_ways);
+    // At first nothing is held back, or one pattern of pairs that are all fast.
+    let unseen = |fit: &Option<Fit>| fit.is_none_or(|fit| fit.is_good());
+    let seen: Vec<_> = fits.skip_while(unseen).collect();
+    assert!(seen.len() > 10, "it is seen {} times", seen.len());
+    for fit in seen {
+        let fit = fit.expect("with less time it was seen");
+        assert!(!fit.is_good() && fit.widening() > 0.3, "{fit:?}");
+    }
 }
 
 #[test]

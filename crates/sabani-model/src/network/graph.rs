@@ -2,6 +2,8 @@
 //! hosts. Groups form trees, as switches do in most networks; a network that is nearly a tree is
 //! described by the tree that explains the measurements best.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Estimate, is_positive};
@@ -123,6 +125,9 @@ impl Fit {
     /// Errors may be so many times the noise: where transports share unevenly, max-min shares can't be
     /// more exact than that.
     const NOISES: f64 = 1.5;
+    /// Nine of ten errors may be so many times what the median may be. Where links are chosen by hashing, most flows
+    /// are as fast as a tree would have it, and some half as fast.
+    const TAIL: f64 = 3.0;
 
     /// More than this between two measurements of the same, as a difference of logarithms, and they say
     /// nothing: others use the network or the processors. Quiet networks stay below a tenth of it.
@@ -133,10 +138,19 @@ impl Fit {
         self.noise <= Self::STEADY
     }
 
-    /// Whether the network is as the graph says, as far as one can see. If not, intervals of capacities
-    /// have been widened.
+    /// The largest median of errors that is no reason to doubt the graph.
+    fn most(&self) -> f64 {
+        Self::GOOD.max(Self::NOISES * self.noise)
+    }
+
+    /// Whether most flows got what the graph says: further patterns would hardly make it better.
+    pub fn is_close(&self) -> bool {
+        self.error <= self.most()
+    }
+
+    /// Whether the network is as the graph says, as far as one can see. If not, predictions have wider intervals.
     pub fn is_good(&self) -> bool {
-        self.error <= Self::GOOD.max(Self::NOISES * self.noise)
+        self.is_close() && self.error_p90 <= Self::TAIL * self.most()
     }
 
     /// Whether predictions may be worth something, with wider intervals perhaps.
@@ -144,10 +158,27 @@ impl Fit {
         self.is_steady() && self.error <= Self::STEADY
     }
 
-    /// By what an interval is stretched, up and down, as a difference of logarithms: nothing if the
-    /// graph is good.
+    /// By what intervals of predictions are stretched, up and down, as a difference of logarithms: nothing if errors are
+    /// as usual on a tree. What varies from one time to the next does so for predictions, too.
     pub fn widening(&self) -> f64 {
-        if self.is_good() { 0.0 } else { self.error_p90 }
+        let is_usual = self.error <= Self::GOOD && self.error_p90 <= Self::TAIL * Self::GOOD;
+        if is_usual { 0.0 } else { self.error_p90 }
+    }
+}
+
+impl fmt::Display for Fit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (error, noise) = (100.0 * self.error.exp_m1(), 100.0 * self.noise.exp_m1());
+        let tail = 100.0 * self.error_p90.exp_m1();
+        write!(
+            f,
+            "held back: {error:.1} %, nine of ten {tail:.0} % ({noise:.1} % twice), "
+        )?;
+        f.write_str(match (self.is_steady(), self.is_good()) {
+            (false, _) => "not to be believed",
+            (true, false) => "no tree",
+            (true, true) => "a tree",
+        })
     }
 }
 
@@ -226,5 +257,23 @@ mod tests {
         let trunks = |one: usize, other: usize| trunks_between(&expected[one], &expected[other]);
         assert_eq!([0, 1, 2, 3].map(|host| trunks(0, host)), [0, 1, 2, 2]);
         assert_eq!([0, 1, 2, 3].map(|host| trunks(2, host)), [2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_tree_has_no_tail_of_flows_that_are_far_slower() {
+        let fit = |error, error_p90, noise| Fit {
+            error,
+            error_p90,
+            noise,
+            ..Fit::default()
+        };
+        let tree = fit(0.05, 0.2, 0.01);
+        assert!(tree.is_good() && tree.widening() == 0.0);
+        for hashed in [fit(0.01, 0.7, 0.01), fit(0.3, 0.7, 0.01)] {
+            assert!(!hashed.is_good() && hashed.widening() == 0.7);
+        }
+        // As uneven as it is from one time to the next: no fault of the graph, but predictions are no better than that.
+        let uneven = fit(0.15, 0.5, 0.12);
+        assert!(uneven.is_good() && uneven.widening() == 0.5);
     }
 }

@@ -172,9 +172,20 @@ impl Network {
         text.expect("all keys are strings") + "\n"
     }
 
-    /// Why what is made from it may be worth nothing, and what to do; `None` if nothing says so.
+    /// Why what is made from it may be worth little or nothing, and what to do; `None` if nothing says so.
     pub fn doubt(&self) -> Option<String> {
-        let fit = self.graph.fit.filter(|fit| !fit.is_believable())?;
+        let fit = self
+            .graph
+            .fit
+            .filter(|fit| !fit.is_good() || !fit.is_believable())?;
+        if fit.is_believable() {
+            return Some(format!(
+                "no tree of shared links explains what was held back when it was measured (nine of ten flows within {:.0} % \
+                 only), so that all intervals are wider by as much: switches that choose among several ways, processors \
+                 that are busy, or others' traffic do that",
+                100.0 * fit.error_p90.exp_m1(),
+            ));
+        }
         Some(format!(
             "what was held back when it was measured is predicted within {:.0} % only (median; twice the same differs \
              by {:.0} %), so that what is made from it may be far off: measure again with `sabani model measure` \
@@ -237,7 +248,9 @@ mod tests {
             });
             network.doubt()
         };
-        assert_eq!(doubt_of(0.2, 0.02), None);
+        assert_eq!(doubt_of(0.05, 0.02), None);
+        let no_tree = doubt_of(0.2, 0.02).expect("it is doubted");
+        assert!(no_tree.starts_with("no tree"), "{no_tree}");
         for (error, noise) in [(2.93, 0.02), (0.01, 0.5)] {
             let doubt = doubt_of(error, noise).expect("it is doubted");
             let said = format!("within {:.0} %", 100.0 * error);

@@ -16,7 +16,7 @@ use sabani_collective::Choice;
 use sabani_collective::execute::{MessageId, StepId};
 
 use crate::cast::{Act, Cast};
-use crate::network::{Estimate, Network, Recovery, Transport};
+use crate::network::{Estimate, Graph, Network, Recovery, Transport};
 use crate::parallel;
 use crate::route::Routes;
 use crate::shorter::Shorter;
@@ -55,6 +55,16 @@ impl Off {
     /// For messages of so many bytes.
     fn of(bytes: usize) -> Self {
         if bytes < LONG_BYTES { SHORT } else { LONG }
+    }
+
+    /// On a network of which the graph is not true. That is no uncertainty of each of its capacities: drawn for each apart,
+    /// the least of many would make every run too slow.
+    fn on(self, graph: &Graph) -> Self {
+        let factor = graph.fit.map_or(1.0, |fit| fit.widening().exp());
+        Off {
+            least: self.least / factor,
+            most: self.most * factor,
+        }
     }
 }
 
@@ -131,7 +141,8 @@ impl Simulation<'_> {
         let numbers: Vec<_> = (0..replicates.max(1)).collect();
         let outcomes = parallel::map(&numbers, |&number| self.replicate(number));
         let routes = self.routes(&mut Chance::none());
-        Prediction::new(&outcomes, Off::of(self.task.bytes), &routes)
+        let off = Off::of(self.task.bytes).on(&self.network.graph);
+        Prediction::new(&outcomes, off, &routes)
     }
 
     fn outcome(&self, replicate: Option<u64>, limit_ns: f64) -> Option<Outcome> {
@@ -397,6 +408,7 @@ mod tests {
     use sabani_collective::Collective;
 
     use super::*;
+    use crate::network::Fit;
     use crate::network::Noise;
     use crate::price::{Model, Prices};
     use crate::testing::{LINK, switched};
@@ -536,6 +548,31 @@ mod tests {
         assert_eq!(name, "host0 in");
         assert!(share > 0.98, "{share}");
         assert_eq!(prediction.beyond, Vec::<String>::new());
+    }
+
+    #[test]
+    fn where_no_tree_fits_intervals_are_wider_and_values_the_same() {
+        let predicted = |fit: Option<Fit>| {
+            let mut network = switched(8);
+            network.graph.fit = fit;
+            let simulation = Simulation {
+                network: &network,
+                transport: &network.transports["tcp"],
+                task: &Task::new(Collective::Alltoall, 8, 10_000, &network),
+                choice: &choice(Collective::Alltoall, "xor"),
+            };
+            simulation.predict(3).ns
+        };
+        let fit = |error_p90| Fit {
+            error_p90,
+            ..Fit::default()
+        };
+        let (tree, hashed) = (predicted(Some(fit(0.2))), predicted(Some(fit(0.7))));
+        assert_eq!(tree, predicted(None));
+        assert_eq!(hashed.value, tree.value);
+        let near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+        assert!(near(hashed.high, tree.high * 0.7_f64.exp()), "{hashed:?}");
+        assert!(near(hashed.low, tree.low / 0.7_f64.exp()), "{hashed:?}");
     }
 
     /// Many to one, behind a queue for less than the windows of all.

@@ -268,6 +268,7 @@ impl Medium {
                 stop_above: above,
                 go_at: above / 2,
             }),
+            ..Switch::default()
         }
     }
 }

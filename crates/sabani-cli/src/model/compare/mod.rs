@@ -16,7 +16,7 @@ use sabani_model::price::{Model, Prices};
 use sabani_model::simulate::{REPLICATES, Simulation};
 use sabani_model::{Network, Task};
 
-use super::drawn::Drawn;
+use super::drawn::{Drawn, Kind};
 use super::predict::parse_collective;
 use super::wire;
 use crate::bench::transport::Transport;
@@ -55,6 +55,9 @@ pub struct CompareArgs {
     /// Number of simulated hosts, each with a rank, from 8 on.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=256), conflicts_with = "network", help_heading = SIMULATED)]
     hosts: u32,
+    /// What sort of networks.
+    #[arg(long, value_name = "SORT", value_enum, default_value_t, conflicts_with = "network", help_heading = SIMULATED)]
+    networks: Kind,
     /// The first simulated network's seed.
     #[arg(long, default_value_t = 1, conflicts_with = "network", help_heading = SIMULATED)]
     seed: u64,
@@ -110,9 +113,10 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
     let mut cells = Vec::new();
     let mut networks = Vec::new();
     for seed in args.seed..args.seed + args.count {
-        let drawn = Drawn::new(args.hosts as usize, seed);
-        note(format_args!("seed {seed}: {drawn}"));
+        let drawn = Drawn::new(args.networks, args.hosts as usize, seed);
         let network = drawn.measure(seed)?.network;
+        let fit = network.graph.fit.unwrap_or_default();
+        note(format_args!("seed {seed}: {drawn}; {fit}"));
         networks.push((seed, drawn.to_string()));
         for &bytes in &args.bytes {
             let task = Task::new(args.collective, args.hosts as usize, bytes, &network);

@@ -1,13 +1,12 @@
 //! A collective on a drawn network, in virtual time.
 
 use anyhow::{Context, Result};
-use sabani::{CreditPolicy, GrantOrder};
 use sabani_collective::execute::{Exchange, Fingerprint, Memory};
 use sabani_collective::{Choice, Side};
 use sabani_model::{Task, has_blocks};
 use sabani_sim::{MS, Network, SEC};
 
-use crate::model::drawn::Drawn;
+use crate::model::drawn::{Drawn, Job};
 
 /// A run that takes longer has failed.
 const PATIENCE_NS: u64 = 600 * SEC;
@@ -23,7 +22,7 @@ const WARM_BYTES: usize = 64 << 10;
 /// # Errors
 /// If one does not come to its end.
 pub fn run(drawn: &Drawn, task: &Task, choice: &Choice, seed: u64, runs: u32) -> Result<Vec<f64>> {
-    let mut net = drawn.build(seed, CreditPolicy::Paced(GrantOrder::default()));
+    let mut net = drawn.build(seed, Job::Runs);
     let long = task.with_bytes(task.bytes.max(WARM_BYTES));
     once(&mut net, &long, choice, 0)?;
     let mut sequence = 1;
