@@ -194,8 +194,9 @@ impl Builder {
     }
 
     /// Most bytes accepted for one peer and not yet acknowledged. Default 4 MiB: more would only
-    /// get cold; a larger single message is taken when nothing else is queued. Messages above
-    /// [`Builder::eager_max`] take no room from smaller ones, which may be as many bytes again.
+    /// get cold; a larger single message is taken when nothing else is queued. Messages above [`Builder::eager_max`], and those that
+    /// must be asked for because the peer's credit runs short, take no room from others nor from each other: there may
+    /// be as many bytes of each.
     pub fn send_queue(mut self, bytes: usize) -> Self {
         self.config.send_queue_bytes = bytes;
         self

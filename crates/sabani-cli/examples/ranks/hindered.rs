@@ -62,20 +62,27 @@ pub fn backlog(comm: &Comm) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rank 0 sends rank 1 more than it has memory for, which does not leave before rank 1 asks for it; then all meet.
+/// Rank 0 sends rank 1 more than it has memory for, which does not leave before rank 1 asks for it; then all meet,
+/// and hear something long as well. In few messages, and in many that would go unasked as long as there is room.
 pub fn later(comm: &Comm) -> Result<(), Error> {
-    let long = vec![7; MEMORY_BYTES as usize / 2];
-    let first = comm.rank() == 0;
-    let count = if first { 4 } else { 0 };
-    let sent: Result<Vec<_>, _> = (0..count).map(|_| comm.isend(1, 1, long.clone())).collect();
-    comm.barrier()?;
-    println!("rank {}: all have met", comm.rank());
-    if comm.rank() == 1 {
-        for _ in 0..4 {
-            assert!(comm.recv_vec::<u8>(0, 1)? == long);
+    for part in [2, 32] {
+        let long = vec![7; MEMORY_BYTES as usize / part];
+        let first = comm.rank() == 0;
+        let count = if first { 2 * part } else { 0 };
+        let sent: Result<Vec<_>, _> = (0..count).map(|_| comm.isend(1, 1, long.clone())).collect();
+        comm.barrier()?;
+        let mut heard = vec![u8::from(first); 100_000];
+        comm.bcast(0, &mut heard)?;
+        assert_eq!(heard, [1; 100_000]);
+        println!("rank {}: all have met", comm.rank());
+        if comm.rank() == 1 {
+            for _ in 0..2 * part {
+                assert!(comm.recv_vec::<u8>(0, 1)? == long);
+            }
         }
+        sent?.into_iter().try_for_each(|sent| sent.wait())?;
     }
-    sent?.into_iter().try_for_each(|sent| sent.wait())
+    Ok(())
 }
 
 /// All send each other blocks that are longer than what a rank allocates.

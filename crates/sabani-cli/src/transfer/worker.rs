@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
-use sabani::{LinkState, Message, Node, PeerId};
+use sabani::{Error, LinkState, Message, Node, PeerId};
 
 use super::incoming::{self, Incoming};
 use super::lease::{Leases, Owner};
@@ -55,8 +55,13 @@ impl Shared {
     /// Answers a sender, unless that is gone, and will ask again when it is back, or takes no answers:
     /// nobody else is to wait for that.
     pub fn answer(&self, sender: PeerId, answer: &Answer) {
-        if self.is_here(sender) {
-            let _ = self.node.try_send(sender, TAG_ANSWER, &answer.encode());
+        if !self.is_here(sender) {
+            return;
+        }
+        let answer = answer.encode();
+        // The first send after a connection has ended tells of that alone; the sender may have made another one.
+        if let Err(Error::PeerLost { .. }) = self.node.try_send(sender, TAG_ANSWER, &answer) {
+            let _ = self.node.try_send(sender, TAG_ANSWER, &answer);
         }
     }
 

@@ -109,8 +109,19 @@ struct OutBody {
     worth: Worth,
     /// Its bytes are dropped; the peer is told, or will be.
     expired: bool,
-    /// Never sent unasked ([`SendWindow::is_large`]).
-    large: bool,
+    room: Room,
+}
+
+/// Which room in the queue a message takes. Nobody may ever ask for what has to be asked for, and what the peer's
+/// program waits for may come behind it: so it takes no room from what needs no asking, nor the longest from the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It goes unasked.
+    Unasked,
+    /// It has to be asked for, because credit runs short.
+    Asked,
+    /// It has to be asked for, however much credit there is.
+    Large,
 }
 
 impl OutBody {
@@ -136,13 +147,6 @@ pub(crate) struct SendWindow {
     pub chunk_max: usize,
 }
 
-impl SendWindow {
-    /// Whether so long a body is never sent unasked, whatever the credit.
-    fn is_large(&self, len: usize) -> bool {
-        len as u64 > self.eager_max && len > self.inline_max
-    }
-}
-
 /// Messages on their way to one peer.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
@@ -164,7 +168,7 @@ pub(crate) struct Outgoing {
     keeps_lost: bool,
     aside: Rare<Aside>,
     queued_bytes: usize,
-    /// Those of large bodies among them.
+    /// Those of large bodies among them ([`Room::Large`]).
     large_bytes: usize,
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     unsent_bytes: usize,
@@ -250,22 +254,52 @@ impl Outgoing {
         self.chunks.is_empty() && self.bodies.is_empty()
     }
 
-    /// Whether another body of `len` bytes may be queued. Large bodies have room of their own: nobody
-    /// may ask for one, and what the peer's program waits for may come behind it. A body larger than
-    /// its room is taken when nothing else is in it.
+    /// Whether a body of `len` bytes would go unasked now. One that would use up what is left of the credit asks
+    /// instead: small ones behind it must not wait for it.
+    fn goes_unasked(&self, len: u64, window: &SendWindow) -> bool {
+        let free = self.log_limit.saturating_sub(self.charge);
+        len <= window.eager_max && len + ENTRY_CHARGE <= free / 2
+    }
+
+    #[inline]
+    fn room_of(&self, len: usize, window: &SendWindow) -> Room {
+        if len <= window.inline_max || self.goes_unasked(len as u64, window) {
+            Room::Unasked
+        } else if len as u64 <= window.eager_max {
+            Room::Asked
+        } else {
+            Room::Large
+        }
+    }
+
+    /// Whether another body of `len` bytes may be queued. One that is larger than its room is taken when nothing else
+    /// is in it.
     #[inline]
     pub fn has_room(&self, len: usize, window: &SendWindow) -> bool {
-        let queued = match window.is_large(len) {
-            true => self.large_bytes,
-            false => self.queued_bytes - self.large_bytes,
+        let (asked, large) = (self.aside.asked_bytes, self.large_bytes);
+        let queued = match self.room_of(len, window) {
+            Room::Unasked => self.queued_bytes - asked - large,
+            Room::Asked => asked,
+            Room::Large => large,
         };
         queued == 0 || queued.saturating_add(len) <= window.queue_max
     }
 
     /// The bytes of a body are not kept any more.
-    fn let_go(&mut self, bytes: usize, large: bool) {
+    fn let_go(&mut self, bytes: usize, room: Room) {
         self.queued_bytes -= bytes;
-        self.large_bytes -= if large { bytes } else { 0 };
+        if let Some(asked) = self.asked_in(room) {
+            *asked -= bytes;
+        }
+    }
+
+    /// Where the bytes of a room are counted that has to be asked for.
+    fn asked_in(&mut self, room: Room) -> Option<&mut usize> {
+        match room {
+            Room::Unasked => None,
+            Room::Asked => Some(&mut self.aside.asked_bytes),
+            Room::Large => Some(&mut self.large_bytes),
+        }
     }
 
     /// Accepts a small body, copied into the log. The caller has checked [`Outgoing::has_room`].
@@ -318,10 +352,8 @@ impl Outgoing {
     ) {
         let total = data.bytes().len() as u64;
         self.awaited += u32::from(ticket.is_some());
-        // A body that would use up what is left of the credit asks instead: small ones behind it
-        // must not wait for it.
-        let free = self.log_limit.saturating_sub(self.charge);
-        let eager = total <= window.eager_max && total + ENTRY_CHARGE <= free / 2;
+        let eager = self.goes_unasked(total, window);
+        let room = self.room_of(data.bytes().len(), window);
         let (mode, charge) = if eager {
             (EntryMode::Eager, ENTRY_CHARGE + total)
         } else {
@@ -334,9 +366,10 @@ impl Outgoing {
             body: &[],
         };
         let id = self.append(&entry, charge, window);
-        let large = window.is_large(data.bytes().len());
         self.queued_bytes += data.bytes().len();
-        self.large_bytes += if large { data.bytes().len() } else { 0 };
+        if let Some(asked) = self.asked_in(room) {
+            *asked += data.bytes().len();
+        }
         self.bodies.push_back(OutBody {
             id,
             data,
@@ -351,7 +384,7 @@ impl Outgoing {
             awaited: ticket.is_some(),
             worth: Worth::default(),
             expired: false,
-            large,
+            room,
         });
         if eager {
             self.unsent_bytes += total as usize;

@@ -31,12 +31,19 @@ impl Checker {
         largest: usize,
     ) {
         let queue = config.send_queue_bytes;
-        // Large messages and others have a queue each.
-        let small = match largest as u64 > config.eager_max {
-            true => queue.max(config.eager_max as usize),
+        // What goes unasked, what has to be asked for, and what is longer than either have room of their own, or
+        // hold one message that is longer than that.
+        let eager = queue.max(largest.min(config.eager_max as usize));
+        let asked = if largest > Config::INLINE_MAX {
+            eager
+        } else {
+            0
+        };
+        let large = match largest as u64 > config.eager_max {
+            true => queue.max(largest),
             false => 0,
         };
-        let most = queue.max(largest) + small + largest.min(64 << 10) + (64 << 10);
+        let most = eager + asked + large + largest.min(64 << 10) + (64 << 10);
         let mut broken = Vec::new();
         for peer in node.peer_ids() {
             let Some(stats) = node.peer_stats(peer) else {

@@ -133,6 +133,17 @@ impl Node {
         self.send_tracked(to, tag, pool.outbound(pieces)?)
     }
 
+    /// Like [`Node::send_gather_tracked`], without waiting for room.
+    pub(crate) fn send_gather_unbounded(
+        &self,
+        to: PeerId,
+        tag: u64,
+        pieces: &[&[u8]],
+    ) -> Result<Sent, Error> {
+        let pool = self.0.shared.lock()?.engine.node.pool().clone();
+        self.send_unbounded(to, tag, pool.outbound(pieces)?)
+    }
+
     /// Like [`Node::send_gather`]; [`Sent::is_kept_back`] tells when all of it has left, and nobody waits to hear of
     /// its arrival.
     pub(crate) fn send_gather_followed(

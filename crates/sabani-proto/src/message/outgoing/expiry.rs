@@ -24,6 +24,8 @@ pub(super) struct Aside {
     /// Who waits to hear of bodies that have arrived behind entries that have not: should the
     /// connection end, the receiver can't pass them on.
     pub behind: Vec<(u64, Ticket)>,
+    /// Bytes queued that have to be asked for because credit runs short ([`super::Room::Asked`]).
+    pub asked_bytes: usize,
     /// Until when bodies are worth sending, and which ones.
     until: BTreeSet<(u64, u64)>,
     /// Those that have expired, and whose entries the peer may not have.
@@ -39,6 +41,7 @@ impl Empty for Aside {
         const EMPTY: &Aside = &Aside {
             kept: VecDeque::new(),
             behind: Vec::new(),
+            asked_bytes: 0,
             until: BTreeSet::new(),
             early: BTreeSet::new(),
             due: VecDeque::new(),
@@ -142,14 +145,14 @@ impl Outgoing {
         body.expired = true;
         self.aside.until.remove(&(body.worth.until_ns, id));
         self.unsent_bytes -= body.granted.min(body.total).saturating_sub(body.next) as usize;
-        let (bytes, large) = (body.data.bytes().len(), body.large);
+        let (bytes, room) = (body.data.bytes().len(), body.room);
         body.data = Outbound::Owned(Vec::new());
         (body.next, body.granted) = (body.total, body.total);
         if let Some(ticket) = body.ticket.take() {
             self.awaited -= u32::from(body.awaited);
             told(ticket);
         }
-        self.let_go(bytes, large);
+        self.let_go(bytes, room);
         let is_piece =
             |content: &Content| matches!(content, Content::Body { id: of, .. } if *of == id);
         if !self.resend.is_empty() {
@@ -211,7 +214,7 @@ impl Outgoing {
     pub(super) fn remove_body(&mut self, at: usize) -> super::OutBody {
         let body = self.bodies.remove(at).expect("body is there");
         self.sending -= usize::from(at < self.sending);
-        self.let_go(body.data.bytes().len(), body.large);
+        self.let_go(body.data.bytes().len(), body.room);
         if body.worth.until_ns != u64::MAX {
             self.aside.until.remove(&(body.worth.until_ns, body.id));
         }

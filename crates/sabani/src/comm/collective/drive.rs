@@ -16,6 +16,9 @@ use crate::{Match, Message, Sent};
 
 /// How long a sender that finds no room waits for messages before it tries again.
 const NO_ROOM: Duration = Duration::from_millis(1);
+/// And so often, before it does without: what takes the room may be messages that are received only after the
+/// collective.
+const NO_ROOM_TIMES: u32 = 100;
 
 /// One collective on its way.
 pub struct Drive<'a, 'e> {
@@ -210,20 +213,14 @@ fn send(
     let tag = comm.group.context.tag(kind, comm.series.number);
     let header = outgoing.header.encode();
     let bytes = header.len() + outgoing.payload.len();
-    // A peer that sends as well may have no room before this rank has taken something.
-    while !comm.node().is_writable(peer, bytes).map_err(explained)? {
-        let data = comm.group.context;
-        let data = data.matching(Kind::Collective, comm.series.number);
-        let message = comm.node().recv_timeout(data, NO_ROOM);
-        match message.map_err(explained)? {
-            Some(message) => progress.early.push_back(message),
-            None => comm.check_alive(outgoing.to)?,
-        }
-    }
+    let has_room = wait_for_room(comm, progress, outgoing.to, bytes)?;
     let long = progress.receivers.entry(outgoing.to).or_default();
     let pieces = [&header[..], outgoing.payload];
     if let Some(step) = outgoing.in_step {
-        let sent = comm.node().send_gather_tracked(peer, tag, &pieces);
+        let sent = match has_room {
+            true => comm.node().send_gather_tracked(peer, tag, &pieces),
+            false => comm.node().send_gather_unbounded(peer, tag, &pieces),
+        };
         return Ok(Some(UnderWay {
             to: outgoing.to,
             sent: sent.map_err(explained)?,
@@ -231,8 +228,11 @@ fn send(
         }));
     }
     // A node copies once more what it does not keep among its entries.
-    if bytes > Config::INLINE_MAX {
-        let sent = comm.node().send_gather_followed(peer, tag, &pieces);
+    if bytes > Config::INLINE_MAX || !has_room {
+        let sent = match has_room {
+            true => comm.node().send_gather_followed(peer, tag, &pieces),
+            false => comm.node().send_gather_unbounded(peer, tag, &pieces),
+        };
         if long.len() == long.capacity() {
             comm.node().forget_left(long).map_err(explained)?;
         }
@@ -245,4 +245,31 @@ fn send(
         comm.node().send(peer, tag, buffer).map_err(explained)?;
     }
     Ok(None)
+}
+
+/// Waits for room towards a rank, and takes what comes meanwhile: a peer that sends as well may have no room before
+/// this rank has taken something. `false` if there is none for long.
+fn wait_for_room(
+    comm: &Comm,
+    progress: &mut Progress,
+    to: usize,
+    bytes: usize,
+) -> Result<bool, Error> {
+    let explained = |error| comm.explained(error);
+    let peer = comm.peer(to)?;
+    let data = comm.group.context;
+    let data = data.matching(Kind::Collective, comm.series.number);
+    let mut in_vain = 0;
+    while !comm.node().is_writable(peer, bytes).map_err(explained)? {
+        let message = comm.node().recv_timeout(data, NO_ROOM);
+        match message.map_err(explained)? {
+            Some(message) => progress.early.push_back(message),
+            None if in_vain == NO_ROOM_TIMES => return Ok(false),
+            None => {
+                comm.check_alive(to)?;
+                in_vain += 1;
+            }
+        }
+    }
+    Ok(true)
 }
