@@ -46,6 +46,11 @@ impl Desk {
         }
     }
 
+    /// Whether anybody is being served, or may still come back to a connection that has not ended.
+    pub fn is_busy(&self) -> bool {
+        !self.senders.lock().is_empty()
+    }
+
     /// What is said when the user stops the program.
     pub fn last_word(&self) -> String {
         let senders = self.senders.lock();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -63,9 +63,49 @@ pub struct ReceiveArgs {
     key_log: KeyLogArgs,
     #[command(flatten)]
     layers: LayersOption,
-    /// End when the first sender is done.
+    /// End when the first sender is done, or has left before that and not come back.
     #[arg(long)]
     once: bool,
+    /// With `--once`: how long to wait for a sender that has left before it was done, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "once")]
+    patience: u64,
+}
+
+/// With `--once`: what ends the program beside a sender that is done.
+struct Patience {
+    time: Duration,
+    /// A sender has come.
+    visited: bool,
+    alone_since: Option<Instant>,
+}
+
+impl Patience {
+    fn of(args: &ReceiveArgs) -> Option<Self> {
+        args.once.then(|| Patience {
+            time: Duration::from_secs(args.patience),
+            visited: false,
+            alone_since: None,
+        })
+    }
+
+    /// # Errors
+    /// If whoever came has left, and been away for too long.
+    fn look(&mut self, is_busy: bool) -> Result<()> {
+        self.visited |= is_busy;
+        if is_busy || !self.visited {
+            self.alone_since = None;
+            return Ok(());
+        }
+        let since = *self.alone_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= self.time {
+            bail!(
+                "the sender has been gone for {} s before it was done: what has come is kept; start this and the \
+                 sender again to go on",
+                self.time.as_secs()
+            );
+        }
+        Ok(())
+    }
 }
 
 /// Runs `sabani receive`.
@@ -99,7 +139,7 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
         finished,
     });
     let mut desk = Desk::open(&shared);
-    let outcome = serve(&shared, &mut desk, &ends, args.once);
+    let outcome = serve(&shared, &mut desk, &ends, Patience::of(args));
     // Senders that are cut off here come back, and files that are not whole are kept.
     let _ = shared.node.close(LINGER);
     // What has come by now still gets its name, and counts.
@@ -120,7 +160,12 @@ fn open_as_many_as_allowed() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-fn serve(shared: &Shared, desk: &mut Desk, ends: &Receiver<Totals>, once: bool) -> Result<()> {
+fn serve(
+    shared: &Shared,
+    desk: &mut Desk,
+    ends: &Receiver<Totals>,
+    mut once: Option<Patience>,
+) -> Result<()> {
     loop {
         if interrupt::requested() {
             return Err(Interrupted(desk.last_word()).into());
@@ -129,10 +174,13 @@ fn serve(shared: &Shared, desk: &mut Desk, ends: &Receiver<Totals>, once: bool) 
         for totals in ends.try_iter() {
             report(shared, &totals);
             match totals.failed {
-                0 if once => return Ok(()),
-                failed if once => bail!("{} could not be received", count_things(failed)),
+                0 if once.is_some() => return Ok(()),
+                failed if once.is_some() => bail!("{} could not be received", count_things(failed)),
                 _ => {}
             }
+        }
+        if let Some(patience) = &mut once {
+            patience.look(desk.is_busy())?;
         }
     }
 }

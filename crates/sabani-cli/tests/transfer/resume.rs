@@ -38,13 +38,17 @@ impl Midway {
     }
 
     fn try_reach(large: &[&str], options: &[&str]) -> Option<Self> {
+        Self::try_reach_a_receiver(&[], large, options)
+    }
+
+    fn try_reach_a_receiver(receiver: &[&str], large: &[&str], options: &[&str]) -> Option<Self> {
         let place = Place::new();
         fs::create_dir_all(place.source()).unwrap();
         for name in large {
             tree::random_file(&place.source().join(name), SIZE);
         }
         fs::write(place.source().join("small"), "small").unwrap();
-        let receiver = place.receive();
+        let receiver = place.receive_with("127.0.0.1:0", receiver);
         let sender = place.start_send(&receiver, options);
         let is_whole = || large.iter().any(|name| place.arrived().join(name).exists());
         until("some has arrived", || {
@@ -102,6 +106,21 @@ fn a_receiver_that_is_killed_goes_on_when_it_is_back() {
     assert_eq!(moved_mib(&sent), 64.0, "{}", sent.said);
     never_half();
     tree::assert_same(&place.source(), &place.arrived());
+}
+
+#[test]
+fn a_receiver_of_one_sender_does_not_wait_for_ever_for_one_that_is_gone() {
+    let options = ["--once", "--patience", "1"];
+    let reached = (0..TRIES).find_map(|_| Midway::try_reach_a_receiver(&options, &["large"], &[]));
+    let Midway {
+        receiver, sender, ..
+    } = reached.expect("a sender that is stopped in time");
+    sender.signal(Signal::KILL);
+    sender.end();
+    let ended = receiver.end();
+    assert_eq!(ended.code, Some(1), "{}", ended.said);
+    let expected = "the sender has been gone for 1 s before it was done: what has come is kept";
+    assert!(ended.said.contains(expected), "{}", ended.said);
 }
 
 #[test]
