@@ -46,6 +46,9 @@ pub fn notes(results: &Results) -> String {
     if has_both_tcps(results) {
         let _ = writeln!(text, "{BETTER_TCP}");
     }
+    if has_stream(results) {
+        let _ = writeln!(text, "{STREAM}");
+    }
     let mut cells = results.by_task().flatten();
     if cells.any(|cell| cell.transport.is_sealed()) {
         text.push_str("sabani: sealed, as by default; sabani-plain: in the clear\n");
@@ -56,6 +59,17 @@ pub fn notes(results: &Results) -> String {
 /// What the column for TCP compares with.
 pub const BETTER_TCP: &str =
     "÷ tcp-…: the better of CUBIC and BBR, chosen anew for each size or count";
+
+/// What TCP does in a burst.
+const STREAM: &str = "burst over tcp-…: a stream of bytes in which nobody looks for messages; those per second are \
+                          bytes by size, a bound";
+
+/// Whether a burst over TCP was measured.
+fn has_stream(results: &Results) -> bool {
+    let is_stream =
+        |cell: &Cell| matches!(cell.task, Task::Burst { .. }) && cell.transport.is_tcp();
+    results.by_task().flatten().any(is_stream)
+}
 
 /// Whether there is a better one of two.
 pub fn has_both_tcps(results: &Results) -> bool {
