@@ -118,8 +118,7 @@ impl Node {
     /// # Errors
     /// As [`Node::send`].
     pub fn send_gather(&self, to: PeerId, tag: u64, pieces: &[&[u8]]) -> Result<(), Error> {
-        let pool = self.0.shared.lock()?.engine.node.pool().clone();
-        self.send_owned(to, tag, pool.outbound(pieces)?)
+        self.send_owned(to, tag, self.gather(pieces)?)
     }
 
     /// Like [`Node::send_gather`]; the result tells when the peer's library has it.
@@ -129,8 +128,7 @@ impl Node {
         tag: u64,
         pieces: &[&[u8]],
     ) -> Result<Sent, Error> {
-        let pool = self.0.shared.lock()?.engine.node.pool().clone();
-        self.send_tracked(to, tag, pool.outbound(pieces)?)
+        self.send_tracked(to, tag, self.gather(pieces)?)
     }
 
     /// Like [`Node::send_gather_tracked`], without waiting for room.
@@ -140,8 +138,7 @@ impl Node {
         tag: u64,
         pieces: &[&[u8]],
     ) -> Result<Sent, Error> {
-        let pool = self.0.shared.lock()?.engine.node.pool().clone();
-        self.send_unbounded(to, tag, pool.outbound(pieces)?)
+        self.send_unbounded(to, tag, self.gather(pieces)?)
     }
 
     /// Like [`Node::send_gather`]; [`Sent::is_kept_back`] tells when all of it has left, and nobody waits to hear of
@@ -152,12 +149,17 @@ impl Node {
         tag: u64,
         pieces: &[&[u8]],
     ) -> Result<Sent, Error> {
-        let pool = self.0.shared.lock()?.engine.node.pool().clone();
-        let body = pool.outbound(pieces)?;
+        let body = self.gather(pieces)?;
         let ticket = self.accept_with(to, body, false, |node, now_ns, body| {
             node.send_followed(now_ns, to, tag, body)
         })?;
         Ok(self.sent(to, ticket))
+    }
+
+    /// Puts the pieces together, while others use the node.
+    fn gather(&self, pieces: &[&[u8]]) -> Result<Outbound, Error> {
+        let pool = self.0.shared.lock()?.engine.node.pool().clone();
+        Ok(pool.outbound(pieces)?)
     }
 
     /// Sends a body that is handed over; the result tells when the peer's library has it.
