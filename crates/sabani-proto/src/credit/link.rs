@@ -45,6 +45,12 @@ const SAMPLE_MOST_NS: u64 = 4_000_000;
 const PACE: f64 = 1.05;
 /// While a larger window is tried the pace must not be the limit.
 const TRIAL_PACE: f64 = 2.0;
+/// The pace at which what is on its way grows to what may be: no faster, or all of it goes to whoever asks first, and where
+/// all send to all that is the same host everywhere, whose uplink then has to bring what all others wait for.
+const MOST_PACE: f64 = 1.5;
+/// Leave to grant that may be saved up, beside what is granted at a time: what came due while a host was this late, in
+/// nanoseconds.
+const LATE_NS: f64 = 100_000.0;
 /// A round of the queue's controller, in nanoseconds, if two round trips are shorter.
 const ROUND_NS: u64 = 1_000_000;
 /// A host that sends this part of what it receives, or more, has words about credit wait behind its own data.
@@ -447,7 +453,7 @@ impl Link {
         self.queue.settle(proven.max(0.0), rate, rtt_ns);
         self.startup = None;
         self.settled = rate;
-        self.tokens = self.queue.term();
+        self.tokens = self.bucket();
         self.tokens_ns = now_ns;
         self.start_round(limited, now_ns);
         self.version += 1;
@@ -486,9 +492,9 @@ impl Link {
         };
     }
 
-    /// Charge per nanosecond that grants may take. Not less than the queue's term for each round trip: a rate that
-    /// was once found to be low must be able to show that it is not. On short paths that is a multiple of what the
-    /// link carries, and while loss is looked into nothing would slow down.
+    /// Charge per nanosecond that grants may take. Not less than the queue's term for each round trip, on short paths
+    /// up to [`MOST_PACE`]: a rate that was once found to be low must be able to show that it is not. But while loss is looked
+    /// into nothing would slow down.
     fn pace(&self) -> f64 {
         let gain = if self.queue.is_trying() {
             TRIAL_PACE
@@ -498,16 +504,21 @@ impl Link {
         let slow = self.blame.slow();
         let least = match slow < 1.0 {
             true => 0.0,
-            false => self.queue.term() / self.rtt_ns() as f64,
+            false => (self.queue.term() / self.rtt_ns() as f64).min(MOST_PACE * self.rate()),
         };
         (gain * slow * self.rate()).max(least)
+    }
+
+    /// Most leave to grant that the pacer saves up.
+    fn bucket(&self) -> f64 {
+        self.quantum() as f64 + LATE_NS * self.rate()
     }
 
     /// Lets time pass for the pacer.
     #[inline]
     pub fn refill(&mut self, now_ns: u64) {
         if self.startup.is_none() {
-            let bucket = self.queue.term().max(self.quantum() as f64);
+            let bucket = self.bucket();
             let elapsed = now_ns.saturating_sub(self.tokens_ns) as f64;
             self.tokens = (self.tokens + elapsed * self.pace()).min(bucket);
             self.tokens_ns = now_ns;

@@ -35,7 +35,7 @@ mod tests;
 
 use link::{Link, Pressure};
 pub use order::Order;
-use order::Scheduler;
+use order::{Scheduler, Urgency};
 use share::{Account, Share};
 pub(crate) use standing::DECAY_NS;
 use standing::{DECAY_GRACE_NS, Pool};
@@ -160,7 +160,7 @@ struct Grant {
 }
 
 /// Keeps the grant with the smallest key.
-fn prefer(best: &mut Option<(u64, Grant)>, key: u64, grant: Grant) {
+fn prefer(best: &mut Option<(Urgency, Grant)>, key: Urgency, grant: Grant) {
     if best.is_none_or(|(least, _)| key < least) {
         *best = Some((key, grant));
     }
@@ -608,8 +608,8 @@ impl Granter {
 
     /// Who is granted next, and how much.
     fn pick(&mut self, quantum: u64) -> Option<Grant> {
-        let mut next: Option<(u64, Grant)> = None;
-        let mut next_late: Option<(u64, Grant)> = None;
+        let mut next: Option<(Urgency, Grant)> = None;
+        let mut next_late: Option<(Urgency, Grant)> = None;
         self.limited = false;
         for &slot in &self.waiting {
             let share = &self.peers[slot];

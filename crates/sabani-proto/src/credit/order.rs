@@ -5,9 +5,10 @@ use super::share::Share;
 /// In which order peers that wait for credit are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Who has least left to send, divided by its weight: halves the median time of many
-    /// transfers at once. `aging` percent (0…100) of what is granted goes to who has waited longest
-    /// instead, so that nobody starves.
+    /// Who has least left to send, divided by its weight: short messages pass long ones. Who has about
+    /// as much left, to a factor of four, is served in turn: where all send to all, each sender then has
+    /// somebody who waits for it. `aging` percent (0…100) of what is granted goes to who has waited
+    /// longest instead, so that nobody starves.
     ShortestFirst {
         /// Percent of all grants. Default 12: a transfer of 10 MB among 64 KiB messages at load
         /// 0.9 takes 0.5 s instead of 1.9 s, and their median grows from 1.3 to 1.55 ms.
@@ -37,6 +38,20 @@ pub(super) struct Scheduler {
 
 /// Fractions of charge in `virtual_time`, so that large weights count.
 const VIRTUAL: u64 = 256;
+/// What is left to send is about the same within this power of two. Served one after the other, equal messages take
+/// three quarters of the time in the median, but the last of them is no sooner; and where their senders' uplinks are busy
+/// with what others have granted, it is later (16 hosts, 64 KiB to each: 0.66 of what links carry, 0.75 with this).
+const ALIKE_BITS: u32 = 2;
+
+/// How urgent a peer is; the smallest comes first.
+pub(super) type Urgency = (u64, u64);
+
+/// The class of those who have about as much left to send, in whole packets and by their weight.
+fn class(share: &Share) -> u64 {
+    let packets = (share.remaining / u64::from(share.weight)).div_ceil(share.full);
+    let bits = u64::BITS - packets.saturating_sub(1).leading_zeros();
+    bits.div_ceil(ALIKE_BITS).into()
+}
 
 impl Scheduler {
     pub fn new(order: Order) -> Self {
@@ -52,24 +67,24 @@ impl Scheduler {
         share.virtual_time = share.virtual_time.max(self.virtual_time);
     }
 
-    /// How urgent a peer is; the smallest comes first. `quantum` is what it may be granted.
+    /// How urgent a peer is, which may be granted `quantum`.
     #[inline]
-    pub fn key(&self, share: &Share, quantum: u64) -> u64 {
+    pub fn key(&self, share: &Share, quantum: u64) -> Urgency {
         match self.order {
-            Order::ShortestFirst { .. } if self.aged >= 100 * quantum => share.served_ns,
-            Order::ShortestFirst { .. } => share.remaining / u64::from(share.weight),
-            Order::Fair => share.virtual_time,
-            Order::FirstCome => share.since_ns,
+            Order::ShortestFirst { .. } if self.aged >= 100 * quantum => (share.served_ns, 0),
+            Order::ShortestFirst { .. } => (class(share), share.virtual_time),
+            Order::Fair => (share.virtual_time, 0),
+            Order::FirstCome => (share.since_ns, 0),
         }
     }
 
     /// The same among those who are late because others have granted them, too. They are served in
     /// turn: where each receiver serves one sender until it is done, most senders have nobody.
     #[inline]
-    pub fn turn(&self, share: &Share) -> u64 {
+    pub fn turn(&self, share: &Share) -> Urgency {
         match self.order {
-            Order::ShortestFirst { .. } | Order::Fair => share.virtual_time,
-            Order::FirstCome => share.since_ns,
+            Order::ShortestFirst { .. } | Order::Fair => (share.virtual_time, 0),
+            Order::FirstCome => (share.since_ns, 0),
         }
     }
 

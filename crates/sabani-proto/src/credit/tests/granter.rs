@@ -75,7 +75,12 @@ fn serve(granter: &mut Granter, left: &mut BTreeMap<u32, u64>, rounds: u64) -> V
     }
     run(granter, now_ns);
     for _ in 0..rounds {
-        now_ns += 100 * US;
+        let next_ns = now_ns + 100 * US;
+        while let Some(at_ns) = granter.next_deadline().filter(|&at_ns| at_ns < next_ns) {
+            now_ns = now_ns.max(at_ns);
+            run(granter, now_ns);
+        }
+        now_ns = next_ns;
         for (&peer, packets) in left.iter_mut().filter(|(_, packets)| **packets > 0) {
             let sent = (u64::from(granter.window(peer)) / FULL).min(*packets);
             *packets -= sent;
@@ -192,8 +197,38 @@ fn a_peer_that_has_nothing_left_is_told_once() {
 #[test]
 fn the_shortest_comes_first() {
     let mut granter = granter(Order::ShortestFirst { aging: 0 });
-    let mut left = BTreeMap::from([(1, 900), (2, 300), (3, 600)]);
+    let mut left = BTreeMap::from([(1, 900), (2, 20), (3, 200)]);
     assert_eq!(serve(&mut granter, &mut left, 3_000), [2, 3, 1]);
+}
+
+#[test]
+fn who_has_about_as_much_left_is_served_in_turn() {
+    let mut granter = granter(Order::ShortestFirst { aging: 0 });
+    let before = BTreeMap::from([(1, 1_000), (2, 900), (3, 800)]);
+    let mut left = before.clone();
+    serve(&mut granter, &mut left, 20);
+    let got = |peer| before[&peer] - left[&peer];
+    let (least, most) = (
+        got(1).min(got(2)).min(got(3)),
+        got(1).max(got(2)).max(got(3)),
+    );
+    assert!(least >= 100 && most < 2 * least, "{least} to {most}");
+}
+
+/// Where all send to all in the same order, each receiver hears of the same sender first: 30 packets from each were more than
+/// its uplink brings while the others wait.
+#[test]
+fn who_asks_first_is_not_given_all_at_once() {
+    let mut granter = granter(Order::default());
+    serve(&mut granter, &mut BTreeMap::from([(1, 10_000)]), 200);
+    let now_ns = 30 * MS;
+    run(&mut granter, now_ns);
+    let before = granter.window(2);
+    granter.on_arrival(2, &came(0, 1_000), now_ns);
+    run(&mut granter, now_ns);
+    let at_once = u64::from(granter.window(2) - before);
+    let most = granter.link.cap(100 * US);
+    assert!(at_once > 0 && at_once < most * 3 / 4, "{at_once} of {most}");
 }
 
 #[test]

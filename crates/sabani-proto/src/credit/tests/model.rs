@@ -236,7 +236,6 @@ impl Model {
         Incast {
             goodput: self.goodput(all, busy_ns),
             extra: (self.data_sent - sent_before - all) as f64 / all as f64,
-            p50: times[times.len() / 2],
             p99: times[times.len() * 99 / 100],
         }
     }
@@ -249,7 +248,7 @@ impl Model {
         }
         self.run_until(from_ns, u64::MAX);
         let before = self.delivered();
-        self.max_queue = 0;
+        (self.max_queue, self.drops) = (0, 0);
         self.run_until(until_ns, u64::MAX);
         self.goodput(self.delivered() - before, until_ns - from_ns)
     }
@@ -530,6 +529,5 @@ impl Model {
 pub(super) struct Incast {
     pub goodput: f64,
     pub extra: f64,
-    pub p50: f64,
     pub p99: f64,
 }
