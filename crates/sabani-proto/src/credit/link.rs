@@ -56,8 +56,10 @@ const ROUND_NS: u64 = 1_000_000;
 /// A host that sends this part of what it receives, or more, has words about credit wait behind its own data.
 const DUPLEX_PART: u64 = 4;
 /// So much more may be on its way then, as a multiple of the queue's term: credit that waits elsewhere keeps our
-/// link idle, and does not lengthen our queue.
-const DUPLEX: f64 = 4.0;
+/// link idle, and does not lengthen our queue. Where few send, and where many do, whose uplinks are busy with others: with
+/// four times there, 16 hosts that exchange 64 KiB get 0.70 of their links, with twice 0.74.
+const DUPLEX_FEW: f64 = 4.0;
+const DUPLEX_MANY: f64 = 2.0;
 /// What may be on its way is granted in so many parts, ...
 const PARTS: f64 = 2.0;
 /// ... or these: the fewer there are, the more often all of them wait elsewhere at a time. Of what links carry,
@@ -174,8 +176,8 @@ pub(super) struct Link {
     /// Data have come since the socket was last empty.
     brought: bool,
     round: Round,
-    /// This host has sent about as much as it has received, and few send to it.
-    duplex: bool,
+    /// This host has sent about as much as it has received: so many times the queue's term may be on its way.
+    duplex: Option<f64>,
     tokens: f64,
     tokens_ns: u64,
     /// Changes whenever caps have.
@@ -200,7 +202,7 @@ impl Link {
             settled: 0.0,
             brought: false,
             round: Round::default(),
-            duplex: false,
+            duplex: None,
             tokens: 0.0,
             tokens_ns: 0,
             version: 0,
@@ -249,8 +251,8 @@ impl Link {
     fn ahead(&self) -> f64 {
         let term = self.queue.term();
         match self.duplex {
-            true => (DUPLEX * term).min(self.queue.size() / 2.0).max(term),
-            false => term,
+            Some(times) => (times * term).min(self.queue.size() / 2.0).max(term),
+            None => term,
         }
     }
 
@@ -302,7 +304,7 @@ impl Link {
             Some(startup) => startup.window / 6.0,
             None => {
                 let path = self.rate() * self.rtt_ns() as f64;
-                let parts = if self.duplex { DUPLEX_PARTS } else { PARTS };
+                let parts = self.duplex.map_or(PARTS, |_| DUPLEX_PARTS);
                 (self.ahead() / parts).min((TRAINS * self.full) as f64) + path / QUANTA
             }
         };
@@ -479,7 +481,8 @@ impl Link {
         } else {
             self.queue.pause();
         }
-        self.duplex = few && DUPLEX_PART * self.round.sent > self.round.worth;
+        let times = if few { DUPLEX_FEW } else { DUPLEX_MANY };
+        self.duplex = (DUPLEX_PART * self.round.sent > self.round.worth).then_some(times);
         self.version += 1;
         self.start_round(limited, now_ns);
     }

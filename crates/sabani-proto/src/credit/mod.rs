@@ -118,8 +118,7 @@ pub(crate) struct Arrival {
     pub least_rtt_ns: u64,
 }
 
-/// So many peers are few. Where more send to a host that sends as well, their uplinks are busy with others, and
-/// more on its way gains as much in one case as it loses in the next (8 to 32 hosts, 0.81 to 1.19 times as much).
+/// So many peers are few.
 const FEW: usize = 2;
 
 /// What a peer is owed.
