@@ -89,8 +89,10 @@ impl Progress {
             // A failure would only leave it out.
             let _ = match (shown.shown(), state.len()) {
                 (Some(checks), _) => text.write_str(&checks),
-                (None, Some(_)) => write!(text, "{:#} left", HumanDuration(state.eta())),
-                (None, None) => Ok(()),
+                (None, Some(_)) if state.pos() > 0 => {
+                    write!(text, "{:#} left", HumanDuration(state.eta()))
+                }
+                _ => Ok(()),
             };
         };
         bar.set_style(style.with_key("doing", doing));

@@ -337,7 +337,7 @@ fn paths_that_can_not_be_sent_are_mistakes_on_the_command_line() {
 fn what_its_user_may_not_read_or_write_is_a_mistake_on_the_command_line() {
     let place = Place::new();
     let folder = place.path("");
-    let no_rights = fs::Permissions::from_mode(0);
+    let no_rights = fs::Permissions::from_mode(0o000);
     fs::create_dir(place.source()).unwrap();
     fs::write(place.path("file"), "content").unwrap();
     for name in ["source", "file"] {
