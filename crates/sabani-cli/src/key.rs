@@ -1,9 +1,12 @@
 //! `sabani key`, and the options that choose between a job key and plain packets.
 
 use std::env;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use std::process;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use sabani::{Builder, Checksum, Error, JobKey};
 
@@ -43,6 +46,29 @@ pub fn run(args: &KeyArgs) -> Result<()> {
     say(format_args!("wrote {}", args.file.display()))
 }
 
+/// A new job key for processes that this one starts. It has no name on the disk, so that nothing is left of it however
+/// this process ends.
+pub struct LentKey(File);
+
+impl LentKey {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// If there is no room for it in the folder for temporary files.
+    pub fn make() -> Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a folder for the job key")?;
+        let file = folder.path().join("job.key");
+        JobKey::generate()?.save(&file)?;
+        Ok(Self(File::open(file)?))
+    }
+
+    /// Where others of this user find it while this lives.
+    pub fn path(&self) -> PathBuf {
+        let (process, file) = (process::id(), self.0.as_raw_fd());
+        format!("/proc/{process}/fd/{file}").into()
+    }
+}
+
 /// How packets are protected.
 #[derive(Args)]
 pub struct SealArgs {
@@ -76,5 +102,21 @@ impl SealArgs {
             .into());
         };
         Ok(builder.job_key(JobKey::load(file).map_err(Usage::of)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lent_key_has_no_name_and_is_found_while_it_lives() {
+        let key = LentKey::make().unwrap();
+        let name = std::fs::read_link(key.path()).unwrap();
+        assert!(!name.exists(), "{}", name.display());
+        let path = key.path();
+        JobKey::load(&path).unwrap();
+        drop(key);
+        assert!(JobKey::load(&path).is_err());
     }
 }

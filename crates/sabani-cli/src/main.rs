@@ -36,7 +36,7 @@ use tell::note;
 /// Sabani carries messages between processes over one UDP socket each: whole, in order, encrypted.
 ///
 /// Exit status: 0 when all went well, 1 when something failed, 2 for a mistake on the command line, or
-/// in a file or variable that it relies on, before anything was begun, 130 after Ctrl-C or a TERM
+/// in a file, folder or variable that it relies on, before anything was begun, 130 after Ctrl-C or a TERM
 /// signal, 141 if nobody reads the results any more; that of `sabani run` is its program's.
 #[derive(Parser)]
 #[command(name = "sabani", version, max_term_width = 100)]

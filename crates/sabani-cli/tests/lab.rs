@@ -122,6 +122,12 @@ fn a_lab_has_hosts_that_reach_each_other() {
     said(&format!("lab loss --name {} 2.5 --host h3", lab.0));
     let status = said(&format!("lab status --name {}", lab.0));
     assert_eq!(status.matches("2.5 %").count(), 1, "{status}");
+    said(&format!("lab loss --name {} 100 --host h3", lab.0));
+    lab.exec("h1", "bash -c 'echo>/dev/udp/10.78.0.3/9'");
+    let status = said(&format!("lab status --name {}", lab.0));
+    let of_h3 = status.lines().find(|line| line.starts_with("h3 ")).unwrap();
+    let lost = of_h3.split_once(" % ").unwrap().1.split_whitespace().next();
+    assert_eq!(lost, Some("1"), "{status}");
     said(&format!("lab loss --name {} 0", lab.0));
 
     let mut sleeper = sabani(&format!("lab exec --name {} h2 -- sleep 1000", lab.0))

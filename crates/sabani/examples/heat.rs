@@ -63,7 +63,12 @@ fn main() -> Result<()> {
     if let Some(path) = options.picture.as_ref().filter(|_| comm.rank() == 0) {
         // Not only after all the work.
         let opened = File::options().append(true).create(true).open(path);
-        opened.with_context(|| format!("opening {} for the picture", path.display()))?;
+        opened.with_context(|| {
+            format!(
+                "cannot write {}: is its folder there, and may you write to it?",
+                path.display()
+            )
+        })?;
     }
 
     let mut strip = Strip::new(&comm, options.points);
@@ -72,7 +77,7 @@ fn main() -> Result<()> {
     while change[0] > options.tolerance {
         ensure!(
             sweeps < options.max_sweeps,
-            "some points still change by {:.1e} degrees after {sweeps} sweeps",
+            "some points still change by {:.1e} degrees after {sweeps} sweeps: allow more --max-sweeps, or a larger --tolerance",
             change[0]
         );
         for _ in 0..SWEEPS {
@@ -87,8 +92,9 @@ fn main() -> Result<()> {
         let ranks = comm.size();
         println!("{middle:.4} degrees in the middle, after {sweeps} sweeps; ranks: {ranks}");
         if let Some(path) = &options.picture {
-            draw(path, options.points, &plate)
-                .with_context(|| format!("drawing {}", path.display()))?;
+            draw(path, options.points, &plate).with_context(|| {
+                format!("drawing {}: is there room on the disk?", path.display())
+            })?;
         }
     }
     Ok(())

@@ -43,10 +43,16 @@ fn main() -> Result<()> {
     let (input, total) = open(&options.numbers)?;
     let partial = partial_of(&options.sorted);
     if comm.rank() == 0 {
-        File::create(&partial).with_context(|| format!("creating {}", partial.display()))?;
+        File::create(&partial).with_context(|| {
+            format!(
+                "cannot write {}: is its folder there, and may you write to it?",
+                partial.display()
+            )
+        })?;
     }
     let share = share_of(&comm, total);
-    let mut numbers = read(&input, share.clone()).context("reading the numbers")?;
+    let mut numbers = read(&input, share.clone())
+        .context("reading the numbers: does something else write that file?")?;
     numbers.sort_unstable();
     let before = fingerprint(&comm, &numbers)?;
     let cuts = cuts(&comm, &numbers, share.start)?;
@@ -54,10 +60,17 @@ fn main() -> Result<()> {
 
     write(&comm, &partial, &part)?;
     let after = check(&comm, &partial, share)?;
-    ensure!(before == after, "other numbers came out than went in");
+    ensure!(
+        before == after,
+        "other numbers came out than went in: does something else write the files, or another sort with the same names?"
+    );
     if comm.rank() == 0 {
-        fs::rename(&partial, &options.sorted)
-            .with_context(|| format!("naming {}", options.sorted.display()))?;
+        fs::rename(&partial, &options.sorted).with_context(|| {
+            format!(
+                "giving the result the name {}: what stands there must be no folder",
+                options.sorted.display()
+            )
+        })?;
     }
 
     let mut largest = [part.len() as u64];
@@ -74,7 +87,12 @@ fn main() -> Result<()> {
 
 /// Opens the file of numbers, and counts them.
 fn open(path: &Path) -> Result<(File, u64)> {
-    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let file = File::open(path).with_context(|| {
+        format!(
+            "cannot read {}: is the path right, and may you read it?",
+            path.display()
+        )
+    })?;
     let bytes = file.metadata()?.len();
     ensure!(
         bytes.is_multiple_of(NUMBER),
@@ -178,7 +196,10 @@ fn partial_of(sorted: &Path) -> PathBuf {
 
 /// Writes this rank's part behind those of lower ranks.
 fn write(comm: &Comm, path: &Path, part: &[u64]) -> Result<()> {
-    let writing = || format!("writing {}", path.display());
+    let writing = || {
+        let path = path.display();
+        format!("writing {path}: do all ranks see the same folder, with room for it?")
+    };
     let mut until = [0];
     comm.scan(&[part.len() as u64], &mut until, Sum)?; // nobody gets it before rank 0 has made the file
     let first = until[0] - part.len() as u64;
@@ -194,10 +215,16 @@ fn write(comm: &Comm, path: &Path, part: &[u64]) -> Result<()> {
 /// Reads a share of the result, with the number before it, sees whether it is sorted, and returns the
 /// fingerprint of all.
 fn check(comm: &Comm, path: &Path, share: Range<u64>) -> Result<[u64; 2]> {
-    let reading = || format!("reading {} again", path.display());
+    let reading = || {
+        let path = path.display();
+        format!("reading {path} again: does something else write that file?")
+    };
     let before = share.start.saturating_sub(1);
     let file = File::open(path).with_context(reading)?;
     let numbers = read(&file, before..share.end).with_context(reading)?;
-    ensure!(numbers.is_sorted(), "the result is not sorted");
+    ensure!(
+        numbers.is_sorted(),
+        "the result is not sorted: does something else write it, or another sort with the same names?"
+    );
     fingerprint(comm, &numbers[(share.start - before) as usize..])
 }

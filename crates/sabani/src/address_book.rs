@@ -118,6 +118,10 @@ fn with_cure(error: io::Error) -> io::Error {
             ErrorKind::NotFound,
             "there is no such file: write one, with a line `id address:port` for each process",
         ),
+        ErrorKind::PermissionDenied => io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!("{error}: `ls -ld` of it and of its folders shows who may read it"),
+        ),
         _ => error,
     }
 }

@@ -1,7 +1,7 @@
 //! The key that makes a process a member of the job.
 
 use std::fs::{self, FileType};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -34,7 +34,7 @@ impl JobKey {
     /// `/dev/stdin`, or `/dev/fd/3`.
     ///
     /// # Errors
-    /// [`Error::JobKey`] if there is no such file, if it is none, if others may read it, or if it holds no key;
+    /// [`Error::JobKey`] if there is no such file, if it is none, can't be read or can be by others, or holds no key;
     /// [`Error::Io`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
@@ -43,12 +43,21 @@ impl JobKey {
             path: path.to_owned(),
             problem,
         };
+        let unreadable = |error: io::Error| match error.kind() {
+            ErrorKind::PermissionDenied => problem(format!(
+                "{error}: `ls -ld` of it and of its folders shows who may read it"
+            )),
+            ErrorKind::NotADirectory => {
+                problem("a name before the last one is a file's: is the path right?".into())
+            }
+            _ => Error::io(doing())(error),
+        };
         let metadata = fs::metadata(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => problem(
                 "there is no such file: `sabani key` makes one, for all processes of the job"
                     .into(),
             ),
-            _ => Error::io(doing())(error),
+            _ => unreadable(error),
         })?;
         if let Some(unfit) = unfit(path, metadata.file_type()) {
             return Err(problem(unfit.to_owned()));
@@ -61,7 +70,7 @@ impl JobKey {
                 path.display()
             )));
         }
-        let bytes = fs::read(path).map_err(Error::io(doing()))?;
+        let bytes = fs::read(path).map_err(unreadable)?;
         seal::JobKey::from_hex(&String::from_utf8_lossy(&bytes))
             .map(JobKey)
             .map_err(|error| problem(error.to_string()))
@@ -193,6 +202,9 @@ mod tests {
         let path = folder.path().join("missing/job.key");
         let error = JobKey::load(&path).unwrap_err().to_string();
         assert!(error.contains("`sabani key` makes one"), "{error}");
+        fs::write(folder.path().join("file"), "").unwrap();
+        let error = JobKey::load(folder.path().join("file/job.key")).unwrap_err();
+        assert!(error.to_string().contains("is the path right?"), "{error}");
         let error = JobKey::generate().unwrap().save(&path).unwrap_err();
         assert!(error.to_string().contains("make it first"), "{error}");
         let error = JobKey::generate().unwrap().save("/proc/job.key");

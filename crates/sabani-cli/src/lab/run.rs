@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sabani::JobKey;
 
 use super::args::RunArgs;
 use super::exec;
 use super::names::{Host, Lab};
 use crate::exit::{Interrupted, Usage};
+use crate::key::LentKey;
 use crate::run::descendants;
 use crate::tell::note;
 use crate::{interrupt, program, tools};
@@ -47,15 +47,13 @@ pub fn run(args: &RunArgs) -> Result<()> {
     );
     interrupt::install()?;
     prctl::set_child_subreaper(true)?;
-    let folder = tempfile::tempdir().context("cannot make a folder for the job key")?;
-    let key = folder.path().join("job.key");
-    JobKey::generate()?.save(&key)?;
+    let key = LentKey::make()?;
     let own = std::env::current_exe().context("cannot find this program's own file")?;
     let job = Job {
         own: &own,
         lab,
         ranks,
-        key: &key,
+        key: &key.path(),
     };
     let mut running = Running(Vec::new());
     for (rank, &host) in hosts[..ranks].iter().enumerate() {
@@ -70,7 +68,6 @@ pub fn run(args: &RunArgs) -> Result<()> {
     }
     let failed = running.watch()?;
     drop(running);
-    drop(folder);
     if interrupt::requested() {
         bail!(Interrupted("interrupted: all ranks have been ended".into()));
     }

@@ -27,19 +27,20 @@ pub fn run(args: &NameArgs) -> Result<()> {
 fn show_hosts(lab: &Lab, hosts: &[Host]) -> Result<()> {
     let losses = losses(lab)?;
     say(format_args!(
-        "{:<6}{:<14}{:>9}{:>10}{:>9}{:>12}{:>10}{:>10}",
-        "host", "address", "rate", "queue", "loss", "sent", "dropped", "programs"
+        "{:<6}{:<14}{:>9}{:>10}{:>9}{:>10}{:>12}{:>10}{:>10}",
+        "host", "address", "rate", "queue", "loss", "lost", "sent", "dropped", "programs"
     ))?;
     for &host in hosts {
         let port = Port::of(lab, host)?;
-        let loss = losses.get(&host).copied().unwrap_or(0);
+        let loss = losses.get(&host).copied().unwrap_or_default();
         say(format_args!(
-            "{:<6}{:<14}{:>9}{:>10}{:>9}{:>12}{:>10}{:>10}",
+            "{:<6}{:<14}{:>9}{:>10}{:>9}{:>10}{:>12}{:>10}{:>10}",
             host.to_string(),
             host.address().to_string(),
             port.rate.to_string(),
             format_size(port.queue_bytes as usize),
-            format!("{} %", f64::from(loss) / 1e4),
+            format!("{} %", f64::from(loss.ppm) / 1e4),
+            loss.packets,
             port.packets,
             port.dropped,
             programs(&lab.namespace(host)).len(),
@@ -54,7 +55,7 @@ fn show_trunks(lab: &Lab) -> Result<()> {
         return Ok(());
     }
     say(format_args!(
-        "\n{:<20}{:>9}{:>10}{:>9}{:>12}{:>10}",
+        "\n{:<20}{:>9}{:>10}{:>19}{:>12}{:>10}",
         "trunk", "rate", "queue", "", "sent", "dropped"
     ))?;
     for (group, hosts) in groups {
@@ -65,7 +66,7 @@ fn show_trunks(lab: &Lab) -> Result<()> {
         for (way, port) in [("from", group.up()), ("to", group.down())] {
             let port = Port::named(lab, &port)?;
             say(format_args!(
-                "{:<20}{:>9}{:>10}{:>9}{:>12}{:>10}",
+                "{:<20}{:>9}{:>10}{:>19}{:>12}{:>10}",
                 format!("{way} {of}"),
                 port.rate.to_string(),
                 format_size(port.queue_bytes as usize),

@@ -190,6 +190,7 @@ impl Prober<'_> {
         let longest = probe.flows.iter().map(|flow| flow.bytes).max();
         let body = vec![0; longest.unwrap_or(0)];
         let runner = Runner {
+            comm,
             members,
             wire: &mut self.wire,
             began: Instant::now(),
@@ -211,6 +212,7 @@ struct Report {
 
 /// One rank's part, between the wire and the plan.
 struct Runner<'r, 'c> {
+    comm: &'r Comm,
     members: &'r [usize],
     wire: &'r mut Wire<'c>,
     began: Instant,
@@ -236,6 +238,8 @@ impl Runner<'_, '_> {
             let taken = self.wire.next(if busy { BUSY } else { IDLE })?;
             if let Some(Taken { label, took_ns }) = taken {
                 part.handle(label, self.now_ns(), took_ns);
+            } else if !busy && let Some((rank, why)) = self.comm.failed().pop_first() {
+                bail!("rank {rank} {why}, and what it measures is missing: start the job again");
             }
             if self.began.elapsed() > PATIENCE {
                 bail!("a probe was not done within {PATIENCE:?}: is a rank stopped?");

@@ -60,6 +60,7 @@ enum Scenario {
 
 /// What all named scenarios have in common.
 #[derive(Args)]
+#[command(next_help_heading = "In all scenarios")]
 struct CommonArgs {
     /// Where all chance comes from.
     #[arg(long, default_value_t = 1)]

@@ -13,6 +13,7 @@ use sabani::{Match, Message, PeerId};
 
 use super::listener::{Listener, Senders};
 use super::protocol::{Answer, Ask, HELLO_MAX, Reply, Request, TAG_HELLO};
+use super::seldom::Seldom;
 use super::worker::{Shared, Workers, greet, spawn};
 use crate::interrupt::TICK;
 
@@ -31,8 +32,10 @@ pub struct Desk {
     senders: Senders,
     /// The user knows that somebody comes without a hello.
     told: bool,
-    /// Nobody has been let in yet, and the user does not know that somebody wanted to.
-    unvisited: bool,
+    /// Handshakes that were turned away so far.
+    turned_away: u64,
+    /// Those of them that the user does not know of.
+    untold: Seldom,
 }
 
 impl Desk {
@@ -42,7 +45,8 @@ impl Desk {
             shared: shared.clone(),
             senders: Senders::default(),
             told: false,
-            unvisited: true,
+            turned_away: 0,
+            untold: Seldom::default(),
         }
     }
 
@@ -110,20 +114,14 @@ impl Desk {
         Ok(())
     }
 
-    /// Says once if many were turned away and nobody was let in, ever. Anybody can have handshakes turned away:
-    /// who has been let in must hear nothing of that.
+    /// Says now and then that some were turned away: anybody can have that happen.
     fn look_at_the_door(&mut self) {
-        if !self.unvisited {
-            return;
-        }
-        let stats = self.shared.node.stats();
-        let turned_away = stats.dropped.rejected + stats.dropped.crowded_out;
-        self.unvisited = stats.connections == 0;
-        if self.unvisited && turned_away >= TURNED_AWAY {
-            self.unvisited = false;
+        let dropped = self.shared.node.stats().dropped;
+        let turned_away = dropped.rejected + dropped.crowded_out;
+        let more = turned_away - mem::replace(&mut self.turned_away, turned_away);
+        if let Some(count) = self.untold.add(more, TURNED_AWAY, Instant::now()) {
             self.shared.progress.note(format_args!(
-                "{turned_away} handshakes were turned away, and nobody has come in yet: do senders have the same \
-                 `--key`, or `--plain` as here?"
+                "{count} handshakes were turned away: do all senders have the same `--key`, or `--plain` as here?"
             ));
         }
     }

@@ -1,6 +1,6 @@
 //! One file on its way in.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 
 use super::path::RelativePath;
@@ -24,17 +24,26 @@ enum Place {
 }
 
 impl Incoming {
-    /// Finds out how much of the file is there: this reads all of it.
+    /// Finds out how much of the file is there: this reads all of it, and says on the way how much of how many
+    /// bytes it has read.
     ///
     /// # Errors
     /// The system's, and if something stands in the file's way.
-    pub fn open(store: &Store, path: RelativePath, info: FileInfo) -> io::Result<Self> {
+    pub fn open(
+        store: &Store,
+        path: RelativePath,
+        info: FileInfo,
+        mut reached: impl FnMut(u64, u64),
+    ) -> io::Result<Self> {
+        let mut hash = |file: &mut dyn Read, bytes| {
+            store::hash_prefix(file, bytes, |reach| reached(reach, bytes))
+        };
         let (place, hasher) = match store.find(&path, &info) {
-            Some(file) => (Place::Final, store::hash_prefix(file, info.size)?),
+            Some(mut file) => (Place::Final, hash(&mut file, info.size)?),
             None => {
                 store.expect_free(&path)?;
                 let partial = store.partial(&info)?;
-                let hasher = store::hash_prefix(partial.reader(), partial.len()?)?;
+                let hasher = hash(&mut partial.reader(), partial.len()?)?;
                 (Place::Partial(partial), hasher)
             }
         };
@@ -144,7 +153,7 @@ pub fn put(
         return Ok(Reply::Mismatch);
     }
     if let Some(file) = store.find(path, info) {
-        let there = store::hash_prefix(file, info.size)?;
+        let there = store::hash_prefix(file, info.size, |_| ())?;
         if store::digest(&there) == *hash {
             set_mode(store, path, info)?;
             return Ok(Reply::Done { already: true });

@@ -5,7 +5,7 @@
 //! side, [`receiver`] is the program, [`desk`] greets senders, [`listener`] hears one of them out, and
 //! hands what it says to those that write, [`worker`] is one of these, [`incoming`] takes one file,
 //! [`lease`] keeps two senders from the same one, and [`store`] is the folder, from which nothing
-//! escapes.
+//! escapes. [`progress`] is what people see, [`seldom`] what keeps that short.
 //!
 //! Whoever has the job key may be at the other end: what one of them says, or fails to say, is an error
 //! of its own, and neither ends the program nor holds up others.
@@ -19,6 +19,7 @@ mod path;
 mod progress;
 mod protocol;
 pub mod receiver;
+mod seldom;
 pub mod sender;
 mod store;
 mod upload;

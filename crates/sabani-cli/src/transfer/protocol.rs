@@ -1,4 +1,4 @@
-//! What the two programs say to each other, on top of Sabani's messages. Version 2.
+//! What the two programs say to each other, on top of Sabani's messages. Version 3.
 //!
 //! The receiver is peer 0; a sender takes a random id. A sender works on several files at a time,
 //! each as a *job*, a small number. Every try at a file is a new *attempt* of its job; what belongs to
@@ -11,6 +11,7 @@
 //! Hello{version}                  →
 //!                                 ←     Welcome{version} | Refused
 //! Offer{file}                     →                             a large file, or one likely there
+//!                                 ←     Checking{bytes, of} …   while it reads what is there
 //!                                 ←     Start{have, hash of that prefix} | Busy | Refused
 //! Data{offset} bytes …            →                             from `have`, or 0 if hashes differ
 //!                                 ←     Written{bytes} …        at most WINDOW bytes ahead of these
@@ -34,7 +35,7 @@ use sabani::PeerId;
 use serde::{Deserialize, Serialize};
 
 /// Version of this protocol.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The receiver's id.
 pub const RECEIVER: PeerId = PeerId(0);
 /// Tag of a sender's messages that carry no bytes of a file.
@@ -177,11 +178,27 @@ impl Bytes {
     }
 }
 
+/// Files that are at the receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Files {
+    /// That came now, all of them or the rest.
+    pub moved: u64,
+    /// That were there before.
+    pub spared: u64,
+}
+
+impl Files {
+    /// All of them.
+    pub fn sum(self) -> u64 {
+        self.moved.saturating_add(self.spared)
+    }
+}
+
 /// What a sender did, for the receiver's summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Files that are there now.
-    pub files: u64,
+    pub files: Files,
     /// Bytes that are there now.
     pub bytes: Bytes,
     /// Files, folders and links that failed.
@@ -232,6 +249,13 @@ pub enum Reply {
     Forgotten,
     /// It can't be done; why.
     Refused(String),
+    /// To an [`Ask::Offer`], before [`Reply::Start`]: what is there is being read.
+    Checking {
+        /// So much of it has been.
+        bytes: u64,
+        /// That is there.
+        of: u64,
+    },
 }
 
 /// A message that is none of this protocol's.

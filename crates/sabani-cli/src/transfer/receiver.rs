@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -25,7 +25,6 @@ use crate::key::SealArgs;
 use crate::key_log::KeyLogArgs;
 use crate::layers::LayersOption;
 use crate::tell::say;
-use crate::units::count;
 
 /// How long the last answers may take to arrive.
 const LINGER: Duration = Duration::from_secs(2);
@@ -48,7 +47,7 @@ const LINGER: Duration = Duration::from_secs(2);
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 for success, 1 for a failure, 2 for a mistake on the command \
-line, 130 after Ctrl-C or a TERM signal."
+line or a DIR that can't be used, 130 after Ctrl-C or a TERM signal."
 )]
 pub struct ReceiveArgs {
     /// The folder; made if it is not there.
@@ -136,6 +135,7 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
         store,
         leases: Leases::default(),
         progress: Progress::of_receiver(),
+        untaken: Mutex::default(),
         finished,
     });
     let mut desk = Desk::open(&shared);
@@ -191,8 +191,7 @@ fn report(shared: &Shared, totals: &Totals) {
         bytes,
         failed,
     } = totals;
-    let (files, bytes) = (count(*files, "file"), sum_up(*bytes, None));
-    let mut text = format!("a sender has sent {files}: {bytes}");
+    let mut text = format!("a sender has sent {}", sum_up(*files, *bytes, None));
     if *failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }

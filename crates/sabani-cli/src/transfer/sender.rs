@@ -18,8 +18,8 @@ use super::link::{Line, Link, Trouble};
 use super::path::Shown;
 use super::progress::{Progress, count_things};
 use super::protocol::{Answer, Ask, FILES_MAX, RECEIVER, Reply, Totals, WINDOW};
-use super::upload::{Failure, Uploader, refused};
-use super::walk::{Entry, Folder, Root, Visitor};
+use super::upload::{Arrived, Failure, Uploader, refused};
+use super::walk::{Entry, Folder, Root, Visitor, unreadable};
 use super::{CONNECT_TIMEOUT, DEAD_AFTER, DEAD_AFTER_MIN, DEFAULT_PORT, SPIN};
 use crate::address::resolve;
 use crate::exit::{Interrupted, Usage};
@@ -46,7 +46,7 @@ const LINGER_STOPPED: Duration = Duration::from_millis(200);
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 when everything has arrived that is not named as skipped, 1 when something has not, 2 for \
-a mistake on the command line, 130 after Ctrl-C or a TERM signal."
+a mistake on the command line or a PATH that can't be read, before anything was sent, 130 after Ctrl-C or a TERM signal."
 )]
 pub struct SendArgs {
     /// Files and folders. Each arrives under its own name.
@@ -242,7 +242,7 @@ impl Sender<'_> {
             let (path, outcome) = match entry {
                 Entry::File { source, path, size } => {
                     let outcome = uploader.file(&source, &path);
-                    (path, outcome.map(|now| self.file_done(now, size)))
+                    (path, outcome.map(|arrived| self.file_done(arrived, size)))
                 }
                 Entry::Link { path, target, meta } => {
                     let outcome = uploader.link(&path, &target, meta);
@@ -263,9 +263,9 @@ impl Sender<'_> {
         lock(&self.trouble).is_some()
     }
 
-    fn file_done(&self, size: u64, expected: u64) {
-        self.progress.correct(expected, size);
-        self.progress.file_done();
+    fn file_done(&self, arrived: Arrived, expected: u64) {
+        self.progress.correct(expected, arrived.bytes);
+        self.progress.file_done(arrived.spared);
     }
 
     fn fail(&self, what: impl std::fmt::Display) {
@@ -346,6 +346,7 @@ impl Visitor for Finder<'_, '_> {
 
     fn failed(&mut self, path: &Path, why: &io::Error) {
         let path = Shown(path.as_os_str().as_bytes());
-        self.sender.fail(format_args!("{path}: {why}"));
+        self.sender
+            .fail(format_args!("{path}: {}", unreadable(why)));
     }
 }

@@ -28,6 +28,8 @@ use crate::exit::Usage;
 
 /// What nobody has gone on with for this long is removed when a receiver starts.
 const STALE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// It is said how far a check is after this many bytes.
+const CHECK_STEP: u64 = 16 << 20;
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -55,14 +57,16 @@ impl Store {
     /// Opens the folder, and makes it if need be. Only one process may have it.
     ///
     /// # Errors
-    /// If it can't be opened or another receiver has it.
+    /// [`Usage`], if it can't be opened or another receiver has it.
     pub fn open(folder: &Path) -> Result<Self> {
+        Self::try_open(folder).map_err(|error| Usage::of(error).into())
+    }
+
+    fn try_open(folder: &Path) -> Result<Self> {
         let shown = folder.display();
         fs::create_dir_all(folder).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
-                let what =
-                    format!("{shown} is a file, or below one: name a folder to receive into");
-                Usage(what).into()
+                anyhow!("{shown} is a file, or below one: name a folder to receive into")
             }
             _ => anyhow!("making the folder {shown}: {}", explained(&error)),
         })?;
@@ -326,7 +330,7 @@ fn lock_partial(root: BorrowedFd<'_>, shown: &impl Display) -> Result<OwnedFd> {
 /// An error of the folder, and what helps.
 pub fn explained(error: &io::Error) -> String {
     let cure = match Errno::from_io_error(error) {
-        Some(Errno::NOSPC | Errno::DQUOT) => "make room there",
+        Some(Errno::NOSPC | Errno::DQUOT) => "make room on the receiver's disk",
         Some(Errno::ACCESS | Errno::PERM) => "its user may not write there: `ls -ld` shows who may",
         Some(Errno::ROFS) => "name a folder on a file system that can be written",
         Some(Errno::XDEV) => {
@@ -393,16 +397,26 @@ fn no_folder(error: Errno) -> io::Error {
     }
 }
 
-/// Hashes the first `bytes` of what is read.
+/// Hashes the first `bytes` of what is read, and says on the way how far it is.
 ///
 /// # Errors
 /// The reader's, also if it ends too early.
-pub fn hash_prefix(reader: impl Read, bytes: u64) -> io::Result<blake3::Hasher> {
+pub fn hash_prefix(
+    mut reader: impl Read,
+    bytes: u64,
+    mut reached: impl FnMut(u64),
+) -> io::Result<blake3::Hasher> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(reader.take(bytes))?;
-    match hasher.count() == bytes {
-        true => Ok(hasher),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    loop {
+        let end = bytes.min(hasher.count() + CHECK_STEP);
+        hasher.update_reader(reader.by_ref().take(end - hasher.count()))?;
+        if hasher.count() < end {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if end == bytes {
+            return Ok(hasher);
+        }
+        reached(end);
     }
 }
 
@@ -443,7 +457,7 @@ mod tests {
         assert!(!folder.path().join("a").exists());
         let mut partial = store.partial(&info).unwrap();
         assert_eq!(partial.len().unwrap(), 3);
-        hash_prefix(partial.reader(), 3).unwrap();
+        hash_prefix(partial.reader(), 3, |_| ()).unwrap();
         partial.append(b"de").unwrap();
         store.commit(&partial, &path, &info.meta).unwrap();
         let found = folder.path().join("a/b");
@@ -453,6 +467,19 @@ mod tests {
             0o640
         );
         assert!(store.find(&path, &info).is_some());
+    }
+
+    #[test]
+    fn a_long_check_says_how_far_it_is() {
+        let bytes = 2 * CHECK_STEP + 1;
+        let mut steps = Vec::new();
+        let hasher = hash_prefix(io::repeat(1), bytes, |step| steps.push(step)).unwrap();
+        assert_eq!(steps, [CHECK_STEP, 2 * CHECK_STEP]);
+        assert_eq!(
+            digest(&hasher),
+            *blake3::hash(&vec![1; bytes as usize]).as_bytes()
+        );
+        assert!(hash_prefix(io::empty(), 1, |_| ()).is_err());
     }
 
     #[test]
@@ -559,7 +586,7 @@ mod tests {
     #[test]
     fn errors_of_the_folder_have_a_cure() {
         for (errno, cure) in [
-            (Errno::NOSPC, ": make room there"),
+            (Errno::NOSPC, ": make room on the receiver's disk"),
             (Errno::ACCESS, ": its user may not write there"),
             (Errno::ROFS, ": name a folder on a file system"),
             (Errno::XDEV, ": another file system is mounted there"),

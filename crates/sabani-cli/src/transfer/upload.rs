@@ -23,6 +23,14 @@ use crate::interrupt::TICK;
 /// A file that changes while it is read is tried so many times.
 const TRIES: u32 = 3;
 
+/// A file that is at the receiver.
+pub struct Arrived {
+    /// Its length.
+    pub bytes: u64,
+    /// It was there before.
+    pub spared: bool,
+}
+
 /// Why a file was not sent.
 #[derive(Debug)]
 pub enum Failure {
@@ -52,13 +60,10 @@ impl From<io::Error> for Setback {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Setback::Changed,
-            io::ErrorKind::PermissionDenied => {
-                Setback::File(format!("{error}: `ls -l` shows who may read it"))
-            }
             _ if Errno::from_io_error(&error) == Some(Errno::MFILE) => Setback::File(format!(
                 "{error}: raise this process's limit (`ulimit -n`), or send with fewer `--jobs`"
             )),
-            _ => Setback::File(error.to_string()),
+            _ => Setback::File(walk::unreadable(&error)),
         }
     }
 }
@@ -87,17 +92,17 @@ impl<'a> Uploader<'a> {
         }
     }
 
-    /// Sends a file, however often the connection breaks. Returns its length.
+    /// Sends a file, however often the connection breaks.
     ///
     /// # Errors
     /// [`Failure`].
-    pub fn file(&mut self, source: &Path, path: &RelativePath) -> Result<u64, Failure> {
+    pub fn file(&mut self, source: &Path, path: &RelativePath) -> Result<Arrived, Failure> {
         (self.there, self.had) = (Bytes::default(), None);
         let started = Instant::now();
         let mut tries = 0;
         loop {
             match self.attempt(source, path) {
-                Ok(bytes) => return Ok(bytes),
+                Ok(arrived) => return Ok(arrived),
                 Err(Setback::Link(Trouble::Lost)) => {}
                 Err(Setback::Link(trouble)) => return Err(Failure::Link(trouble)),
                 Err(Setback::File(why)) => return Err(Failure::File(why)),
@@ -115,7 +120,7 @@ impl<'a> Uploader<'a> {
         }
     }
 
-    fn attempt(&mut self, source: &Path, path: &RelativePath) -> Result<u64, Setback> {
+    fn attempt(&mut self, source: &Path, path: &RelativePath) -> Result<Arrived, Setback> {
         let mut file = open(source)?;
         let info = walk::describe(path.as_bytes(), &file.metadata()?);
         self.line.begin()?;
@@ -124,7 +129,11 @@ impl<'a> Uploader<'a> {
             false => self.offer(&mut file, &info)?,
         };
         self.likely_there.store(already, Ordering::Relaxed);
-        Ok(info.size)
+        Ok(Arrived {
+            bytes: info.size,
+            // It may have come with an attempt before this one.
+            spared: already && self.there.moved == 0,
+        })
     }
 
     /// A small file in one message.
@@ -157,15 +166,7 @@ impl<'a> Uploader<'a> {
     /// A larger file in pieces, beginning where the receiver's copy ends.
     fn offer(&mut self, file: &mut File, info: &FileInfo) -> Result<bool, Setback> {
         self.line.ask(Ask::Offer(info.clone()))?;
-        let (have, hash) = match self.line.reply()? {
-            Reply::Start { have, hash } => (have.min(info.size), hash),
-            other => return Err(unexpected(other)),
-        };
-        let mut hasher = hash_prefix(&*file, have)?;
-        if digest(&hasher) != hash {
-            hasher.reset();
-            file.rewind()?;
-        }
+        let mut hasher = self.same_prefix(file, info)?;
         let offset = hasher.count();
         // What is there of an attempt before this one was moved now.
         let spared = offset.min(*self.had.get_or_insert(offset));
@@ -186,6 +187,30 @@ impl<'a> Uploader<'a> {
                 }
             }
         }
+    }
+
+    /// What the receiver has, if it is the same here.
+    fn same_prefix(&mut self, file: &mut File, info: &FileInfo) -> Result<blake3::Hasher, Setback> {
+        let progress = self.progress;
+        let mut check = None;
+        // The receiver reads it, then this end.
+        let of_both = |bytes: u64| progress.check(2 * bytes.min(info.size));
+        let (have, hash) = loop {
+            match self.line.reply()? {
+                Reply::Checking { bytes, of } => {
+                    check.get_or_insert_with(|| of_both(of)).reach(bytes);
+                }
+                Reply::Start { have, hash } => break (have.min(info.size), hash),
+                other => return Err(unexpected(other)),
+            }
+        };
+        let check = check.get_or_insert_with(|| of_both(have));
+        let mut hasher = hash_prefix(&*file, have, |bytes| check.reach(have + bytes))?;
+        if digest(&hasher) != hash {
+            hasher.reset();
+            file.rewind()?;
+        }
+        Ok(hasher)
     }
 
     fn stream(

@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
 use super::path::RelativePath;
 use super::protocol::{FileInfo, Meta};
 use crate::exit::Usage;
@@ -60,7 +62,7 @@ impl Root {
     /// Looks at a path of the command line. A link there stands for what it points to.
     ///
     /// # Errors
-    /// If nothing is there or it has no name.
+    /// If nothing is there, it can't be read, or has no name.
     pub fn new(path: &Path) -> Result<Self, Usage> {
         let shown = path.display();
         let source = fs::canonicalize(path).map_err(|error| match error.kind() {
@@ -70,8 +72,14 @@ impl Root {
             ErrorKind::NotADirectory => Usage(format!(
                 "{shown}: a name before the last one is a file's: is the path right?"
             )),
-            _ => Usage(format!("{shown}: {error}")),
+            _ => Usage(format!("{shown}: {}", unreadable(&error))),
         })?;
+        let needed = match source.is_dir() {
+            true => Access::READ_OK | Access::EXEC_OK,
+            false => Access::READ_OK,
+        };
+        accessat(CWD, &source, needed, AtFlags::EACCESS)
+            .map_err(|error| Usage(format!("{shown}: {}", unreadable(&error.into()))))?;
         let named = match path.file_name() {
             Some(name) => name,
             None => source.file_name().ok_or_else(|| {
@@ -145,6 +153,14 @@ fn visit(
         visitor.skipped(source, "neither a file nor a folder nor a link");
     }
     Ok(true)
+}
+
+/// Why something can't be read, and what helps.
+pub fn unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => format!("{error}: `ls -ld` shows who may read it"),
+        _ => error.to_string(),
+    }
 }
 
 /// What an open file is at this moment.

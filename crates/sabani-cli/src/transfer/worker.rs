@@ -2,20 +2,22 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use sabani::{Error, LinkState, Message, Node, PeerId};
 
 use super::incoming::{self, Incoming};
 use super::lease::{Leases, Owner};
-use super::path::{BadPath, RelativePath};
+use super::path::{BadPath, RelativePath, Shown};
 use super::progress::Progress;
 use super::protocol::{
     Answer, Ask, Bytes, FileInfo, Hash, JOBS_MAX, Meta, Reply, Request, TAG_ANSWER, Totals, VERSION,
 };
+use super::seldom::Seldom;
 use super::store::{Store, explained};
 use crate::key_log::KeyLog;
 
@@ -31,6 +33,8 @@ pub struct Shared {
     pub leases: Leases,
     /// For the user.
     pub progress: Progress,
+    /// What could not be taken, and the user does not know of.
+    pub untaken: Mutex<Seldom>,
     /// Tells the main thread of senders that have finished.
     pub finished: mpsc::Sender<Totals>,
 }
@@ -63,6 +67,22 @@ impl Shared {
         if let Err(Error::PeerLost { .. }) = self.node.try_send(sender, TAG_ANSWER, &answer) {
             let _ = self.node.try_send(sender, TAG_ANSWER, &answer);
         }
+    }
+
+    /// Tells now and then what can't be taken, and why: a folder that takes nothing has that many times.
+    fn tell_untaken(&self, path: Option<&[u8]>, why: &str) {
+        let untaken = self.untaken.lock();
+        let mut untaken = untaken.unwrap_or_else(PoisonError::into_inner);
+        let Some(count) = untaken.add(1, 1, Instant::now()) else {
+            return;
+        };
+        let what = path.map_or("what has come".into(), |path| Shown(path).brief());
+        let others = match count - 1 {
+            0 => String::new(),
+            others => format!(" (and {others} before it)"),
+        };
+        self.progress
+            .note(format_args!("cannot take {what}{others}: {why}"));
     }
 
     /// Ends a file before it is whole.
@@ -184,6 +204,7 @@ impl<'a> Worker<'a> {
             let why = format!("a sender has at most {JOBS_MAX} jobs");
             return Some(Reply::Refused(why));
         }
+        let path = self.path_of(owner, &request.ask);
         let done = match request.ask {
             Ask::Hello { version } => Ok(Some(greet(version))),
             Ask::Offer(info) => self.offer(owner, attempt, info).map(Some),
@@ -198,8 +219,21 @@ impl<'a> Worker<'a> {
         };
         done.unwrap_or_else(|error| {
             self.drop_job(owner);
-            Some(Reply::Refused(explained(&error)))
+            let why = explained(&error);
+            self.shared.tell_untaken(path.as_deref(), &why);
+            Some(Reply::Refused(why))
         })
+    }
+
+    /// What a request is about.
+    fn path_of(&self, owner: Owner, ask: &Ask) -> Option<Vec<u8>> {
+        let path = match ask {
+            Ask::Offer(file) | Ask::Put { file, .. } => &file.path,
+            Ask::Link { path, .. } | Ask::Folder { path, .. } => path,
+            Ask::Data { .. } | Ask::Finish { .. } => self.jobs.get(&owner)?.file.path().as_bytes(),
+            Ask::Hello { .. } | Ask::Bye(_) => return None,
+        };
+        Some(path.to_vec())
     }
 
     fn drop_job(&mut self, owner: Owner) {
@@ -214,7 +248,19 @@ impl<'a> Worker<'a> {
         if !self.shared.leases.take(&path, owner) {
             return Ok(Reply::Busy);
         }
-        match Incoming::open(&self.shared.store, path.clone(), info) {
+        let mut check = None;
+        let reached = |bytes, of| {
+            let check = check.get_or_insert_with(|| self.shared.progress.check(of));
+            check.reach(bytes);
+            let (job, reply) = (owner.1, Reply::Checking { bytes, of });
+            let answer = Answer {
+                job,
+                attempt,
+                reply,
+            };
+            self.shared.answer(owner.0, &answer);
+        };
+        match Incoming::open(&self.shared.store, path.clone(), info, reached) {
             Ok(file) => {
                 let start = file.start();
                 self.jobs.insert(owner, Job { attempt, file });
@@ -289,7 +335,7 @@ impl<'a> Worker<'a> {
     fn count(&self, reply: &io::Result<Reply>) {
         // What was there already has been counted, or is none of this receiver's.
         if matches!(reply, Ok(Reply::Done { already: false })) {
-            self.shared.progress.file_done();
+            self.shared.progress.file_done(false);
         }
     }
 
@@ -336,6 +382,7 @@ impl Shared {
             store: Store::open(folder).unwrap(),
             leases: Leases::default(),
             progress: Progress::of_receiver(),
+            untaken: Mutex::default(),
             finished: mpsc::channel().0,
         }
     }

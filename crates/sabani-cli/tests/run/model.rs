@@ -181,3 +181,23 @@ fn predictions_and_simulated_runs_stand_side_by_side() {
     }
     assert!(fs::read_to_string(&page).unwrap().contains("happened"));
 }
+
+#[test]
+fn a_rank_that_has_died_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("n.json");
+    let script = format!(
+        "if [ $SABANI_RANK = 1 ]; then (sleep 1; kill -9 $$) & fi
+         exec {} model measure --no-table -o {}",
+        env!("CARGO_BIN_EXE_sabani"),
+        file.display()
+    );
+    let options = ["-n", "3", "--on-failure", "continue", "--"];
+    let done = run(&[&options[..], &["sh", "-c", &script]].concat());
+    assert_ne!(done.status, 0);
+    for said in ["[0] sabani: ", "[2] sabani: "] {
+        assert!(done.err.contains(said), "{}", done.err);
+    }
+    assert!(!done.err.contains("was not done within"), "{}", done.err);
+    assert!(!file.exists());
+}

@@ -63,7 +63,7 @@ fn node(addr: &str) -> Node {
 }
 
 fn greet(node: &Node) {
-    let (job, attempt, hello, version) = (0, 0, 0, 2);
+    let (job, attempt, hello, version) = (0, 0, 0, 3);
     node.send(PeerId(0), TAG_HELLO, &[job, attempt, hello, version])
         .unwrap();
     let welcome = node.recv_timeout(Match::any(), TIMEOUT).unwrap();

@@ -30,6 +30,33 @@ fn a_source_tree_arrives_as_it_was() {
 }
 
 #[test]
+fn sums_mean_the_same_at_both_ends() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    let receiver = place.receive();
+    for name in ["one", "two", "three"] {
+        tree::random_file(&place.source().join(name), 1 << 20);
+    }
+    place.send(&receiver, &[]).assert_success();
+    tree::random_file(&place.source().join("four"), 1 << 20);
+    let sent = place.send(&receiver, &[]);
+    receiver.signal(Signal::INT);
+    let received = receiver.end().said;
+    let there = ", 3.00 MiB there already, 4.00 MiB in all (4 files)";
+    for (said, sum) in [
+        (&sent.said, "sabani: sent 1 file: 1.00 MiB moved in "),
+        (&sent.said, there),
+        (
+            &received,
+            &format!("a sender has sent 1 file: 1.00 MiB moved{there}"),
+        ),
+        (&received, "sabani: received 4 files: 4.00 MiB moved\n"),
+    ] {
+        assert!(said.contains(sum), "{said}");
+    }
+}
+
+#[test]
 fn both_sides_log_the_same_secrets_if_told_to() {
     let place = Place::new();
     fs::create_dir_all(place.source()).unwrap();
@@ -97,6 +124,28 @@ fn one_file_that_cannot_be_written_does_not_hold_up_the_others() {
         sent.said
     );
     assert_eq!(fs::read(place.arrived().join("good")).unwrap(), b"good");
+    receiver.signal(Signal::INT);
+    let said = receiver.end().said;
+    let told = "cannot take source/bad: a folder stands where the file should be: move it away";
+    assert!(said.contains(told), "{said}");
+}
+
+#[test]
+fn a_full_disk_is_said_at_both_ends() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    // It takes no room here, and more at the receiver than any disk has.
+    let large = fs::File::create(place.source().join("large")).unwrap();
+    large.set_len(8 << 40).unwrap();
+    let receiver = place.receive();
+    let sent = place.send(&receiver, &[]);
+    assert_eq!(sent.code, Some(1), "{}", sent.said);
+    receiver.signal(Signal::INT);
+    let received = receiver.end().said;
+    for said in [&sent.said, &received] {
+        assert!(said.contains("source/large"), "{said}");
+        assert!(said.contains("make room on the receiver's disk"), "{said}");
+    }
 }
 
 #[test]
@@ -218,6 +267,8 @@ fn another_key_is_refused_and_said() {
     let place = Place::new();
     tree::of_oddities(&place.source());
     let receiver = place.receive();
+    // Also to a receiver that has served others.
+    place.send(&receiver, &[]).assert_success();
     let other = place.path("other.key");
     assert!(
         sabani(&["key"])
@@ -245,11 +296,11 @@ fn another_key_is_refused_and_said() {
         "{}",
         plain.said
     );
-    // Not again for the second one.
+    // Not for each handshake.
     receiver.signal(Signal::INT);
     let said = receiver.end().said;
-    let told = "handshakes were turned away, and nobody has come in yet";
-    assert_eq!(said.matches(told).count(), 1, "{said}");
+    let told = "handshakes were turned away: do all senders have the same `--key`";
+    assert!((1..=2).contains(&said.matches(told).count()), "{said}");
 }
 
 #[test]
@@ -280,6 +331,41 @@ fn paths_that_can_not_be_sent_are_mistakes_on_the_command_line() {
             .unwrap();
         assert_eq!(sent.status.code(), Some(2), "{path}");
     }
+}
+
+#[test]
+fn what_its_user_may_not_read_or_write_is_a_mistake_on_the_command_line() {
+    let place = Place::new();
+    let folder = place.path("");
+    let no_rights = fs::Permissions::from_mode(0o000);
+    fs::create_dir(place.source()).unwrap();
+    fs::write(place.path("file"), "content").unwrap();
+    for name in ["source", "file"] {
+        fs::set_permissions(place.path(name), no_rights.clone()).unwrap();
+    }
+    let refused = |arguments: &[&str]| {
+        let mut command = programs::unprivileged(arguments);
+        let ended = command.current_dir(&folder).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        said
+    };
+    let receive = ["receive", "--plain", "--bind", "127.0.0.1:0"];
+    for said in [
+        refused(&["send", "--plain", "--to", "127.0.0.1", "source"]),
+        refused(&["send", "--plain", "--to", "127.0.0.1", "file"]),
+        refused(&["send", "--to", "127.0.0.1", "job.key", "--key", "file"]),
+        refused(&[&receive[..], &["source"]].concat()),
+        refused(&[&receive[..], &["source/below"]].concat()),
+    ] {
+        assert!(said.contains("Permission denied"), "{said}");
+        assert!(said.contains("`ls -ld`"), "{said}");
+    }
+    let said = refused(&[&receive[..], &["job.key/below"]].concat());
+    assert!(said.contains("name a folder to receive into"), "{said}");
+    let _first = place.receive();
+    let said = refused(&[&receive[..], &["target"]].concat());
+    assert!(said.contains("name another folder"), "{said}");
 }
 
 #[test]

@@ -17,6 +17,19 @@ pub fn sabani(arguments: &[&str]) -> Command {
     command
 }
 
+/// The program with these arguments, which may read and write what its user may, also where that is root.
+pub fn unprivileged(arguments: &[&str]) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return sabani(arguments);
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .arg("--bounding-set=-dac_override,-dac_read_search")
+        .arg(env!("CARGO_BIN_EXE_sabani"))
+        .args(arguments);
+    command
+}
+
 /// Whether another program succeeds.
 pub fn run(program: &str, arguments: &[&OsStr]) -> bool {
     let status = Command::new(program).args(arguments).status();

@@ -2,18 +2,16 @@
 
 use std::{
     env,
-    path::PathBuf,
     process::{self, Command, Output, Stdio},
     thread,
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use sabani::JobKey;
-use tempfile::TempDir;
 
 use crate::{
     exit::{Interrupted, Usage},
     interrupt,
+    key::LentKey,
     lab::{Host, Job, LinkArgs, MAX_HOSTS, OwnedLab, Plan},
     layers::LayersOption,
     tell::expect_reader,
@@ -23,8 +21,8 @@ use crate::{
 pub enum Place {
     /// As `sabani run` starts them.
     Here,
-    /// Through a rendezvous, under a key that a file holds.
-    Lab { lab: OwnedLab, folder: TempDir },
+    /// Through a rendezvous, under a key that they are lent.
+    Lab { lab: OwnedLab, key: LentKey },
 }
 
 impl Place {
@@ -40,8 +38,7 @@ impl Place {
             .ok()
             .filter(|&hosts| hosts <= MAX_HOSTS);
         let hosts = hosts.ok_or_else(|| Usage(format!("a lab has up to {MAX_HOSTS} hosts")))?;
-        let folder = tempfile::tempdir().context("cannot make a folder for the job key")?;
-        JobKey::generate()?.save(key_file(&folder))?;
+        let key = LentKey::make()?;
         let plan = Plan {
             lab: format!("coll-{}", process::id()).parse()?,
             hosts,
@@ -50,7 +47,7 @@ impl Place {
         };
         Ok(Self::Lab {
             lab: OwnedLab::make(&plan)?,
-            folder,
+            key,
         })
     }
 
@@ -68,12 +65,12 @@ impl Place {
                 command.arg(&own);
                 vec![command]
             }
-            Self::Lab { lab, folder } => {
+            Self::Lab { lab, key } => {
                 let job = Job {
                     own: &own,
                     lab: &lab.lab,
                     ranks: ranks as usize,
-                    key: &key_file(folder),
+                    key: &key.path(),
                 };
                 let on_host = |rank: usize| job.rank(rank, Host(rank as u16 + 1), &own);
                 (0..job.ranks).map(on_host).collect()
@@ -110,8 +107,4 @@ fn all(commands: &mut [Command]) -> Result<Vec<Output>> {
             .map(|one| one.join().expect("it only waits"));
         ended.map(|one| one.context("cannot start ranks")).collect()
     })
-}
-
-fn key_file(folder: &TempDir) -> PathBuf {
-    folder.path().join("job.key")
 }
