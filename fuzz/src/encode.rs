@@ -108,6 +108,7 @@ pub fn again(parsed: &Frame<'_>, out: &mut Vec<u8>) {
         Frame::Expire(id) => (17, Fields::default().u32(*id)),
         Frame::Marked(count) => (18, Fields::default().u32(*count)),
         Frame::Arrived(before) => (19, Fields::default().u64(*before)),
+        Frame::Returned(units) => (20, Fields::default().u32((*units).into())),
         Frame::Wish { number, terms } => (15, self::terms(*number, terms)),
         Frame::Terms { number, terms } => (16, self::terms(*number, terms)),
     };

@@ -45,12 +45,12 @@ pub struct Config {
     /// First credit for small and eager messages that one peer may send before the program takes
     /// any, in bytes (each message counts 128 more than its body). Default 256 KiB.
     pub log_window: u64,
-    /// Largest such credit. It doubles as the peer needs it and `memory_bytes` allows.
-    /// Default 8 MiB.
+    /// Largest such credit. It doubles as the peer needs it and `memory_bytes` allows, and a peer that hardly uses it for
+    /// `keep_alive_ns` gives it back. Default 8 MiB.
     pub log_window_max: u64,
-    /// Memory for messages that nobody has asked for yet, over all peers; posted receives without
-    /// buffers of their own may allocate as much again, and an eighth more that is kept for bodies of at most
-    /// that length. Default 1 GiB.
+    /// Memory for messages that nobody has asked for yet, over all peers: half of it for what they have such credit for,
+    /// half for larger bodies. Posted receives without buffers of their own may allocate as much again as both, and an
+    /// eighth more that is kept for bodies of at most that length. Default 1 GiB.
     pub memory_bytes: u64,
     /// How much of it the large bodies of one peer may take, in bytes: those that nobody has asked
     /// for yet, and as much again those on their way to posted receives. Beyond, the peer's next

@@ -1,5 +1,6 @@
 //! What came of a plan: table, lines of JSON, page.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use anyhow::Result;
@@ -25,6 +26,25 @@ pub struct Run {
     name: String,
     plan: Plan,
     pub outcome: Outcome,
+}
+
+/// The links of a dumbbell that those who send to others can fill: one for each direction between the halves, and cables of
+/// ten times the rate within them.
+fn dumbbell_links(from: &Hosts, to: &Hosts, hosts: u32) -> usize {
+    let halves = [0..hosts.div_ceil(2), hosts.div_ceil(2)..hosts];
+    let both = halves
+        .iter()
+        .flat_map(|of| halves.iter().map(move |other| (of, other)));
+    let links = both.map(|(of, other)| {
+        let pairs = from.paired_with(to, hosts);
+        let pairs = pairs.filter(|(from, to)| of.contains(from) && other.contains(to));
+        let (senders, receivers): (BTreeSet<_>, BTreeSet<_>) = pairs.unzip();
+        match of == other {
+            true => 10 * senders.len().min(receivers.len()),
+            false => senders.len().min(1),
+        }
+    });
+    links.sum()
 }
 
 /// One line of JSON for each stream; `incast` and `mix` have one in all, with the names that
@@ -119,13 +139,13 @@ impl Run {
         self.plan.network.rate.0 as f64 * mtu / (mtu + HEADERS)
     }
 
-    /// Links that those who send to others can fill at the same time.
+    /// Links that those who send to others can fill at the same time, as so many of the network's rate.
     fn links(&self, from: &Hosts, to: &Hosts) -> usize {
         let hosts = self.plan.hosts;
         match self.plan.network.shape {
             Shape::Mesh => from.paired_with(to, hosts).count(),
             Shape::Star => from.numbers(hosts).count().min(to.numbers(hosts).count()),
-            Shape::Dumbbell => 1,
+            Shape::Dumbbell => dumbbell_links(from, to, hosts),
         }
     }
 
@@ -523,6 +543,24 @@ mod tests {
     fn run(name: &str) -> Rendered {
         let plan = Plan::from_toml(PLAN).unwrap();
         Run::new(name, plan, true).render().unwrap()
+    }
+
+    #[test]
+    fn the_halves_of_a_dumbbell_have_faster_links_than_are_between_them() {
+        let hosts = |text: &str| text.parse::<Hosts>().unwrap();
+        for (from, to, links) in [
+            ("0", "4", 1),
+            ("0-2", "3-4", 1),
+            ("0", "1", 10),
+            ("all", "0", 11),
+            ("all", "all", 52),
+        ] {
+            assert_eq!(
+                dumbbell_links(&hosts(from), &hosts(to), 5),
+                links,
+                "{from} {to}"
+            );
+        }
     }
 
     #[test]

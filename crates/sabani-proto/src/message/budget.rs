@@ -18,9 +18,14 @@ impl Budget {
         }
     }
 
+    /// What is not in use.
+    pub fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.used)
+    }
+
     /// Charges `bytes`, if they are free.
     pub fn charge(&mut self, bytes: u64) -> bool {
-        let fits = bytes <= self.limit.saturating_sub(self.used);
+        let fits = bytes <= self.free();
         if fits {
             self.used += bytes;
         }

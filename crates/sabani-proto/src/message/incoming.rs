@@ -21,6 +21,12 @@ use crate::rare::{Empty, Rare, RareQueue};
 use crate::stats::Shortage;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Malformed};
 
+/// What entries are charged, but for bodies that travel apart.
+fn charge_here(frame: &Entries<'_>) -> u64 {
+    let body = |entry: &Entry<'_>| ENTRY_CHARGE + entry.body.len() as u64;
+    frame.iter().flatten().map(|entry| body(&entry)).sum()
+}
+
 /// The peer broke a promise of the protocol; the connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Violation(pub &'static str);
@@ -143,6 +149,8 @@ struct Aside {
     /// Frames of entries behind a gap, by their first message.
     early: BTreeMap<u64, (u16, Box<[u8]>)>,
     early_bytes: u64,
+    /// What these are charged, but for bodies that travel apart.
+    early_charge: u64,
     /// What eager bodies whose envelope is not here yet will take of the log's credit.
     early_bodies: u64,
     /// Lengths of all bodies that are not complete.
@@ -164,6 +172,7 @@ impl Empty for Aside {
         const EMPTY: &Aside = &Aside {
             early: BTreeMap::new(),
             early_bytes: 0,
+            early_charge: 0,
             early_bodies: 0,
             under_way: 0,
             unasked: 0,
@@ -199,19 +208,20 @@ impl Incoming {
     ) -> Result<(), Violation> {
         let first = expand_id(frame.first_id, self.next_id);
         if first > self.next_id {
-            return self.keep_early(first, frame, inbox.mailbox.log_max);
+            return self.keep_early(first, frame, *inbox.mailbox.log_windows.end());
         }
         self.deliver(first, frame, inbox)?;
         while let Some((&first, _)) = self.aside.early.first_key_value()
             && first <= self.next_id
             && let Some((count, log)) = self.aside.early.remove(&first)
         {
-            self.aside.early_bytes -= log.len() as u64;
             let frame = Entries {
                 first_id: first as u32,
                 count,
                 log: &log,
             };
+            self.aside.early_bytes -= log.len() as u64;
+            self.aside.early_charge -= charge_here(&frame);
             self.deliver(first, &frame, inbox)?;
         }
         Ok(())
@@ -231,12 +241,19 @@ impl Incoming {
         if self.aside.early_bytes > most {
             return Err(Violation("more entries than the log's limit allows"));
         }
-        if let Some((_, old)) = self
+        self.aside.early_charge += charge_here(frame);
+        if let Some((count, old)) = self
             .aside
             .early
             .insert(first, (frame.count, frame.log.into()))
         {
-            self.aside.early_bytes -= old.len() as u64;
+            let old = Entries {
+                first_id: frame.first_id,
+                count,
+                log: &old,
+            };
+            self.aside.early_bytes -= old.log.len() as u64;
+            self.aside.early_charge -= charge_here(&old);
         }
         Ok(())
     }
@@ -251,12 +268,18 @@ impl Incoming {
         if first == self.next_id && self.deliver_unread(frame, inbox)? {
             return Ok(());
         }
+        let (before, charged) = (self.next_id, self.log.arrived);
         for (id, entry) in (first..).zip(frame.iter()) {
             let entry = entry?;
             if id == self.next_id {
                 self.next_id += 1;
                 self.on_entry(id, &entry, inbox)?;
             }
+        }
+        if self.next_id > before {
+            let count = (self.next_id - before) as u16;
+            let charge = self.log.arrived - charged;
+            self.log.note(count, charge, frame.log.len());
         }
         if self.log.is_short() {
             self.log.grow(inbox.mailbox);
@@ -282,6 +305,7 @@ impl Incoming {
         }
         inbox.mailbox.keep_unread(inbox.source, inbox.link, frame);
         self.log.arrived += charge;
+        self.log.note(frame.count, charge, frame.log.len());
         self.next_id += u64::from(frame.count);
         if self.log.is_short() {
             self.log.grow(inbox.mailbox);
@@ -374,19 +398,17 @@ impl Incoming {
         Ok(())
     }
 
-    /// Asks for a body that nobody waits for yet, as long as half of the node's memory is free, and
-    /// some of the peer's share.
+    /// Asks for a body that nobody waits for yet, as long as there is memory for such, and some of the peer's share.
     fn prefetch(&mut self, at: usize, inbox: &mut Inbox<'_>) {
         let body = &mut self.bodies[at];
         let share = inbox.mailbox.peer_share;
         let budget = &mut inbox.mailbox.unmatched;
-        let half = budget.limit / 2;
-        if body.granted >= body.total || body.total > half.min(share) {
+        if body.granted >= body.total || body.total > budget.limit.min(share) {
             return;
         }
-        let free = half.saturating_sub(budget.used);
         let own = share.saturating_sub(self.aside.unasked);
-        if body.total > free.min(own)
+        if body.total > own
+            || body.total > budget.free()
             || !body.make_room_if_large(&inbox.mailbox.pool)
             || !budget.charge(body.total)
         {
@@ -771,6 +793,14 @@ impl Incoming {
         self.log.on_blocked(limit, mailbox);
     }
 
+    /// The sender has given back so much of the log's credit, in all.
+    pub fn on_returned(&mut self, units: u16, mailbox: &mut Mailbox) -> Result<(), Violation> {
+        match self.log.take_back(units, mailbox) {
+            true => Ok(()),
+            false => Err(Violation("more log credit given back than there was")),
+        }
+    }
+
     /// The next body to grant.
     pub fn pop_grant(&mut self) -> Option<u64> {
         self.grants.pop_front()
@@ -802,7 +832,10 @@ impl Incoming {
     /// Bytes that are allowed, known to be coming, and not here.
     #[inline]
     pub fn remaining_bytes(&self) -> u64 {
-        self.missing + self.log.allowed(self.requested)
+        // What waits behind a gap is here. It may be there twice, cut differently.
+        let allowed = self.log.allowed(self.requested);
+        let missing = allowed.saturating_sub(self.aside.early_charge);
+        self.missing + self.log.on_wire(missing.max(allowed.min(1)))
     }
 
     /// Messages that have arrived, those in order.

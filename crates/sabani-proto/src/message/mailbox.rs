@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use super::matching::{ArrivedKey, PostedKey};
 use super::{Body, Budget, Buffer, Match, Matcher, Pool, Room, Ticket, Tickets, Turn, Unread};
@@ -231,14 +232,17 @@ pub(crate) struct Mailbox {
     /// Small messages, all younger than those in the matcher; empty while receives wait.
     unread: Unread,
     pub pool: Pool,
-    /// Memory for bodies that nobody has asked for yet.
+    /// Memory for bodies that nobody has asked for yet: half of the node's, so that neither they nor what follows keeps
+    /// all of it from the other.
     pub unmatched: Budget,
+    /// Memory for what peers have credit for, and nobody may have asked for.
+    pub logs: Budget,
     /// Memory for bodies that a receive without a buffer of its own waits for.
     pub posted: Room,
     /// How much of either the bodies of one peer may take, in bytes.
     pub peer_share: u64,
-    /// How much credit the short messages of one peer may have, in bytes.
-    pub log_max: u64,
+    /// How much credit the short messages of one peer may have at first, and at most, in bytes.
+    pub log_windows: RangeInclusive<u64>,
     /// Receives that have ended, one way or the other.
     pub ended: u64,
     /// Some receive waits because the system had no memory.
@@ -249,17 +253,23 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    pub fn new(seed: u64, memory_bytes: u64, peer_share: u64, log_max: u64) -> Self {
+    pub fn new(
+        seed: u64,
+        memory_bytes: u64,
+        peer_share: u64,
+        log_windows: RangeInclusive<u64>,
+    ) -> Self {
         Mailbox {
             matcher: Matcher::new(seed),
             receives: Tickets::default(),
             parked: Vec::new(),
             unread: Unread::default(),
             pool: Pool::default(),
-            unmatched: Budget::new(memory_bytes),
+            unmatched: Budget::new(memory_bytes / 2),
+            logs: Budget::new(memory_bytes / 2),
             posted: Room::new(memory_bytes),
             peer_share,
-            log_max,
+            log_windows,
             ended: 0,
             left: VecDeque::new(),
             denied: false,

@@ -40,6 +40,9 @@ pub type SendTicket = Ticket;
 /// has asked for yet takes at the receiver.
 pub(crate) const ENTRY_CHARGE: u64 = 128;
 
+/// Log credit is given back in whole ones of these.
+pub(crate) const RETURN_UNIT: u64 = 64 << 10;
+
 /// What the log credit charges for an entry: also for its body, unless that waits for a grant.
 #[inline]
 pub(crate) fn entry_charge(entry: &Entry<'_>) -> u64 {

@@ -7,6 +7,7 @@
 
 mod bodies;
 mod expiry;
+mod surplus;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -35,6 +36,8 @@ pub(crate) enum Content {
     Blocked,
     /// That entries wait for credit.
     Request,
+    /// How much of the log's credit was given back, in all.
+    Returned,
     /// Credit, whatever it is by then.
     Credit,
     /// Whether the program is disconnected, whatever it is by then.
@@ -153,6 +156,9 @@ pub(crate) struct Outgoing {
     next_id: u64,
     charge: u64,
     log_limit: u64,
+    /// Credit that was given back, and the charge when that was last thought of: the low bits, in [`super::RETURN_UNIT`]s.
+    returned: u16,
+    looked_at: u16,
     chunks: VecDeque<Chunk>,
     /// How many chunks at the back have never been sent.
     unsent: usize,
@@ -163,7 +169,7 @@ pub(crate) struct Outgoing {
     granted: RareQueue<u64>,
     turns: Turns,
     /// Where in `bodies` the one that was last sent from was.
-    sending: usize,
+    sending: u32,
     resend: RareQueue<Content>,
     keeps_lost: bool,
     aside: Rare<Aside>,
@@ -672,10 +678,10 @@ impl Outgoing {
         }
         if self
             .bodies
-            .get(self.sending)
+            .get(self.sending as usize)
             .is_some_and(|body| body.id == id)
         {
-            return Some(self.sending);
+            return Some(self.sending as usize);
         }
         self.bodies.binary_search_by_key(&id, |body| body.id).ok()
     }

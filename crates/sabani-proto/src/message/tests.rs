@@ -44,7 +44,7 @@ impl Pipe {
 
     /// One whose sender may take so much of the receiver's memory.
     fn with_share(memory: u64, share: u64) -> Self {
-        let mut mailbox = Mailbox::new(1, memory, share, 1 << 20);
+        let mut mailbox = Mailbox::new(1, memory, share, CREDIT..=1 << 20);
         let credit = LogCredit::reserve(CREDIT, &mut mailbox);
         let mut out = Outgoing::default();
         out.set_log_limit(credit.limit());
@@ -389,12 +389,78 @@ fn a_receiver_knows_what_waits_beyond_the_log_limit() {
     while pipe.send(1_400) {}
     assert!(pipe.out.is_blocked());
     let (limit, mailbox) = (pipe.out.log_limit(), &mut pipe.mailbox);
-    mailbox.log_max = CREDIT;
+    mailbox.log_windows = CREDIT..=CREDIT;
     pipe.incoming.on_blocked(limit, mailbox);
     for (_, frame) in std::mem::take(&mut pipe.flight) {
         pipe.deliver(&frame).unwrap();
     }
     assert_eq!(pipe.incoming.remaining_bytes(), 0, "no other fits");
+}
+
+/// A window that has grown falls back to the first one when its sender does not use it, and neither of the two believes
+/// that the other may do more than it may.
+#[test]
+fn log_credit_that_is_not_used_is_given_back() {
+    let mut pipe = Pipe::new(4 << 20);
+    assert!(pipe.incoming.log.widen(1 << 20, &mut pipe.mailbox));
+    pipe.answer();
+    assert_eq!(pipe.out.log_limit(), 1 << 20);
+    pipe.push(0, 1_000);
+    assert!(!pipe.out.return_credit(0), "something is on its way");
+    pipe.finish();
+    assert!(!pipe.out.return_credit(1 << 20), "it was wished for");
+    assert!(pipe.out.return_credit(0));
+    let (returned, mailbox) = (pipe.out.returned(), &mut pipe.mailbox);
+    pipe.incoming.on_returned(returned, mailbox).unwrap();
+    pipe.incoming.on_returned(returned, mailbox).unwrap();
+    assert_eq!(pipe.incoming.log.window(), pipe.mailbox.logs.used);
+    assert!((256 << 10..321 << 10).contains(&pipe.mailbox.logs.used));
+    assert!(!pipe.out.return_credit(0), "the rest is kept");
+    // It grows again as it is needed.
+    pipe.answer();
+    let (limit, window) = (pipe.out.log_limit(), pipe.incoming.log.window());
+    pipe.incoming.on_blocked(limit, &mut pipe.mailbox);
+    assert_eq!(pipe.incoming.log.window(), 2 * window);
+    assert_eq!(pipe.mailbox.logs.used, 2 * window);
+
+    let too_much = returned + 1_024;
+    let given_back = pipe.incoming.on_returned(too_much, &mut pipe.mailbox);
+    assert!(given_back.is_err(), "more than there was");
+}
+
+/// Credit for the path that nobody can use is kept, and all that the next limit allows leaves at once.
+#[test]
+fn what_remains_of_small_messages_is_what_they_take_on_the_wire() {
+    let mut pipe = Pipe::new(4 << 20);
+    pipe.incoming.log.widen(1 << 20, &mut pipe.mailbox);
+    pipe.answer();
+    for tag in 0..2_000 {
+        pipe.push(tag, 60);
+    }
+    let charge = 2_000 * (ENTRY_CHARGE + 60);
+    pipe.incoming.on_request(charge);
+    assert_eq!(pipe.incoming.remaining_bytes(), charge, "nothing is known");
+    while pipe.send(1_400) {}
+    let mut frames = std::mem::take(&mut pipe.flight).into_iter();
+    for (_, frame) in frames.by_ref().take(40) {
+        pipe.deliver(&frame).unwrap();
+    }
+    let rest: Vec<_> = frames.map(|(_, frame)| frame).collect();
+    let left = |pipe: &Pipe| pipe.incoming.remaining_bytes();
+    let bytes = |frame: &Carried| match frame {
+        Carried::Entries(_, _, log) => log.len() as u64,
+        Carried::Fragment(..) => 0,
+    };
+    let wire: u64 = rest.iter().map(bytes).sum();
+    assert!((wire..wire * 5 / 4).contains(&left(&pipe)), "{wire}");
+    // All but one of them are here, and wait for it.
+    let missing = bytes(&rest[0]);
+    for frame in &rest[1..] {
+        pipe.deliver(frame).unwrap();
+    }
+    assert!((missing..missing * 5 / 4).contains(&left(&pipe)));
+    pipe.deliver(&rest[0]).unwrap();
+    assert_eq!(left(&pipe), 0);
 }
 
 #[test]
@@ -787,9 +853,10 @@ fn what_nobody_asked_for_gets_no_more_than_its_share() {
             pipe.arrived(content);
         }
     }
-    assert_eq!(pipe.mailbox.unmatched.used, CREDIT + 80_000);
+    assert_eq!(pipe.mailbox.unmatched.used, 80_000);
     assert_eq!(pipe.finish().len(), 3);
-    assert_eq!(pipe.mailbox.unmatched.used, CREDIT, "all of it came back");
+    assert_eq!(pipe.mailbox.unmatched.used, 0, "all of it came back");
+    assert_eq!(pipe.mailbox.logs.used, CREDIT);
     assert_eq!(pipe.mailbox.posted.used(), 0);
 }
 

@@ -59,7 +59,7 @@ impl Hub {
                 seed,
                 config.memory_bytes,
                 config.peer_memory_bytes,
-                config.log_window_max,
+                config.log_window..=config.log_window_max,
             ),
             sends: Tickets::default(),
             ends: 0,

@@ -77,7 +77,7 @@ impl Node {
         let mut stats = NodeStats {
             peers: self.peers.len(),
             unmatched_messages: self.hub.mailbox.arrived_len(),
-            unmatched_bytes: self.hub.mailbox.unmatched.used,
+            unmatched_bytes: self.hub.mailbox.unmatched.used + self.hub.mailbox.logs.used,
             posted_bytes: self.hub.mailbox.posted.used(),
             credit: self.hub.granter.stats(),
             counters: self.hub.past,

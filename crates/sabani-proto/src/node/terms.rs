@@ -67,6 +67,12 @@ impl Session {
         self.agreement()?.granted
     }
 
+    /// The log credit that the program has wished for, in bytes.
+    pub fn wished_memory(&self) -> u64 {
+        let wish = self.agreement().map(|agreement| agreement.wish);
+        u64::from(wish.and_then(|wish| wish.memory_bytes).unwrap_or(0))
+    }
+
     /// What the peer is to be told of wishes and grants, if anything.
     pub fn take_terms(&mut self) -> Option<Frame<'static>> {
         let agreement = &mut self.seldom.as_mut()?.agreement;

@@ -26,6 +26,7 @@ const TERMS: u8 = 16;
 const EXPIRE: u8 = 17;
 const MARKED: u8 = 18;
 const ARRIVED: u8 = 19;
+const RETURNED: u8 = 20;
 
 /// A piece of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +208,8 @@ pub enum Frame<'a> {
     Marked(u32),
     /// All messages with smaller ids have come whole. Beside [`Frame::Close`].
     Arrived(u64),
+    /// So many times 64 KiB of the charge that log limits have allowed the sender will not use, in all: the low 16 bits.
+    Returned(u16),
     /// What the sender grants to the peer's wish with this number.
     Terms {
         /// The wish's number.
@@ -253,7 +256,7 @@ impl Frame<'_> {
                 Frame::Arrived(_) => 8,
                 Frame::Wish { .. } | Frame::Terms { .. } => 4 + Terms::LEN,
                 Frame::Ping | Frame::Credit | Frame::Unknown(_) => 0,
-                Frame::Close(_) | Frame::Expire(_) | Frame::Marked(_) => 4,
+                Frame::Close(_) | Frame::Expire(_) | Frame::Marked(_) | Frame::Returned(_) => 4,
             }
     }
 
@@ -299,6 +302,10 @@ impl Frame<'_> {
             Frame::Arrived(before) => {
                 head(ARRIVED);
                 out.u64(*before);
+            }
+            Frame::Returned(units) => {
+                head(RETURNED);
+                out.u32(u32::from(*units));
             }
             Frame::Floor(floor) => {
                 head(FLOOR);
@@ -439,6 +446,7 @@ impl<'a> Frames<'a> {
             EXPIRE => Frame::Expire(body.u32()?),
             MARKED => Frame::Marked(body.u32()?),
             ARRIVED => Frame::Arrived(body.u64()?),
+            RETURNED => Frame::Returned(body.u32()? as u16),
             WISH => Frame::Wish {
                 number: body.u32()?,
                 terms: Terms::read(&mut body)?,

@@ -39,9 +39,11 @@ impl Hello {
     pub const ECN: u8 = 8;
     /// Feature: reads bodies of [`INLINE_MAX`](super::INLINE_MAX) bytes inside entries.
     pub const LONG_INLINE: u8 = 16;
+    /// Feature: reads RETURNED frames.
+    pub const RETURNED: u8 = 32;
     /// Features of this version.
     pub const FEATURES: u64 =
-        (Self::TERMS | Self::EXPIRE | Self::MARKED | Self::LONG_INLINE) as u64;
+        (Self::TERMS | Self::EXPIRE | Self::MARKED | Self::LONG_INLINE | Self::RETURNED) as u64;
     /// Bytes of an encoded hello.
     pub const LEN: usize = 64;
 

@@ -92,6 +92,7 @@ fn frames<'a>(log: &'a [u8], count: u16, data: &'a [u8], ack: Ack, n: u64) -> Ve
         Frame::Expire(n as u32),
         Frame::Marked(n as u32),
         Frame::Arrived(n),
+        Frame::Returned(n as u16),
         Frame::Wish {
             number: n as u32,
             terms: terms(n),

@@ -14,6 +14,8 @@ const LEAST_WINDOW: u64 = 4 << 10;
 const RESPONSE_WINDOW: u64 = 8 << 10;
 /// What a receiver gives at least that takes in few datagrams at a time, and so learns little of the path.
 const BATCH_WINDOW: u64 = 32 << 10;
+/// What a message costs beside its bytes, of a receiver's memory and, or less, on the wire.
+const BESIDE: u64 = 128;
 /// Round trips until who begins knows the other one, the path and what it carries.
 const FIRST_TRIPS: u64 = 40;
 
@@ -77,15 +79,26 @@ impl Plan {
     /// What bringing all messages costs while nobody loses sight of each other, with so many round trips for what
     /// comes before them.
     fn work_ns(&self, first_trips: u64) -> u64 {
+        let transfer_ns = self.transfer_ns(self.charge());
+        let loss = self.lasting_faults().map(Fault::harm);
+        let slower = 8.0 + 200.0 * loss.fold(0.0, f64::max);
+        (transfer_ns as f64 * slower) as u64
+            + (first_trips + self.trips()).saturating_mul(self.trip_ns())
+    }
+
+    /// The bytes of all messages, and what they cost beside these.
+    fn charge(&self) -> u64 {
+        self.bytes() + BESIDE * self.messages()
+    }
+
+    /// How long so many bytes take on the slowest link.
+    fn transfer_ns(&self, bytes: u64) -> u64 {
         let rates = self.paths.iter().filter_map(|path| path.rate);
         let programs = self.programs.iter().map(|program| program.byte_rate);
         let rates = rates.chain([self.network.rate]).chain(programs);
         let rates = rates.map(|rate| rate.0);
         let slowest = rates.filter(|&rate| rate > 0).min().unwrap_or(u64::MAX);
-        let transfer_ns = u128::from(self.bytes()) * 8_000_000_000 / u128::from(slowest);
-        let loss = self.lasting_faults().map(Fault::harm);
-        let slower = 8.0 + 200.0 * loss.fold(0.0, f64::max);
-        (transfer_ns as f64 * slower) as u64 + (first_trips + self.trips()) * self.trip_ns()
+        (u128::from(bytes) * 8_000_000_000 / u128::from(slowest)) as u64
     }
 
     /// Bytes that may wait where not all may.
@@ -109,18 +122,16 @@ impl Plan {
             window = window.min(BATCH_WINDOW);
         }
         let window = self.queues().fold(window, u64::min);
-        // Where memory is short a program may have to ask for each message, and with a short queue be told of each
-        // before it sends the next: twice, if it has to ask for leave first.
+        // Where memory is short a program may have to ask for messages that it has no room for unasked, and with a
+        // short queue be told of each before it sends the next: twice, if it has to ask for leave first.
         let Settings {
-            memory,
-            peer_memory,
             send_queue,
             eager_max,
             ..
         } = self.settings;
-        let reasons = [memory.or(peer_memory), send_queue].into_iter().flatten();
         let each = 1 + u64::from(eager_max.is_some());
-        let asked = each * reasons.count() as u64 * self.messages();
+        let told = send_queue.map_or(0, |_| self.messages());
+        let asked = each * (self.asked() + told);
         let loses = !self.faults.is_empty() || self.queues().next().is_some();
         // Each loss is found by itself, and there is credit for what is missing alone, not for all
         // that goes again with it.
@@ -133,7 +144,20 @@ impl Plan {
             part if part > PIECE => part / PIECE * PIECE,
             part => part.max(1),
         };
-        self.bytes() / each + asked + again
+        self.charge() / each + asked + again
+    }
+
+    /// Messages that may not come before their receiver asks for each: those that do not fit into what it has for what
+    /// nobody has asked for, and all if programs do not take what comes first.
+    fn asked(&self) -> u64 {
+        let room = self.settings.unasked_room(self.hosts);
+        let picky = |program: &ProgramSettings| program.by_sender || program.by_class_bits > 0;
+        let picks = self.programs.iter().any(picky) && self.settings.is_memory_short();
+        let asked = self
+            .traffic
+            .iter()
+            .filter(|stream| picks || stream.bytes.0 > room);
+        asked.map(|stream| stream.messages(self.hosts)).sum()
     }
 
     /// How long each of them takes.
@@ -155,7 +179,9 @@ impl Plan {
             Some(_) => self.settings.max_ack_delay_ns(),
             None => 0,
         };
-        path_ns + tail_ns + program_ns.unwrap_or(0) + timeout_ns + late_ack_ns
+        // A full packet there, and one back.
+        let packets_ns = self.transfer_ns(2 * self.network.mtu.0);
+        path_ns + packets_ns + tail_ns + program_ns.unwrap_or(0) + timeout_ns + late_ack_ns
     }
 
     /// Times that peers may lose sight of each other, one after the other. A burst swallows

@@ -410,7 +410,22 @@ impl Settings {
             sabani_proto::Congestion::None => window,
             _ => two_packets,
         };
-        window.min(config.log_window_max).min(config.memory_bytes)
+        window
+            .min(config.log_window_max)
+            .min(self.unasked_room(hosts))
+    }
+
+    /// Bytes of messages that nobody has asked for for which a host has room from each of `hosts`.
+    pub(super) fn unasked_room(&self, hosts: u32) -> u64 {
+        let config = self.config();
+        let half = config.memory_bytes / 2 / u64::from(hosts);
+        half.min(config.memory_bytes / 4)
+            .min(config.peer_memory_bytes)
+    }
+
+    /// Whether there is less memory than usual for messages that nobody has asked for.
+    pub(super) fn is_memory_short(&self) -> bool {
+        self.memory.is_some() || self.peer_memory.is_some()
     }
 
     pub(super) fn config(&self) -> Config {

@@ -83,11 +83,53 @@ fn what_was_left_for_want_of_memory_comes_once_others_are_taken() {
 
 #[test]
 fn what_was_left_for_want_of_memory_comes_once_another_peer_is_gone() {
-    let mut net = with_one_left(700_000);
+    let mut net = Network::mesh(3, 4, &sealed(), |config: &mut Config| {
+        config.memory_bytes = 16 << 20;
+    });
+    net.host(A).program.reading = Reading::Nothing;
+    net.send(HostId(1), A, 3_500_000);
+    net.run_for(300 * US);
+    let first = net.host(A).node().probe(&Match::any().from(PeerId(1)));
+    assert!(first.is_some_and(|first| !first.complete), "{first:?}");
     net.crash(HostId(1));
+    net.send(HostId(2), A, 3_500_000);
+    net.run_for(200 * MS);
+    net.send(HostId(3), A, 2_000_000);
+    net.run_for(200 * MS);
+    assert!(!net.host(HostId(3)).node().is_settled(), "there is no room");
     net.run_for(20 * SEC);
     let node = net.host(HostId(3)).node();
     assert!(node.is_settled(), "what was reserved for the other is free");
+}
+
+/// Memory that is reserved for small messages of a peer is free again once the peer hardly sends any, or rests.
+#[test]
+fn a_window_that_is_not_used_shrinks() {
+    for trickle in [0, 40] {
+        let mut net = Network::mesh(4, 2, &sealed(), |config: &mut Config| {
+            config.log_window_max = 4 << 20;
+        });
+        net.host(B).program.reading = Reading::Nothing;
+        for _ in 0..3_000 {
+            net.send(A, B, 1_000);
+        }
+        net.run_for(50 * MS);
+        let reserved = |net: &mut Network| net.host(B).node().stats().unmatched_bytes;
+        assert_eq!(reserved(&mut net), 4 << 20, "what waits needs it");
+        net.host(B).program.reading = Reading::Take(Match::any());
+        net.kick(B);
+        for _ in 0..trickle {
+            net.run_for(250 * MS);
+            net.send(A, B, 1_000);
+        }
+        net.run_for(10 * SEC);
+        let rest = reserved(&mut net);
+        assert!(rest < 330 << 10, "{rest} bytes reserved");
+        for _ in 0..3_000 {
+            net.send(A, B, 1_000);
+        }
+        sound(net.settle(SEC));
+    }
 }
 
 #[test]

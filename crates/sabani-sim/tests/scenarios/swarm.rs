@@ -48,6 +48,35 @@ fn a_sender_whose_credit_has_rested_does_not_wait_for_silence() {
     }
 }
 
+/// What the rules would let pass, for they know no more than rates and delays: the longest time of a stream, in
+/// milliseconds.
+#[test]
+fn plans_that_were_slow() {
+    for (text, stream, most_ms) in [
+        (
+            include_str!("../plans/log-windows-leave-memory-to-bodies.toml"),
+            "big",
+            500,
+        ),
+        (
+            include_str!("../plans/small-messages-into-a-short-queue.toml"),
+            "small",
+            1_500,
+        ),
+    ] {
+        let plan = Plan::from_toml(text).expect("it is a plan");
+        let at = plan.traffic.iter().position(|of| of.name == stream);
+        let outcome = plan.run();
+        let longest_ns = outcome.streams[at.expect("it is in the plan")]
+            .sorted_ns()
+            .pop();
+        assert!(
+            longest_ns.is_some_and(|ns| ns < most_ms * MS),
+            "{text}: {longest_ns:?} ns"
+        );
+    }
+}
+
 #[test]
 fn the_same_plan_gives_the_same_run() {
     for seed in [3, 14, 15] {

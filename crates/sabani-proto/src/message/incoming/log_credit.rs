@@ -1,12 +1,15 @@
 //! Credit for what a peer may send without being asked.
 
-use crate::message::{ENTRY_CHARGE, Mailbox};
+use crate::message::{ENTRY_CHARGE, Mailbox, RETURN_UNIT};
 use crate::wire::INLINE_MAX;
 
 /// Credit that every connection gets, whether or not the node's memory is used up.
 const LEAST_WINDOW: u64 = 16 << 10;
 /// What an entry is charged at most that the limit can hold back: longer bodies are asked for.
 const LARGEST_CHARGE: u64 = ENTRY_CHARGE + INLINE_MAX as u64;
+
+/// All of a charge, as a part of it.
+const WHOLE: u64 = u8::MAX as u64;
 
 /// Credit for envelopes, and for bodies that come unasked (U9): a limit on the cumulative charge.
 #[derive(Debug)]
@@ -21,12 +24,16 @@ pub(crate) struct LogCredit {
     blocked: bool,
     /// The low bits of the limit from which on one that holds the sender back tells of the present window.
     grown_at: u32,
+    /// What the sender has given back, in all: the low bits, in units.
+    returned: u16,
+    /// The part of the charge that what has come lately takes on the wire at most.
+    sent_part: u8,
 }
 
 impl LogCredit {
     /// Credit of `window`, or of the little that is always given if the node's memory is used up.
     pub fn reserve(window: u64, mailbox: &mut Mailbox) -> Self {
-        if !mailbox.unmatched.charge(window) {
+        if !mailbox.logs.charge(window) {
             return Self::least(window);
         }
         LogCredit {
@@ -49,14 +56,14 @@ impl LogCredit {
             reserved: 0,
             blocked: false,
             grown_at: 0,
+            returned: 0,
+            sent_part: u8::MAX,
         }
     }
 
     /// Gives the node's memory back.
     pub fn release(&mut self, mailbox: &mut Mailbox) {
-        mailbox
-            .unmatched
-            .release(std::mem::take(&mut self.reserved));
+        mailbox.logs.release(std::mem::take(&mut self.reserved));
     }
 
     /// The limit in force.
@@ -93,6 +100,28 @@ impl LogCredit {
         if ends { 0 } else { allowed }
     }
 
+    /// What so much charge takes on the wire, as far as what comes is like what has come: credit for the path that nobody
+    /// can use for small messages would be kept, and let all that the next limit allows go at once.
+    #[inline]
+    pub fn on_wire(&self, charge: u64) -> u64 {
+        (charge * u64::from(self.sent_part)).div_ceil(WHOLE)
+    }
+
+    /// So many entries have come that are charged this, in a frame of so many bytes. Long ones count at once, short ones
+    /// after a while.
+    #[inline]
+    pub(super) fn note(&mut self, count: u16, charge: u64, bytes: usize) {
+        let (count, bytes) = (u64::from(count.max(1)), bytes as u64);
+        let bodies = charge.saturating_sub(count * ENTRY_CHARGE);
+        // More than the frame holds travels beside it. Else there was no room for one more in the packet.
+        let sent = match bodies > bytes {
+            true => bodies + bytes,
+            false => bytes + bytes / count,
+        };
+        let part = (sent * WHOLE).div_ceil(charge).min(WHOLE) as u8;
+        self.sent_part = part.max(self.sent_part - self.sent_part / 16);
+    }
+
     /// Whether the sender waits for the limit to move.
     #[inline]
     pub fn is_blocked(&self) -> bool {
@@ -105,10 +134,11 @@ impl LogCredit {
         self.blocked && self.has_moved(0)
     }
 
-    /// Whether the limit has moved far enough to be worth telling with something else.
+    /// Whether the limit has moved far enough to be worth telling with something else. What it allows may leave at once: in
+    /// small steps it follows what comes, and a queue of the path's takes them.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.has_moved(self.window / 4)
+        self.has_moved(self.window / 32)
     }
 
     /// Whether it has moved far enough to be worth a packet of its own.
@@ -147,17 +177,41 @@ impl LogCredit {
     }
 
     /// Doubles the window, if the node's memory allows, or if it is less than is always given: a
-    /// message that does not fit into it would never come.
+    /// message that does not fit into it would never come. As much must stay free as it is then: where memory is short,
+    /// those with small windows need it more.
     pub(super) fn grow(&mut self, mailbox: &mut Mailbox) {
-        if self.window >= mailbox.log_max {
-            return;
-        }
-        if mailbox.unmatched.charge(self.window) {
-            self.reserved += self.window;
+        let more = self
+            .window
+            .min(mailbox.log_windows.end().saturating_sub(self.window));
+        if more <= mailbox.logs.free() / 3 && mailbox.logs.charge(more) {
+            self.reserved += more;
         } else if self.window >= LEAST_WINDOW {
             return;
         }
-        self.window *= 2;
+        self.window += more;
+    }
+
+    /// The sender has given back so many units, in all: a packet that is late tells of fewer. What is left is the window,
+    /// or the first one if that is more, and the node's memory beyond that is free again. Returns whether it had so much.
+    pub(super) fn take_back(&mut self, units: u16, mailbox: &mut Mailbox) -> bool {
+        let new = units.wrapping_sub(self.returned) as i16;
+        let unused = u64::from(new.max(0) as u16) * RETURN_UNIT;
+        if unused > self.announced - self.arrived {
+            return false;
+        }
+        if unused > 0 {
+            self.returned = units;
+            self.arrived += unused;
+            self.taken += unused;
+            let first = self.window.min(*mailbox.log_windows.start());
+            self.window = (self.announced - self.taken).max(first);
+            self.grown_at = self.announced as u32;
+            let kept = self.reserved.min(self.window);
+            mailbox
+                .logs
+                .release(std::mem::replace(&mut self.reserved, kept) - kept);
+        }
+        true
     }
 }
 
@@ -169,7 +223,7 @@ mod tests {
     /// held back.
     #[test]
     fn who_is_held_back_by_an_older_limit_has_too_small_a_window() {
-        let mut mailbox = Mailbox::new(1, 64 << 20, 8 << 20, 8 << 20);
+        let mut mailbox = Mailbox::new(1, 64 << 20, 8 << 20, 64 << 10..=8 << 20);
         let mut credit = LogCredit::reserve(64 << 10, &mut mailbox);
         let first = credit.limit();
         credit.taken += 32 << 10;
@@ -197,6 +251,8 @@ mod tests {
                 reserved: 0,
                 blocked: false,
                 grown_at: 0,
+                returned: 0,
+                sent_part: u8::MAX,
             };
             assert!(!credit.is_due() && !credit.is_pressing(), "{window}");
             credit.taken += window.max(1);

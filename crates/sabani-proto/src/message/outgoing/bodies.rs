@@ -88,15 +88,15 @@ impl Outgoing {
                 &mut self.granted
             };
             let &id = queue.front()?;
-            let at = match self.bodies.get(self.sending) {
-                Some(body) if body.id == id => Some(self.sending),
+            let at = match self.bodies.get(self.sending as usize) {
+                Some(body) if body.id == id => Some(self.sending as usize),
                 _ => self.bodies.binary_search_by_key(&id, |body| body.id).ok(),
             };
             let Some(at) = at.filter(|&at| self.bodies[at].sendable()) else {
                 queue.pop_front();
                 continue;
             };
-            self.sending = at;
+            self.sending = at as u32;
             let body = &mut self.bodies[at];
             let offset = body.next;
             let len = (body.granted.min(body.total) - offset).min(max as u64);
@@ -122,7 +122,7 @@ impl Outgoing {
             (true, true) => &self.eager,
             (false, _) => &self.granted,
         };
-        let body = self.bodies.get_mut(self.sending)?;
+        let body = self.bodies.get_mut(self.sending as usize)?;
         let left = (body.granted.min(body.total) - body.next) as usize;
         let bytes = (left.saturating_sub(1) / len).min(most) * len;
         if queue.front() != Some(&body.id) || bytes == 0 {
@@ -131,7 +131,7 @@ impl Outgoing {
         let offset = body.next;
         body.next += bytes as u64;
         self.unsent_bytes -= bytes;
-        Some(self.bodies[self.sending].fragment(offset, bytes as u64))
+        Some(self.bodies[self.sending as usize].fragment(offset, bytes as u64))
     }
 
     /// Bytes of a body that went before, at most `max` of them; the rest goes again behind.

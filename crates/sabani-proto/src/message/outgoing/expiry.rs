@@ -213,7 +213,7 @@ impl Outgoing {
     /// A body leaves the queue: it has arrived, or the peer knows that it never will.
     pub(super) fn remove_body(&mut self, at: usize) -> super::OutBody {
         let body = self.bodies.remove(at).expect("body is there");
-        self.sending -= usize::from(at < self.sending);
+        self.sending -= u32::from(at < self.sending as usize);
         self.let_go(body.data.bytes().len(), body.room);
         if body.worth.until_ns != u64::MAX {
             self.aside.until.remove(&(body.worth.until_ns, body.id));

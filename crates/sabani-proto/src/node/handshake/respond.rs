@@ -208,7 +208,7 @@ impl Node {
     fn unproven_log_credit(&mut self) -> LogCredit {
         let config = &self.hub.config;
         let unproven = self.peers.half_open() as u64 * config.log_window;
-        if unproven < self.hub.mailbox.unmatched.limit / UNPROVEN_PART {
+        if unproven < self.hub.mailbox.logs.limit / UNPROVEN_PART {
             self.first_log_credit()
         } else {
             LogCredit::least(config.log_window)

@@ -46,6 +46,7 @@ impl Session {
                 Frame::Wish { number, terms } => {
                     self.hear_wish(number, terms, origin.link.peer, hub, now_ns);
                 }
+                Frame::Returned(units) => self.incoming.on_returned(units, inbox.mailbox)?,
                 Frame::Arrived(before) => whole_before = before,
                 Frame::Close(reason) => {
                     closed = true;
@@ -164,6 +165,7 @@ impl Session {
             Content::LogLimit => self.log_limit_due = true,
             Content::Blocked => self.blocked_told = u64::MAX,
             Content::Request => self.request_told = 0,
+            Content::Returned => self.returned_due = true,
             Content::Credit => self.credit_due = true,
             Content::Disconnect => self.tell_turn_again(),
             Content::Terms => self.tell_terms_again(),

@@ -53,10 +53,13 @@ pub(crate) struct Session {
     request_told: u64,
     /// No credit came when it was asked for.
     starved: bool,
-    next_hint_ns: u64,
     ping: bool,
     poll: bool,
     pub log_limit_due: bool,
+    /// Log credit was given back.
+    returned_due: bool,
+    /// When it was last looked whether there is any to give back: the low bits of milliseconds.
+    looked_ms: u32,
     /// Nothing but signs of life has been sent since memory was last given back.
     resting: bool,
     /// The limit that the peer was told of last; `u64::MAX` for none.
@@ -77,6 +80,8 @@ pub(crate) struct Seldom {
     pub expired_received: u64,
     /// What was last said to be in the way, and when.
     pub obstacle: Option<(Obstacle, u64)>,
+    /// The next hint that makes the peer be asked comes no sooner.
+    next_hint_ns: u64,
 }
 
 /// How far a connection's end has come.
@@ -137,10 +142,11 @@ impl Session {
             incarnation: made.hello.incarnation,
             features: made.hello.features as u8,
             counters: Counters::default(),
-            next_hint_ns: 0,
             ping: false,
             poll: false,
             log_limit_due: false,
+            returned_due: false,
+            looked_ms: to_ms(now_ns),
             resting: false,
             blocked_told: u64::MAX,
             seldom: None,
@@ -169,9 +175,10 @@ impl Session {
     /// The network hints that the peer can't be reached: asks it, but not for every hint.
     pub fn on_unreachable_hint(&mut self, obstacle: Obstacle, now_ns: u64) {
         let obstacle = obstacle.beside(self.obstacle());
-        self.seldom.get_or_insert_default().obstacle = Some((obstacle, now_ns));
-        if now_ns >= self.next_hint_ns {
-            self.next_hint_ns = now_ns + HINT_EVERY_NS;
+        let seldom = self.seldom.get_or_insert_default();
+        seldom.obstacle = Some((obstacle, now_ns));
+        if now_ns >= seldom.next_hint_ns {
+            seldom.next_hint_ns = now_ns + HINT_EVERY_NS;
             self.ping = true;
         }
     }
@@ -299,6 +306,7 @@ impl Session {
             self.request_told = 0;
             self.starved = outgoing.has_sendable();
         }
+        self.return_credit(outgoing, hub.config.keep_alive_ns, now_ns);
         // Not tied to its own keep-alive: the peer's may always come first.
         let sent_ns = self.channel.last_sent_ns();
         if outgoing.is_settled() && now_ns >= sent_ns + hub.config.keep_alive_ns {
@@ -320,6 +328,16 @@ impl Session {
         self.log_limit_due |= self.incoming.log.is_awaited();
         self.settle_fates(outgoing, hub, now_ns);
         Ok(())
+    }
+
+    /// Gives back log credit that was hardly used for as long as a keep-alive takes.
+    fn return_credit(&mut self, outgoing: &mut Outgoing, every_ns: u64, now_ns: u64) {
+        let since_ms = to_ms(now_ns).wrapping_sub(self.looked_ms);
+        if since_ms < to_ms(every_ns) || self.features & Hello::RETURNED == 0 {
+            return;
+        }
+        self.looked_ms = to_ms(now_ns);
+        self.returned_due |= outgoing.return_credit(self.wished_memory());
     }
 
     /// The local interface refused datagrams of `bytes`: everything in flight goes again, smaller.
@@ -358,6 +376,11 @@ impl Session {
         self.incoming.shrink();
         outgoing.shrink();
     }
+}
+
+/// Nanoseconds as milliseconds: the low bits.
+fn to_ms(ns: u64) -> u32 {
+    (ns / 1_000_000) as u32
 }
 
 /// Microseconds as nanoseconds, one second at most.

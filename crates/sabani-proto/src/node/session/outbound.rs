@@ -46,6 +46,7 @@ impl Session {
         self.ping
             || self.poll
             || self.log_limit_due
+            || self.returned_due
             || self.credit_due
             || self.is_seldom_due()
             || self.incoming.log.is_pressing()
@@ -391,6 +392,10 @@ impl Session {
         }
         if std::mem::take(&mut self.credit_due) {
             put(Frame::Credit, Content::Credit, body, hub);
+        }
+        if std::mem::take(&mut self.returned_due) {
+            let units = outgoing.returned();
+            put(Frame::Returned(units), Content::Returned, body, hub);
         }
         self.fill_request(outgoing, body, hub);
         if let Some(changes) = self.take_turn() {
