@@ -512,9 +512,10 @@ impl Link {
         (gain * slow * self.rate()).max(least)
     }
 
-    /// Most leave to grant that the pacer saves up.
+    /// Most leave to grant that the pacer saves up: on long paths what is granted at a time may fill the queue already.
     fn bucket(&self) -> f64 {
-        self.quantum() as f64 + LATE_NS * self.rate()
+        let quantum = self.quantum() as f64;
+        (quantum + LATE_NS * self.rate()).min(self.queue.term().max(quantum))
     }
 
     /// Lets time pass for the pacer.
