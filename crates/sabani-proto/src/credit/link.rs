@@ -24,6 +24,8 @@ const GROWTH: f64 = 1.25;
 /// A rate that would bring this part of the window in a round trip is the window's, and not the link's. Over
 /// long paths samples show what the window was before it was doubled, half of it, and a little less.
 const WINDOWS_OWN: f64 = 0.4;
+/// The link's own would bring more than so many windows in a round trip.
+const WINDOWS_MOST: f64 = 1.25;
 /// A round of start-up is a round trip and this much, what it takes to read a batch.
 const START_ROUND_NS: u64 = 60_000;
 /// A rate that has fallen to this part's inverse is not believed but looked for anew.
@@ -423,8 +425,11 @@ impl Link {
             return;
         };
         startup.on_sample(took_ns, rtt_ns, limited, now_ns);
+        // Nor have they if they show what the window lets come: a sender that has little to send at a time spreads it over
+        // the round trip, and so do acknowledgements from then on.
+        let is_links = rate * rtt_ns as f64 >= WINDOWS_MOST * startup.window;
         // Samples between pauses have no neighbour, and show no rate.
-        if startup.short < SHORT_SAMPLES || rate == 0.0 {
+        if startup.short < SHORT_SAMPLES || !is_links {
             if now_ns.saturating_sub(startup.round_ns) <= rtt_ns + START_ROUND_NS
                 || !startup.limited
                 || !startup.has_turned()

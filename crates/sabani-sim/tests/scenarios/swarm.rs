@@ -63,6 +63,16 @@ fn plans_that_were_slow() {
             "small",
             1_500,
         ),
+        (
+            include_str!("../plans/a-window-is-no-link.toml"),
+            "big",
+            600,
+        ),
+        (
+            include_str!("../plans/granted-ones-that-are-older.toml"),
+            "steady",
+            600,
+        ),
     ] {
         let plan = Plan::from_toml(text).expect("it is a plan");
         let at = plan.traffic.iter().position(|of| of.name == stream);

@@ -75,7 +75,20 @@ impl Outgoing {
         if !eager || self.granted.is_empty() {
             return eager;
         }
-        !self.turns.take(Turn::Granted)
+        !self.is_granted_first() && !self.turns.take(Turn::Granted)
+    }
+
+    /// Whether the granted body that is next is older than the eager one, and has no more left: it waits for no turn. All
+    /// that its receiver reads in order is behind it.
+    fn is_granted_first(&self) -> bool {
+        let left = |id: Option<&u64>| {
+            let body = &self.bodies[self.body_at(*id?)?];
+            Some((body.total - body.next, body.id))
+        };
+        match (left(self.granted.front()), left(self.eager.front())) {
+            (Some((granted, old)), Some((eager, new))) => granted <= eager && old < new,
+            _ => false,
+        }
     }
 
     /// The next bytes of a body never sent, at most `max` of them.
