@@ -24,7 +24,7 @@ const GROWTH: f64 = 1.25;
 /// A rate that would bring this part of the window in a round trip is the window's, and not the link's. Over
 /// long paths samples show what the window was before it was doubled, half of it, and a little less.
 const WINDOWS_OWN: f64 = 0.4;
-/// The link's own would bring more than so many windows in a round trip.
+/// One that would bring more than so many windows in a round trip is the link's.
 const WINDOWS_MOST: f64 = 1.25;
 /// A round of start-up is a round trip and this much, what it takes to read a batch.
 const START_ROUND_NS: u64 = 60_000;
@@ -425,9 +425,10 @@ impl Link {
             return;
         };
         startup.on_sample(took_ns, rtt_ns, limited, now_ns);
-        // Nor have they if they show what the window lets come: a sender that has little to send at a time spreads it over
-        // the round trip, and so do acknowledgements from then on.
-        let is_links = rate * rtt_ns as f64 >= WINDOWS_MOST * startup.window;
+        // They have not if they show what the window lets come, and more since it was doubled: a sender that has little to
+        // send at a time spreads it over the round trip, and so do acknowledgements from then on.
+        let is_links = rate * rtt_ns as f64 >= WINDOWS_MOST * startup.window
+            || (startup.has_turned() && rate < GROWTH * startup.rate);
         // Samples between pauses have no neighbour, and show no rate.
         if startup.short < SHORT_SAMPLES || !is_links {
             if now_ns.saturating_sub(startup.round_ns) <= rtt_ns + START_ROUND_NS
