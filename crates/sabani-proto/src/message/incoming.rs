@@ -206,6 +206,9 @@ impl Incoming {
         frame: &Entries<'_>,
         inbox: &mut Inbox<'_>,
     ) -> Result<(), Violation> {
+        if frame.count == 0 {
+            return Ok(());
+        }
         let first = expand_id(frame.first_id, self.next_id);
         if first > self.next_id {
             return self.keep_early(first, frame, *inbox.mailbox.log_windows.end());

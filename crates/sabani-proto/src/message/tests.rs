@@ -627,7 +627,7 @@ fn promises_broken_are_violations() {
 fn what_comes_early_is_bounded_even_if_empty() {
     let mut pipe = Pipe::new(1 << 20);
     let most =
-        (1..=u32::MAX).take_while(|&id| pipe.deliver(&Carried::Entries(id, 0, Vec::new())).is_ok());
+        (1..=u32::MAX).take_while(|&id| pipe.deliver(&Carried::Entries(id, 1, Vec::new())).is_ok());
     assert!(most.count() as u64 <= CREDIT / ENTRY_CHARGE);
     let mut pipe = Pipe::new(1 << 20);
     let most = (0..=u32::MAX).take_while(|&id| {
@@ -635,6 +635,19 @@ fn what_comes_early_is_bounded_even_if_empty() {
             .is_ok()
     });
     assert!(most.count() as u64 <= CREDIT / ENTRY_CHARGE);
+}
+
+#[test]
+fn a_frame_without_entries_is_nothing() {
+    for id in [0, 1, 40, u32::MAX] {
+        for log in [vec![], vec![0; 30]] {
+            let mut pipe = Pipe::new(1 << 20);
+            pipe.deliver(&Carried::Entries(id, 0, log)).unwrap();
+            assert!(pipe.take().is_none());
+            pipe.deliver(&entry(0, EntryMode::Eager, 0)).unwrap();
+            assert!(pipe.take().is_some());
+        }
+    }
 }
 
 #[test]

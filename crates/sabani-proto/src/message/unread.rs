@@ -94,9 +94,6 @@ impl Unread {
 
     /// Adds a frame for which [`charge_if_inline`] gave a charge.
     pub fn push(&mut self, source: PeerId, link: LinkRef, frame: &Entries<'_>) {
-        if frame.count == 0 {
-            return;
-        }
         let mut log = self.spare.pop().unwrap_or_default();
         log.clear();
         log.reserve(frame.log.len() + Body::SLACK);

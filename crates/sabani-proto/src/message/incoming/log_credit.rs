@@ -107,11 +107,11 @@ impl LogCredit {
         (charge * u64::from(self.sent_part)).div_ceil(WHOLE)
     }
 
-    /// So many entries have come that are charged this, in a frame of so many bytes. Long ones count at once, short ones
+    /// So many entries, one at least, have come that are charged this, in a frame of so many bytes. Long ones count at once, short ones
     /// after a while.
     #[inline]
     pub(super) fn note(&mut self, count: u16, charge: u64, bytes: usize) {
-        let (count, bytes) = (u64::from(count.max(1)), bytes as u64);
+        let (count, bytes) = (u64::from(count), bytes as u64);
         let bodies = charge.saturating_sub(count * ENTRY_CHARGE);
         // More than the frame holds travels beside it. Else there was no room for one more in the packet.
         let sent = match bodies > bytes {
