@@ -193,7 +193,7 @@ impl Node {
         let id = peer.id;
         let reference = peer.reference(index);
         peer.generation = peer.generation.wrapping_add(1);
-        peer.timer_at_ns = u64::MAX;
+        peer.forget_timer();
         peer.farewell = matches!(why, PeerLost::Closed);
         let mut inbox = Inbox {
             mailbox: &mut self.hub.mailbox,

@@ -73,6 +73,8 @@ pub(crate) struct Peer {
     pub keeps_lost: bool,
     /// The entry in the timer heap that counts.
     pub timer_at_ns: u64,
+    /// When it is due, as it was last settled: that may be later.
+    pub due_ns: u64,
     /// Changed by [`super::Node::happen`] only.
     pub state: LinkState,
     pub link: Option<Box<Link>>,
@@ -89,6 +91,12 @@ impl Peer {
 
     pub fn session_mut(&mut self) -> Option<&mut Session> {
         self.link.as_mut()?.session.as_mut()
+    }
+
+    /// Its entry in the timer heap counts no more.
+    pub fn forget_timer(&mut self) {
+        self.timer_at_ns = u64::MAX;
+        self.due_ns = u64::MAX;
     }
 
     /// Why a connection ended, if the program is to be told of it still; says it once.
@@ -198,6 +206,7 @@ impl Peers {
             congestion: None,
             keeps_lost: false,
             timer_at_ns: u64::MAX,
+            due_ns: u64::MAX,
             state: LinkState::Known,
             link: None,
             quality: None,

@@ -523,6 +523,27 @@ fn a_lost_tail_is_asked_for_when_the_acknowledgement_is_too_late() {
     assert_eq!(received.count(), 2);
 }
 
+#[test]
+fn who_goes_on_sending_is_not_woken_for_what_it_sent_before() {
+    let mut pair = Pair::new(modes()[1].clone());
+    let send = |pair: &mut Pair| {
+        let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 5, b"more", false);
+        sent.unwrap();
+    };
+    send(&mut pair);
+    pair.carry();
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        pair.now_ns += 30_000;
+        send(&mut pair);
+        let train = pair.nodes[0].poll_transmit(pair.now_ns, &mut [0; 65_536]);
+        assert!(train.is_some());
+        let at = pair.nodes[0].next_deadline().unwrap();
+        waits.push(at - pair.now_ns);
+    }
+    assert!(waits.is_sorted(), "{waits:?}");
+}
+
 /// Handshakes can't be marked, and nothing that goes to somebody who would not hear of it.
 #[test]
 fn what_may_be_marked_goes_to_those_who_take_notice() {

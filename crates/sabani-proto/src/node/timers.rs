@@ -5,6 +5,10 @@ use std::cmp::Reverse;
 use super::{GRANT_TIMER, HALF_OPEN_TIMER, Node};
 use crate::error::PeerLost;
 
+/// A timer that has been put off by more than this is looked at when it was due first: much that is done now and then
+/// has no timer of its own, and one look for each keep-alive costs nothing.
+const SOON_NS: u64 = 50_000_000;
+
 impl Node {
     /// When [`Node::handle_deadline`] must be called, if nothing else happens before.
     #[inline]
@@ -15,11 +19,33 @@ impl Node {
             // Credit has been given, and must be told at once.
             Some(self.hub.clock.called_ns)
         } else {
-            let timer = self.timers.peek();
-            timer.map(|Reverse((at, _))| at + self.hub.clock.stalled_ns)
+            self.first_timer_ns()
+                .map(|at| at + self.hub.clock.stalled_ns)
         };
         self.hub.clock.promised_ns = at;
         at
+    }
+
+    /// When the first timer is due. One that has been put off a little goes back into the heap: as long as packets come and
+    /// go, the moment at which the tail is asked for moves on with each of them, and who sleeps would be woken in vain.
+    fn first_timer_ns(&mut self) -> Option<u64> {
+        let soon_ns = self.hub.clock.latest() + SOON_NS;
+        loop {
+            let &Reverse((at, index)) = self.timers.peek()?;
+            if index == HALF_OPEN_TIMER || index == GRANT_TIMER {
+                return Some(at);
+            }
+            let peer = &mut self.peers[index];
+            let counts = peer.timer_at_ns == at;
+            if counts && (peer.due_ns <= at || peer.due_ns > soon_ns) {
+                return Some(at);
+            }
+            self.timers.pop();
+            if counts {
+                peer.timer_at_ns = peer.due_ns;
+                self.timers.push(Reverse((peer.due_ns, index)));
+            }
+        }
     }
 
     /// Does what is due.
@@ -40,7 +66,7 @@ impl Node {
                     self.grant(now_ns);
                 }
             } else if self.peers[index].timer_at_ns == at {
-                self.peers[index].timer_at_ns = u64::MAX;
+                self.peers[index].forget_timer();
                 self.on_timer(index, now_ns);
                 self.arm(index, now_ns);
                 came_due = true;
@@ -108,11 +134,19 @@ impl Node {
             return;
         };
         let at = match (&link.session, &link.attempt) {
-            (Some(session), _) => session.deadline(&link.outgoing, &self.hub.config, now_ns),
+            (Some(session), _) => {
+                let at = session.deadline(&link.outgoing, &self.hub.config, now_ns);
+                // What is to be done within some time is not put off by what comes meanwhile.
+                match session.is_awaited() {
+                    true => at.min(peer.due_ns),
+                    false => at,
+                }
+            }
             (None, Some(attempt)) => attempt.next_ns,
             (None, None) => return,
         };
         let at = at.max(now_ns + 1);
+        peer.due_ns = at;
         if at < peer.timer_at_ns {
             peer.timer_at_ns = at;
             self.timers.push(Reverse((at, index)));

@@ -47,9 +47,8 @@ impl Doorbell {
         found
     }
 
-    /// Says that the sleeper is awake.
+    /// Says that the sleeper is awake. It takes back what has woken it itself: nothing has, mostly, but the socket.
     pub fn rise(&self) {
         self.asleep.store(false, Ordering::Relaxed);
-        self.waker.drain();
     }
 }

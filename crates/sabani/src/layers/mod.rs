@@ -346,15 +346,21 @@ impl Rest {
     /// Those of ppoll(2), except for interruptions.
     pub fn sleep(self, bell: &Doorbell, timeout: Option<Duration>) -> io::Result<()> {
         let waker: &Waker = bell.waker();
-        match self {
+        let rung = match self {
             Rest::Socket {
                 watch,
                 room_to_send,
-            } => watch
-                .wait(room_to_send, Some(waker.as_fd()), timeout)
-                .map(|_| ()),
-            Rest::Bell => waker.wait(timeout),
+            } => {
+                watch
+                    .wait(room_to_send, Some(waker.as_fd()), timeout)?
+                    .other
+            }
+            Rest::Bell => waker.wait(timeout).map(|()| true)?,
+        };
+        if rung {
+            waker.drain();
         }
+        Ok(())
     }
 }
 

@@ -187,6 +187,7 @@ impl<L: Lower> Worker<L> {
             tracing::error!(%error, "waiting failed");
         }
         common.below.rise();
+        common.below.waker().drain();
     }
 }
 

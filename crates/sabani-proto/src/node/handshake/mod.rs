@@ -139,7 +139,7 @@ impl Node {
         if let Some(ended) = peer.lost.as_deref_mut() {
             ended.on_return();
         }
-        peer.timer_at_ns = u64::MAX;
+        peer.forget_timer();
         let peer = peer.id;
         if let Some(line) = secrets {
             self.hub.push_event(Event::Secrets { peer, line });

@@ -239,7 +239,7 @@ impl Session {
         };
         let starves = self.starves_at(outgoing).filter(|_| !self.ping);
         let release = self.channel.release_ns();
-        let awaited = self.incoming.log.is_awaited();
+        let awaited = self.is_awaited();
         [
             self.channel.deadline(now_ns),
             starves,
@@ -250,6 +250,11 @@ impl Session {
         .into_iter()
         .flatten()
         .fold(patience, u64::min)
+    }
+
+    /// Whether the peer is to be told soon that it may send a little more.
+    pub fn is_awaited(&self) -> bool {
+        self.incoming.log.is_awaited()
     }
 
     /// When a sender that waits for credit, with nothing on its way that will be answered, asks again. However
@@ -325,7 +330,7 @@ impl Session {
             let (span, polls) = (self.span.id(), self.channel.polls_unanswered);
             tracing::debug!(parent: span, %peer, polls, "asking for the tail");
         }
-        self.log_limit_due |= self.incoming.log.is_awaited();
+        self.log_limit_due |= self.is_awaited();
         self.settle_fates(outgoing, hub, now_ns);
         Ok(())
     }
