@@ -89,6 +89,8 @@ pub(super) struct Blame {
     fresh: [u32; 2],
     settled_ns: u64,
     marked: u32,
+    /// The most that was on its way at a time: in this round, in the last one, and in that before.
+    on_way: [u64; 3],
     /// Mean loss; the part of it that a test has found to be the path's, and the most of that.
     mean: f64,
     usual: f64,
@@ -109,6 +111,7 @@ impl Blame {
             fresh: [0; 2],
             settled_ns: 0,
             marked: 0,
+            on_way: [0; 3],
             mean: 0.0,
             usual: 0.0,
             proven: 0.0,
@@ -158,6 +161,17 @@ impl Blame {
         self.marked = self.marked.saturating_add(marked);
     }
 
+    /// So much charge is on its way now.
+    #[inline]
+    pub fn note_on_way(&mut self, charge: u64) {
+        self.on_way[0] = self.on_way[0].max(charge);
+    }
+
+    /// The most that was on its way while what the last round has lost was sent: it takes a while until gaps count.
+    pub fn most_on_way(&self) -> u64 {
+        self.on_way.into_iter().fold(0, u64::max)
+    }
+
     /// Ends the round if it is over; `starting`: the rate is not known yet, and going slower changes nothing.
     pub fn tick(&mut self, rtt_ns: u64, starting: bool, now_ns: u64) -> Option<Finding> {
         self.settle(now_ns);
@@ -176,6 +190,7 @@ impl Blame {
         self.received = 0;
         self.lost = 0;
         self.marked = 0;
+        self.on_way = [0, self.on_way[0], self.on_way[1]];
         self.since_ns = now_ns;
         let marked = marked.then_some(Finding::Marked);
         marked.or(verdict).or(overflow.then_some(Finding::Overflow))

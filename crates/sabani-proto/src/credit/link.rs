@@ -340,6 +340,12 @@ impl Link {
         self.round.sent += bytes;
     }
 
+    /// So much charge is on its way now.
+    #[inline]
+    pub fn note_on_way(&mut self, charge: u64) {
+        self.blame.note_on_way(charge);
+    }
+
     /// Nobody waits for credit, and nothing that was granted is on its way.
     pub fn pause(&mut self) {
         if self.rate.pause() {
@@ -412,7 +418,9 @@ impl Link {
 
     fn on_overflow(&mut self, now_ns: u64) {
         self.version += 1;
-        self.queue.on_overflow(self.rtt_ns(), now_ns);
+        let path = self.rate() * self.rtt_ns() as f64;
+        let held = self.blame.most_on_way() as f64 - path;
+        self.queue.on_overflow(held, self.rtt_ns(), now_ns);
         if let Some(startup) = &mut self.startup {
             startup.window = (startup.window / 2.0).max(least_start(self.full));
         }

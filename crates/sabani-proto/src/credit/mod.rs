@@ -360,6 +360,7 @@ impl Granter {
             self.link.tick(self.pressure(), false, now_ns);
             self.account_anew();
             self.grant(now_ns);
+            self.link.note_on_way(self.outstanding);
         }
         if !self.raised.is_empty() || !self.dry.is_empty() {
             self.tell(owed);

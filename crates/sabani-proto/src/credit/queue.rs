@@ -144,17 +144,19 @@ impl Queue {
         }
     }
 
-    /// Something on the path has overflowed.
-    pub fn on_overflow(&mut self, rtt_ns: u64, now_ns: u64) {
+    /// Something on the path has overflowed, while it held so much of ours at most. That says nothing of a queue that is
+    /// believed to hold far less: start-up's window may overflow a queue whatever it holds.
+    pub fn on_overflow(&mut self, held: f64, rtt_ns: u64, now_ns: u64) {
         if let Some(trial) = self.trial.take() {
             self.capped = Some((2.0 * self.term, now_ns));
             self.term = trial.term_before;
             self.trial_until_ns = now_ns;
             self.rest = MOST_REST_ROUNDS;
         } else if now_ns > self.trial_until_ns + 2 * rtt_ns {
-            self.capped = Some((self.size, now_ns));
+            let overflowed = self.size.max(held);
+            self.capped = Some((overflowed, now_ns));
             self.uncut.get_or_insert(self.size);
-            self.size = (CUT * self.size).max(self.least);
+            self.size = (CUT * overflowed).max(self.least).min(self.size);
             self.term = self.term.min(self.size / 2.0);
         }
     }

@@ -261,23 +261,48 @@ fn a_gap_that_stays_is_an_overflow_soon() {
 fn an_overflow_cuts_the_queue_until_the_path_is_found_guilty() {
     let mut queue = Queue::new(FULL, 6 << 20);
     let size = queue.size();
-    queue.on_overflow(100 * US, 10 * MS);
-    queue.on_overflow(100 * US, 20 * MS);
+    queue.on_overflow(0.0, 100 * US, 10 * MS);
+    queue.on_overflow(0.0, 100 * US, 20 * MS);
     assert!(queue.size() < 0.5 * size);
     assert!(queue.term() <= queue.size() / 2.0);
     queue.on_acquitted();
     assert_eq!(queue.size(), size);
-    queue.on_overflow(100 * US, 30 * MS);
+    queue.on_overflow(0.0, 100 * US, 30 * MS);
     queue.on_guilty();
     queue.on_acquitted();
     assert!(queue.size() < size);
 }
 
 #[test]
+fn an_overflow_by_far_more_than_the_queue_says_nothing_of_it() {
+    let mut queue = Queue::new(FULL, 6 << 20);
+    let size = queue.size();
+    queue.on_overflow(4.0 * size, 100 * US, 10 * MS);
+    assert_eq!(queue.size(), size);
+    queue.on_overflow(1.2 * size, 100 * US, 20 * MS);
+    assert!((0.7 * size..size).contains(&queue.size()));
+}
+
+#[test]
+fn what_was_on_its_way_counts_until_its_loss_does() {
+    let mut blame = Blame::new();
+    let round = |blame: &mut Blame, at_ns: u64| {
+        blame.add(100, 0, 0);
+        blame.tick(100 * US, false, at_ns);
+    };
+    blame.note_on_way(500);
+    for (rounds, most) in [(1, 500), (2, 500), (3, 7)] {
+        round(&mut blame, rounds * 10 * MS);
+        blame.note_on_way(7);
+        assert_eq!(blame.most_on_way(), most);
+    }
+}
+
+#[test]
 fn the_queue_never_falls_below_what_any_path_needs() {
     let mut queue = Queue::new(FULL, 6 << 20);
     for round in 1..100 {
-        queue.on_overflow(100 * US, round * 10 * MS);
+        queue.on_overflow(0.0, 100 * US, round * 10 * MS);
     }
     assert_eq!(queue.size(), (8 * FULL) as f64);
 }
@@ -301,7 +326,7 @@ fn the_term_grows_while_the_link_is_not_full_and_shrinks_while_it_is() {
 #[test]
 fn a_size_that_overflowed_is_left_alone_for_a_while() {
     let mut queue = Queue::new(FULL, 6 << 20);
-    queue.on_overflow(100 * US, 10 * MS);
+    queue.on_overflow(0.0, 100 * US, 10 * MS);
     let cut = queue.size();
     for round in 11..1_000 {
         queue.on_round(0.8 * GIGABIT, GIGABIT, 100 * US, round * MS);
