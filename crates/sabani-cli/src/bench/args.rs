@@ -160,7 +160,7 @@ pub struct CommonArgs {
     /// Where the two processes live.
     #[arg(long = "where", value_name = "WHERE", value_enum, default_value_t = Where::Loopback)]
     pub place: Where,
-    /// Measure against `sabani bench serve` at this address: HOST or HOST:PORT.
+    /// Measure against `sabani bench serve` at this address: HOST or HOST:PORT; port 7711 if none is said.
     #[arg(long, conflicts_with = "place", value_name = "ADDR")]
     pub to: Option<String>,
     /// Cores of the two processes, as in `0,1`, or `none`.

@@ -189,10 +189,7 @@ impl Loss {
             ..Traffic::default()
         };
         let mut plan = self.common.star(4, &self.link, vec![long, short]);
-        plan.faults = vec![Fault {
-            loss: self.loss,
-            ..Fault::default()
-        }];
+        plan.faults = losses(self.loss, &[(Hosts::All, Hosts::All)]);
         plan
     }
 }
@@ -246,10 +243,7 @@ impl LongPath {
         let path_bytes = u128::from(rate_bytes) * u128::from(self.rtt.0) / 1_000_000_000;
         let queue = Size((4 * path_bytes as u64).max(4 << 20));
         plan.settings.send_queue.get_or_insert(queue);
-        plan.faults = vec![Fault {
-            loss: self.loss,
-            ..Fault::default()
-        }];
+        plan.faults = losses(self.loss, &[(Hosts::All, Hosts::All)]);
         plan
     }
 }
@@ -382,14 +376,8 @@ impl Video {
             frames("reliable", 2, 3, None),
         ];
         let mut plan = self.common.star(4, &link, streams);
-        plan.faults = [(0, 1), (2, 3)]
-            .map(|(from, to)| Fault {
-                from: Hosts::one(from),
-                to: Hosts::one(to),
-                loss: self.loss,
-                ..Fault::default()
-            })
-            .into();
+        let ways = [(0, 1), (2, 3)].map(|(from, to)| (Hosts::one(from), Hosts::one(to)));
+        plan.faults = losses(self.loss, &ways);
         plan
     }
 }
@@ -486,6 +474,19 @@ impl Exchange {
     }
 }
 
+/// Losses on these ways, each with this probability; no fault if there are none, since a plan has none
+/// that does nothing.
+fn losses(probability: f64, ways: &[(Hosts, Hosts)]) -> Vec<Fault> {
+    let fault = |(from, to): &(Hosts, Hosts)| Fault {
+        from: from.clone(),
+        to: to.clone(),
+        loss: probability,
+        ..Fault::default()
+    };
+    let lossy = ways.iter().filter(|_| probability > 0.0);
+    lossy.map(fault).collect()
+}
+
 fn parse_probability(text: &str) -> Result<f64> {
     let probability = text.parse().unwrap_or(f64::NAN);
     ensure!(
@@ -498,6 +499,13 @@ fn parse_probability(text: &str) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scenario_without_losses_has_no_fault() {
+        let ways = [(Hosts::All, Hosts::All)];
+        assert!(losses(0.0, &ways).is_empty());
+        assert_eq!(losses(0.01, &ways).len(), 1);
+    }
 
     #[test]
     fn some_datagrams_pass() {

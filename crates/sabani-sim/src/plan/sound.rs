@@ -106,7 +106,7 @@ impl Plan {
     fn check_program(&self, program: &ProgramSettings) -> Result<(), String> {
         self.check_hosts(&program.host)?;
         if program.batch == Some(0) {
-            return Err("it takes nothing in: write `batch =` 1 or more".into());
+            return Err("this program takes nothing in: write `batch =` 1 or more".into());
         }
         let posted = u64::from(program.post.unwrap_or(1));
         let buffer = program.buffer.unwrap_or_default();
@@ -117,8 +117,10 @@ impl Plan {
         self.check_hosts(&Hosts::one(mishap.host))?;
         match (mishap.lasts_rightly(), mishap.lasts) {
             (true, _) => Ok(()),
-            (false, Time(0)) => Err("it has no end: write `lasts =`, as in \"50ms\"".into()),
-            (false, _) => Err("it happens in a moment: leave `lasts` away".into()),
+            (false, Time(0)) => {
+                Err("this mishap has no end: write `lasts =`, as in \"50ms\"".into())
+            }
+            (false, _) => Err("this mishap happens in a moment: leave `lasts` away".into()),
         }
     }
 
@@ -144,7 +146,7 @@ impl Plan {
         }
         if fault.is_idle() {
             return Err(
-                "it does nothing: write `loss =`, `burst =`, `duplicate =`, `reorder =` and `late =`, `jitter =`, \
+                "this fault does nothing: write `loss =`, `burst =`, `duplicate =`, `reorder =` and `late =`, `jitter =`, \
                  `corrupt =`, `truncate =`, `replay =`, `mtu =` or `cut = true`"
                     .into(),
             );

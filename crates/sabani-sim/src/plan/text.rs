@@ -313,7 +313,7 @@ mod tests {
             (
                 "hosts = 2\n[[traffic]]\n[[fault]]\nlate = \"1ms\"\nburst_len = 3\n",
                 Some(3),
-                "it does nothing",
+                "this fault does nothing",
             ),
             (
                 "hosts = 2\n[[traffic]]\n[[fault]]\ncut = true\nuntil = \"1ms\"\nevery = \"2ms\"\nagain = 4000000000\n",
