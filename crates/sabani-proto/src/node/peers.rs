@@ -73,8 +73,6 @@ pub(crate) struct Peer {
     pub keeps_lost: bool,
     /// The entry in the timer heap that counts.
     pub timer_at_ns: u64,
-    /// When it is due, as it was last settled: that may be later.
-    pub due_ns: u64,
     /// Changed by [`super::Node::happen`] only.
     pub state: LinkState,
     pub link: Option<Box<Link>>,
@@ -95,8 +93,29 @@ impl Peer {
 
     /// Its entry in the timer heap counts no more.
     pub fn forget_timer(&mut self) {
-        self.timer_at_ns = u64::MAX;
-        self.due_ns = u64::MAX;
+        self.set_timer(u64::MAX);
+    }
+
+    /// This entry in the timer heap counts now.
+    pub fn set_timer(&mut self, at_ns: u64) {
+        self.timer_at_ns = at_ns;
+        self.put_off(at_ns);
+    }
+
+    /// The timer is due then, and no sooner.
+    pub fn put_off(&mut self, due_ns: u64) {
+        let off_ns = due_ns - self.timer_at_ns;
+        if let Some(session) = self.session_mut() {
+            session.put_off_ns = u32::try_from(off_ns).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// When the timer is due, as it was last settled: that may be later than its entry in the heap says.
+    pub fn due_ns(&self) -> u64 {
+        match self.session().map_or(0, |session| session.put_off_ns) {
+            u32::MAX => u64::MAX,
+            off_ns => self.timer_at_ns.saturating_add(off_ns.into()),
+        }
     }
 
     /// Why a connection ended, if the program is to be told of it still; says it once.
@@ -206,7 +225,6 @@ impl Peers {
             congestion: None,
             keeps_lost: false,
             timer_at_ns: u64::MAX,
-            due_ns: u64::MAX,
             state: LinkState::Known,
             link: None,
             quality: None,

@@ -37,13 +37,14 @@ impl Node {
             }
             let peer = &mut self.peers[index];
             let counts = peer.timer_at_ns == at;
-            if counts && (peer.due_ns <= at || peer.due_ns > soon_ns) {
+            let due_ns = peer.due_ns();
+            if counts && (due_ns <= at || due_ns > soon_ns) {
                 return Some(at);
             }
             self.timers.pop();
             if counts {
-                peer.timer_at_ns = peer.due_ns;
-                self.timers.push(Reverse((peer.due_ns, index)));
+                peer.set_timer(due_ns);
+                self.timers.push(Reverse((due_ns, index)));
             }
         }
     }
@@ -138,7 +139,7 @@ impl Node {
                 let at = session.deadline(&link.outgoing, &self.hub.config, now_ns);
                 // What is to be done within some time is not put off by what comes meanwhile.
                 match session.is_awaited() {
-                    true => at.min(peer.due_ns),
+                    true => at.min(peer.due_ns()),
                     false => at,
                 }
             }
@@ -146,9 +147,10 @@ impl Node {
             (None, None) => return,
         };
         let at = at.max(now_ns + 1);
-        peer.due_ns = at;
-        if at < peer.timer_at_ns {
-            peer.timer_at_ns = at;
+        if at >= peer.timer_at_ns {
+            peer.put_off(at);
+        } else {
+            peer.set_timer(at);
             self.timers.push(Reverse((at, index)));
         }
         if self.timers.len() > 64 + self.peers.len() * 3 / 2 {

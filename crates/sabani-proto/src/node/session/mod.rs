@@ -53,6 +53,8 @@ pub(crate) struct Session {
     request_told: u64,
     /// No credit came when it was asked for.
     starved: bool,
+    /// How much later the timer is due than its entry in the node's heap says; the most there is: or later still.
+    pub put_off_ns: u32,
     ping: bool,
     poll: bool,
     pub log_limit_due: bool,
@@ -132,6 +134,7 @@ impl Session {
             credit_due: false,
             request_told: 0,
             starved: false,
+            put_off_ns: 0,
             channel,
             incoming: Incoming::new(made.log_credit),
             tx: made.tx,
