@@ -544,6 +544,19 @@ fn who_goes_on_sending_is_not_woken_for_what_it_sent_before() {
     assert!(waits.is_sorted(), "{waits:?}");
 }
 
+#[test]
+fn a_timer_put_off_to_where_it_was_before_does_not_fill_the_heap() {
+    let mut pair = Pair::new(modes()[1].clone());
+    let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 5, b"hello", false);
+    sent.unwrap();
+    pair.carry();
+    let node = &mut pair.nodes[0];
+    let entry = std::cmp::Reverse((node.peers[0].timer_at_ns, 0));
+    node.timers = vec![entry; 100].into();
+    node.drop_stale_timers();
+    assert_eq!(node.timers.len(), 1);
+}
+
 /// Handshakes can't be marked, and nothing that goes to somebody who would not hear of it.
 #[test]
 fn what_may_be_marked_goes_to_those_who_take_notice() {

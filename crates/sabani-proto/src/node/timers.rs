@@ -158,12 +158,16 @@ impl Node {
         }
     }
 
-    /// Takes out the entries that nearer ones have replaced, before they outnumber those that count.
+    /// Takes out the entries that nearer ones have replaced, and those that stand there twice because a timer was put off to
+    /// where it had been before: before they outnumber those that count.
     #[cold]
-    fn drop_stale_timers(&mut self) {
-        let peers = &self.peers;
-        self.timers.retain(|&Reverse((at, index))| {
-            index == HALF_OPEN_TIMER || index == GRANT_TIMER || peers[index].timer_at_ns == at
+    pub(super) fn drop_stale_timers(&mut self) {
+        let mut entries = std::mem::take(&mut self.timers).into_vec();
+        entries.retain(|&Reverse((at, index))| {
+            index == HALF_OPEN_TIMER || index == GRANT_TIMER || self.peers[index].timer_at_ns == at
         });
+        entries.sort_unstable();
+        entries.dedup();
+        self.timers = entries.into();
     }
 }

@@ -107,8 +107,8 @@ impl LogCredit {
         (charge * u64::from(self.sent_part)).div_ceil(WHOLE)
     }
 
-    /// So many entries, one at least, have come that are charged this, in a frame of so many bytes. Long ones count at once, short ones
-    /// after a while.
+    /// So many entries, one at least, have come that are charged this, in a frame of so many bytes. Long ones count at
+    /// once, short ones after a while.
     #[inline]
     pub(super) fn note(&mut self, count: u16, charge: u64, bytes: usize) {
         let (count, bytes) = (u64::from(count), bytes as u64);
