@@ -70,6 +70,8 @@ pub(crate) struct ChannelConfig {
     pub peer_ack_delay_ns: u32,
     /// How long the peer lets its acknowledgements wait where nothing depends on them.
     pub peer_late_ack_ns: u32,
+    /// Tells this connection from others where many wait for the same.
+    pub salt: u8,
     /// How long the peer may be silent after an answer was due at the latest.
     pub spare_ns: u64,
     /// First credit, until the peer's first acknowledgement says otherwise.
@@ -103,7 +105,8 @@ pub(crate) struct Channel<C> {
     ask_every: u32,
     /// POLLs sent since the peer last answered the newest packet that asked, or what was not sent
     /// again since.
-    pub polls_unanswered: u16,
+    pub polls_unanswered: u8,
+    salt: u8,
     /// The low half of the number of the packet that has asked for an answer last.
     asked: u32,
     pub last_heard_ns: u64,
@@ -160,6 +163,7 @@ impl<C: Cargo> Channel<C> {
             unasked: 0,
             ask_every: ASK_EVERY,
             polls_unanswered: 0,
+            salt: config.salt,
             asked: 0,
             last_heard_ns: now_ns,
             last_sent_ns: now_ns,
@@ -446,7 +450,20 @@ impl<C: Cargo> Channel<C> {
             self.rtt.patience_ns() + u64::from(self.peer_ack_delay_ns)
         };
         let patience = (patience + queued_ns) << self.polls_unanswered.min(10);
-        Some(self.last_sent_ns + patience.min(POLL_MAX_NS))
+        let patience = patience.min(POLL_MAX_NS);
+        Some(self.last_sent_ns + patience - self.spread_ns(patience))
+    }
+
+    /// How much sooner it is asked again, at most by half. Those whose tails were lost together, in a queue that all of them
+    /// share, would ask together, and lose that as well, every time.
+    fn spread_ns(&self, patience_ns: u64) -> u64 {
+        if self.polls_unanswered == 0 {
+            return 0;
+        }
+        let varies = u64::from(self.salt) << 32 | u64::from(self.asked);
+        // Multiplicative hashing: the upper bits depend on all others.
+        let part = varies.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56;
+        patience_ns / 2 * part / 256
     }
 
     /// Whether the peer may keep an acknowledgement back until nobody expects data any more.

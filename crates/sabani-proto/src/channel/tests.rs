@@ -459,6 +459,37 @@ fn polls_are_not_hurried_by_answers_that_measure_nothing() {
 }
 
 #[test]
+fn who_lost_their_tails_together_ask_together_only_once() {
+    let asked_at = |salt| {
+        let mut channel = Channel::new(
+            &ChannelConfig {
+                salt,
+                ..config(Recovery::Selective, 1 << 20)
+            },
+            0,
+        );
+        channel.on_sent(packet(0), &[0], 0);
+        [1, 2].map(|number| {
+            let now = channel.deadline(0).unwrap();
+            assert!(channel.on_deadline(now, &mut |_, _| ()).poll);
+            channel.on_sent(packet(number), &[number], now);
+            now
+        })
+    };
+    let all: Vec<_> = (0..=u8::MAX).map(asked_at).collect();
+    let first = all[0][0];
+    assert!(all.iter().all(|&[at, _]| at == first));
+    let second: std::collections::BTreeSet<_> = all.iter().map(|&[_, at]| at).collect();
+    assert!(second.len() > 100, "{}", second.len());
+    let (least, most) = (second.first().unwrap(), second.last().unwrap());
+    assert!(least - first >= first);
+    assert!(
+        most - first <= 2 * (first + 2 * MS),
+        "as long as all the time, at most"
+    );
+}
+
+#[test]
 fn the_mtu_search_finds_what_the_path_carries() {
     for path in [1_200, 1_250, 1_400, 1_452, 1_472, 4_052, 8_972, 9_500] {
         let mut mtu = MtuSearch::new(1_200, 9_500);
@@ -649,6 +680,7 @@ fn config(recovery: Recovery, window: u32) -> ChannelConfig {
         late_ack_ns: 0,
         peer_ack_delay_ns: 2 * MS as u32,
         peer_late_ack_ns: 0,
+        salt: 0,
         spare_ns: 0,
         window,
         max_datagram: 1_472,

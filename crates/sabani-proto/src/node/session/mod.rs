@@ -119,6 +119,7 @@ impl Session {
             peer_ack_delay_ns: up_to_a_second(made.hello.ack_delay_us),
             late_ack_ns: config.late_ack_ns as u32,
             peer_late_ack_ns: up_to_a_second(made.hello.late_ack_us).min(LATE_ACK_MOST_NS as u32),
+            salt: (made.local.0 >> 56) as u8,
             spare_ns: config.dead_after_ns - config.keep_alive_ns,
             window: made.hello.window,
             max_datagram: config.max_datagram.min(made.hello.max_datagram as usize),
