@@ -101,11 +101,11 @@ mod tests {
         assert!(call.algorithm(&hosts, "").is_some());
         assert!(call.algorithm(&hosts, "allgather=:window=2").is_some());
         let long = Call {
-            collective: Collective::Alltoall,
+            collective: Collective::Gather,
             size_bytes: 4 << 20,
         };
         let apart = Hosts::new(&[0, 1, 2]);
         let rule = long.algorithm(&apart, "");
-        assert_eq!(rule.as_deref(), Some("windowed:mode=rendezvous"));
+        assert_eq!(rule.as_deref(), Some("linear:window=8"));
     }
 }

@@ -36,11 +36,10 @@
 //! | reduce_scatter | commutative, up to 512 KiB | `recursive_halving` |
 //! | | else | `pairwise` |
 //! | alltoall | equal blocks up to 256 B, 8 ranks or more | `bruck` |
-//! | | equal blocks up to 32 KiB | `posted` |
-//! | | equal blocks, longer, one host | `windowed`, window 4 |
-//! | | equal blocks up to 1 MiB, up to 16 ranks | `posted` |
-//! | | equal blocks, longer | `windowed`, window 4, rendezvous |
-//! | | different ones | `windowed`, window 8 |
+//! | | several hosts, or equal blocks up to 32 KiB | `posted` |
+//! | | one host, equal blocks up to 512 KiB | `windowed`, window 4 |
+//! | | one host, equal blocks, longer | `pairwise` |
+//! | | one host, different ones | `windowed`, window 8 |
 //! | scan, exscan | up to 32 KiB | `recursive_doubling` |
 //! | | else | `chain`, segments of 32 KiB |
 //!
@@ -213,21 +212,15 @@ fn allgather(facts: &Facts) -> &'static str {
 fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
     // With blocks for each pair, all of a rank's are P times the block.
     let plain = Parameters::default();
-    if !facts.even {
-        let window = 8;
-        return ("windowed", Parameters { window, ..plain });
-    }
     match facts.block {
-        0..=256 if facts.size >= 8 => ("bruck", plain),
+        0..=256 if facts.even && facts.size >= 8 => ("bruck", plain),
+        // Hosts are late at times: who sends to all has always somebody who is not.
+        _ if !facts.one_host => ("posted", plain),
+        _ if !facts.even => ("windowed", Parameters { window: 8, ..plain }),
         0..=0x8000 => ("posted", plain),
-        // There is no port to overflow: asking first only takes time. What is in step stays in caches.
-        0..0x8_0000 if facts.one_host => ("windowed", plain),
-        _ if facts.one_host => ("pairwise", plain),
-        0..=0x10_0000 if facts.size <= 16 => ("posted", plain),
-        _ => {
-            let mode = Mode::Rendezvous;
-            ("windowed", Parameters { mode, ..plain })
-        }
+        0..0x8_0000 => ("windowed", plain),
+        // What is in step stays in caches.
+        _ => ("pairwise", plain),
     }
 }
 
@@ -400,21 +393,25 @@ mod tests {
     }
 
     #[test]
-    fn long_blocks_go_to_all_at_a_time_where_that_is_not_too_much() {
-        let chosen = |of: &[usize], bytes| {
+    fn blocks_go_to_all_at_a_time_where_hosts_may_be_late() {
+        let chosen = |of: &[usize], counts| {
             let hosts = Hosts::new(of);
             let cx = Context {
                 hosts: Some(&hosts),
-                ..Context::new(of.len(), Counts::Each(bytes))
+                ..Context::new(of.len(), counts)
             };
-            let choice = choose(Collective::Alltoall, &cx);
-            (choice.algorithm.name, choice.parameters.mode)
+            choose(Collective::Alltoall, &cx).algorithm.name
         };
-        let apart: Vec<_> = (0..17).collect();
-        assert_eq!(chosen(&[0; 4], 100_000), ("windowed", Mode::Eager));
-        assert_eq!(chosen(&apart[..4], 100_000), ("posted", Mode::Eager));
-        assert_eq!(chosen(&[0, 0, 1, 1], 100_000), ("posted", Mode::Eager));
-        assert_eq!(chosen(&apart[..4], 2 << 20), ("windowed", Mode::Rendezvous));
-        assert_eq!(chosen(&apart, 100_000), ("windowed", Mode::Rendezvous));
+        let apart: Vec<_> = (0..64).collect();
+        let uneven = Counts::Pairs {
+            outgoing: &[0, 1, 4, 4, 6],
+            incoming: &[0, 1, 2, 2, 3],
+        };
+        assert_eq!(chosen(&[0; 4], Counts::Each(100_000)), "windowed");
+        assert_eq!(chosen(&[0; 4], Counts::Each(1 << 20)), "pairwise");
+        assert_eq!(chosen(&[0; 4], uneven), "windowed");
+        assert_eq!(chosen(&apart[..4], uneven), "posted");
+        assert_eq!(chosen(&[0, 0, 1, 1], Counts::Each(100_000)), "posted");
+        assert_eq!(chosen(&apart, Counts::Each(100_000)), "posted");
     }
 }

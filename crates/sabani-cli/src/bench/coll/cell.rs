@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
     pub collective: String,
-    /// With those of its parameters that are not usual, as in `windowed:mode=rendezvous`.
+    /// With those of its parameters that are not usual, as in `linear:window=8`.
     pub algorithm: String,
     /// What the user had wished for in place of the rule.
     #[serde(default, skip_serializing_if = "String::is_empty")]
