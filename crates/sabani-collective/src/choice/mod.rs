@@ -53,7 +53,6 @@ pub use overrides::{BadOverride, Override, Overrides};
 
 use crate::algorithms::{Algorithm, Collective};
 use crate::context::{Context, Counts, Parameters};
-use crate::step::Mode;
 
 const KIB: usize = 1 << 10;
 
@@ -212,13 +211,20 @@ fn allgather(facts: &Facts) -> &'static str {
 fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
     // With blocks for each pair, all of a rank's are P times the block.
     let plain = Parameters::default();
+    if facts.even && facts.size >= 8 && facts.block <= 256 {
+        return ("bruck", plain);
+    }
+    // Hosts are late at times: who sends to all has always somebody who is not.
+    if !facts.one_host {
+        return ("posted", plain);
+    }
+    if !facts.even {
+        let window = 8;
+        return ("windowed", Parameters { window, ..plain });
+    }
     match facts.block {
-        0..=256 if facts.even && facts.size >= 8 => ("bruck", plain),
-        // Hosts are late at times: who sends to all has always somebody who is not.
-        _ if !facts.one_host => ("posted", plain),
-        _ if !facts.even => ("windowed", Parameters { window: 8, ..plain }),
         0..=0x8000 => ("posted", plain),
-        0..0x8_0000 => ("windowed", plain),
+        0x8001..0x8_0000 => ("windowed", plain),
         // What is in step stays in caches.
         _ => ("pairwise", plain),
     }
