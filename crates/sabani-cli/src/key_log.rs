@@ -1,7 +1,7 @@
 //! The option `--key-log`: traffic secrets in a file, for decrypting what was captured.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,6 +14,9 @@ use sabani::{Builder, Event, Node};
 use crate::exit::Usage;
 use crate::files;
 
+/// How each line begins.
+const LINE_BEGINS: &[u8] = b"SABANI ";
+
 /// Whether connections give away what decrypts them.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KeyLogArgs {
@@ -21,7 +24,7 @@ pub struct KeyLogArgs {
     /// and forge what these connections carry.
     ///
     /// One line for each connection, its format being in docs/protocol.md. The file is made so that
-    /// only its owner may read it (mode 600); one that others may read is refused.
+    /// only its owner may read it (mode 600); one that others may read is refused, and so is a file with something else in it.
     #[arg(long, value_name = "FILE")]
     key_log: Option<PathBuf>,
 }
@@ -44,6 +47,10 @@ impl KeyLogArgs {
             let why = format!("others may read the key log {name}: `chmod 600 {name}` first");
             return Err(Usage(why).into());
         }
+        if file.metadata()?.is_file() && !begins_as_one(&File::open(path)?)? {
+            let why = format!("{name} is no key log, and has something in it: name another file");
+            return Err(Usage(why).into());
+        }
         Ok(KeyLog(Some(Arc::new(file))))
     }
 
@@ -53,6 +60,14 @@ impl KeyLogArgs {
             command.arg("--key-log").arg(path);
         }
     }
+}
+
+/// Whether there is nothing in a file, or what [`Event::Secrets`] has.
+fn begins_as_one(file: &File) -> Result<bool> {
+    let mut start = Vec::new();
+    file.take(LINE_BEGINS.len() as u64)
+        .read_to_end(&mut start)?;
+    Ok(start.is_empty() || start == LINE_BEGINS)
 }
 
 /// The file, if one is wanted. Several processes may share it.
@@ -99,5 +114,20 @@ mod tests {
         let error = args.open().err().unwrap();
         assert!(error.is::<Usage>(), "{error}");
         assert!(error.to_string().contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn other_files_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let args = KeyLogArgs {
+            key_log: Some(path.clone()),
+        };
+        for (content, is_one) in [("", true), ("SABANI 00 11\n", true), ("9f8e7d", false)] {
+            std::fs::write(&path, content).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+            assert_eq!(args.open().is_ok(), is_one, "{content}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
     }
 }

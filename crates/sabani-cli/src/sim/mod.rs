@@ -5,7 +5,8 @@ mod named;
 mod report;
 
 use std::fmt::Write;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ use crate::interrupt;
 use crate::report::{OutputArgs, Reports};
 use crate::tell::print;
 use report::Run;
+
+/// No plan is longer; some files have no end.
+const PLAN_MOST_BYTES: u64 = 1 << 20;
 
 /// Run the transport on a simulated network, in virtual time: no root, no sockets, no noise.
 ///
@@ -155,7 +159,7 @@ fn run_file(args: &SimArgs) -> Result<()> {
 
 fn read_plan(path: &Path) -> Result<Plan, Usage> {
     let shown = path.display();
-    let bytes = std::fs::read(path)
+    let bytes = read_start(path, PLAN_MOST_BYTES + 1)
         .map_err(|error| match suggestion(path) {
             Some(name) if error.kind() == ErrorKind::NotFound => {
                 anyhow!("there is no scenario and no file `{shown}`: is `sabani sim {name}` meant?")
@@ -165,9 +169,21 @@ fn read_plan(path: &Path) -> Result<Plan, Usage> {
             ),
         })
         .map_err(Usage::of)?;
+    if bytes.len() as u64 > PLAN_MOST_BYTES {
+        return Err(Usage(format!(
+            "{shown} is not a plan: it has more than 1 MiB"
+        )));
+    }
     Plan::from_toml(&String::from_utf8_lossy(&bytes))
         .with_context(|| format!("{shown} is not a plan"))
         .map_err(Usage::of)
+}
+
+/// A file, or as much of it.
+fn read_start(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The named scenario that is most like this name, if one is.
