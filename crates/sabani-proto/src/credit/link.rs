@@ -3,31 +3,13 @@
 use super::blame::{Blame, Finding};
 use super::queue::Queue;
 use super::rate::{Rate, worth};
+use super::startup::{Startup, Step};
 use super::{Arrival, BASE_FULL, CreditConfig};
 
 /// Round trip of a path before it is known, in nanoseconds: two hosts at one switch.
 pub(super) const ASSUMED_RTT_NS: u64 = 100_000;
 /// What a window of start-up takes before the rate is known, in nanoseconds: 25 Mbit/s.
 const UNKNOWN_NS: u64 = 10_000_000;
-/// Window with which a link of unknown rate begins, in full packets: a third of the shallowest
-/// port, for many may begin at a time.
-const START_PACKETS: u64 = 16;
-/// Rounds without growth after which start-up is over.
-const FLAT_ROUNDS: u8 = 3;
-/// So many samples within one round trip have seen the link itself, not our window: the middle one
-/// lies within a train.
-const SHORT_SAMPLES: u8 = 3;
-/// A rate is the lower one of so many samples.
-const NEIGHBOURS: u8 = 2;
-/// Growth of the rate that lets start-up go on.
-const GROWTH: f64 = 1.25;
-/// A rate that would bring this part of the window in a round trip is the window's, and not the link's. Over
-/// long paths samples show what the window was before it was doubled, half of it, and a little less.
-const WINDOWS_OWN: f64 = 0.4;
-/// One that would bring more than so many windows in a round trip is the link's.
-const WINDOWS_MOST: f64 = 1.25;
-/// A round of start-up is a round trip and this much, what it takes to read a batch.
-const START_ROUND_NS: u64 = 60_000;
 /// A rate that has fallen to this part's inverse is not believed but looked for anew.
 const COLLAPSE: f64 = 4.0;
 /// More of the queue's term than this is not granted at a time, in full packets: two trains.
@@ -69,77 +51,6 @@ const PARTS: f64 = 2.0;
 const DUPLEX_PARTS: f64 = 8.0;
 /// Trials on short paths are shorter, so that a fast link is filled within a few of these.
 const TRIAL_ROUND_NS: u64 = 300_000;
-
-/// The smallest window of start-up.
-fn least_start(full: u64) -> f64 {
-    (START_PACKETS / 2 * full) as f64
-}
-
-/// Start-up: the window is doubled while that brings more.
-#[derive(Debug)]
-struct Startup {
-    window: f64,
-    round_ns: u64,
-    rate: f64,
-    flat: u8,
-    /// Window that a doubling has proven to be of use.
-    proven: f64,
-    limited: bool,
-    sampled: bool,
-    /// Charge that has come since the window was doubled.
-    arrived: u64,
-    /// Samples in a row of less than half a round trip.
-    short: u8,
-    /// Since when credit has been the limit without a pause, and samples in a row that began no sooner.
-    limited_ns: Option<u64>,
-    within: u8,
-}
-
-impl Startup {
-    fn new(window: f64, most: f64) -> Self {
-        Startup {
-            window: window.min(most),
-            round_ns: 0,
-            rate: 0.0,
-            flat: 0,
-            proven: 0.0,
-            limited: false,
-            sampled: false,
-            arrived: 0,
-            short: 0,
-            limited_ns: None,
-            within: 0,
-        }
-    }
-
-    /// Takes in a sample, if one was closed. What came before credit was the limit shows the senders, and not the
-    /// window; and the lower of two neighbours counts.
-    fn on_sample(&mut self, took_ns: Option<u64>, rtt_ns: u64, limited: bool, now_ns: u64) {
-        self.limited |= limited;
-        let since_ns = self.limited_ns.filter(|_| limited);
-        self.limited_ns = limited.then_some(since_ns.unwrap_or(now_ns));
-        let Some(took_ns) = took_ns else {
-            return;
-        };
-        self.short = match took_ns < rtt_ns / 2 {
-            true => self.short.saturating_add(1),
-            false => 0,
-        };
-        let within = since_ns.is_some_and(|since_ns| since_ns + took_ns <= now_ns);
-        self.within = if within {
-            self.within.saturating_add(1)
-        } else {
-            0
-        };
-        self.sampled |= self.within >= NEIGHBOURS;
-    }
-
-    /// As much has come as the window held before it was doubled: before that, nothing shows what
-    /// the doubling has brought. On a slow link that takes many round trips.
-    fn has_turned(&self) -> bool {
-        self.round_ns == 0 || 2.0 * self.arrived as f64 >= self.window
-    }
-}
 
 /// Whether what comes shows what the link carries.
 #[derive(Clone, Copy, Debug)]
@@ -197,10 +108,7 @@ impl Link {
             // Half, so that one peer that stalls leaves as much to others.
             queue: Queue::new(BASE_FULL, socket_share / 2),
             blame: Blame::new(),
-            startup: Some(Startup::new(
-                (START_PACKETS * BASE_FULL) as f64,
-                socket_share as f64,
-            )),
+            startup: Some(Startup::new(BASE_FULL, socket_share as f64)),
             settled: 0.0,
             brought: false,
             round: Round::default(),
@@ -225,7 +133,7 @@ impl Link {
             // Until that was known more or fewer of them were lost than the path loses of these.
             self.blame = Blame::new();
             if let Some(startup) = &mut self.startup {
-                startup.window = startup.window.max(least_start(full));
+                startup.set_full(full);
             }
             self.version += 1;
         }
@@ -287,7 +195,7 @@ impl Link {
     pub fn cap(&self, rtt_ns: u64) -> u64 {
         let path = self.rate() * rtt_ns as f64;
         let cap = match &self.startup {
-            Some(startup) => startup.window.max(path + self.ahead()),
+            Some(startup) => startup.window().max(path + self.ahead()),
             None => self.blame.slow() * path * (1.0 + 1.0 / QUANTA) + self.ahead(),
         };
         (cap as u64).clamp(2 * self.full, u64::from(u32::MAX))
@@ -303,7 +211,7 @@ impl Link {
     /// on long paths, or acknowledgements would be half of all packets.
     pub fn quantum(&self) -> u64 {
         let quantum = match &self.startup {
-            Some(startup) => startup.window / 6.0,
+            Some(startup) => startup.window() / 6.0,
             None => {
                 let path = self.rate() * self.rtt_ns() as f64;
                 let parts = self.duplex.map_or(PARTS, |_| DUPLEX_PARTS);
@@ -322,7 +230,7 @@ impl Link {
         self.round.worth += worth;
         self.brought |= worth > 0;
         if let Some(startup) = &mut self.startup {
-            startup.arrived += u64::from(arrival.advanced);
+            startup.add(arrival.advanced);
         }
         self.blame.add(arrival.packets, arrival.lost, arrival.late);
         self.blame.add_marked(arrival.marked);
@@ -388,17 +296,21 @@ impl Link {
             self.version += 1;
         }
         match self.blame.tick(rtt_ns, self.startup.is_some(), now_ns) {
-            Some(Finding::Overflow) => self.on_overflow(now_ns),
+            Some(Finding::Overflow) => self.on_overflow(limited, now_ns),
             Some(Finding::Marked) => {
-                self.on_overflow(now_ns);
+                self.on_overflow(limited, now_ns);
                 self.queue.on_guilty();
             }
             Some(Finding::Guilty) => self.queue.on_guilty(),
             Some(Finding::Acquitted) => self.queue.on_acquitted(),
             None => {}
         }
-        if self.startup.is_some() {
-            self.tick_startup(took_ns, limited, now_ns);
+        if let Some(startup) = &mut self.startup {
+            match startup.tick(took_ns, self.rate.get(), rtt_ns, limited, now_ns) {
+                Step::None => {}
+                Step::Doubled => self.version += 1,
+                Step::Over => self.end_startup(limited, now_ns),
+            }
         } else {
             self.tick_round(limited, few, now_ns);
             self.settled = self.settled.max(self.rate());
@@ -411,63 +323,31 @@ impl Link {
     /// The path was interrupted, or is another one: what it carries is found by doubling again.
     fn restart(&mut self) {
         let window = self.cap(self.rtt_ns()) as f64;
-        self.startup = Some(Startup::new(window, self.socket_share));
+        self.startup = Some(Startup::at(window, self.socket_share));
         self.queue.pause();
         self.version += 1;
     }
 
-    fn on_overflow(&mut self, now_ns: u64) {
+    fn on_overflow(&mut self, limited: bool, now_ns: u64) {
         self.version += 1;
-        let path = self.rate() * self.rtt_ns() as f64;
-        let held = self.blame.most_on_way() as f64 - path;
-        self.queue.on_overflow(held, self.rtt_ns(), now_ns);
-        if let Some(startup) = &mut self.startup {
-            startup.window = (startup.window / 2.0).max(least_start(self.full));
+        let (rate, rtt_ns) = (self.rate(), self.rtt_ns());
+        let held = self.blame.most_on_way() as f64 - rate * rtt_ns as f64;
+        self.queue.on_overflow(held, rtt_ns, now_ns);
+        let startup = self.startup.as_mut();
+        let step = startup.map(|startup| startup.on_overflow(rate, rtt_ns, self.full));
+        if step == Some(Step::Over) {
+            self.end_startup(limited, now_ns);
         }
     }
 
-    fn tick_startup(&mut self, took_ns: Option<u64>, limited: bool, now_ns: u64) {
-        let rtt_ns = self.rtt_ns();
-        let rate = self.rate();
-        let Some(startup) = &mut self.startup else {
+    /// What the link carries is known.
+    fn end_startup(&mut self, limited: bool, now_ns: u64) {
+        let Some(startup) = self.startup.take() else {
             return;
         };
-        startup.on_sample(took_ns, rtt_ns, limited, now_ns);
-        // They have not if they show what the window lets come, and more since it was doubled: a sender that has little to
-        // send at a time spreads it over the round trip, and so do acknowledgements from then on.
-        let is_links = rate * rtt_ns as f64 >= WINDOWS_MOST * startup.window
-            || (startup.has_turned() && rate < GROWTH * startup.rate);
-        // Samples between pauses have no neighbour, and show no rate.
-        if startup.short < SHORT_SAMPLES || !is_links {
-            if now_ns.saturating_sub(startup.round_ns) <= rtt_ns + START_ROUND_NS
-                || !startup.limited
-                || !startup.has_turned()
-            {
-                return;
-            }
-            let grew = startup.rate > 0.0 && rate >= GROWTH * startup.rate;
-            let too_small = rate * rtt_ns as f64 >= WINDOWS_OWN * startup.window;
-            if grew {
-                startup.proven = startup.window;
-            }
-            startup.round_ns = now_ns;
-            startup.rate = rate;
-            startup.limited = false;
-            if rate == 0.0 || grew || too_small {
-                startup.flat = 0;
-                startup.window = (2.0 * startup.window).min(self.socket_share);
-                startup.arrived = 0;
-                self.version += 1;
-                return;
-            }
-            startup.flat += u8::from(std::mem::take(&mut startup.sampled));
-            if startup.flat < FLAT_ROUNDS {
-                return;
-            }
-        }
-        let proven = startup.proven - rate * rtt_ns as f64;
+        let (rate, rtt_ns) = (self.rate(), self.rtt_ns());
+        let proven = startup.proven() - rate * rtt_ns as f64;
         self.queue.settle(proven.max(0.0), rate, rtt_ns);
-        self.startup = None;
         self.settled = rate;
         self.tokens = self.bucket();
         self.tokens_ns = now_ns;

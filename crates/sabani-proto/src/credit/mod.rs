@@ -14,7 +14,8 @@
 //! | `rate` | how fast the link is |
 //! | `queue` | how much the path's queue holds, and what we use of it |
 //! | `blame` | whether loss is our doing |
-//! | `link` | the three together: what may be on its way, start-up, pace |
+//! | `startup` | how much may be on its way before the link is known |
+//! | `link` | these together: what may be on its way, and the pace |
 //! | `share` | one peer's window and demand |
 //! | `reach` | how promptly it sends what it was granted |
 //! | `table` | which peers there are |
@@ -29,6 +30,7 @@ mod rate;
 mod reach;
 mod share;
 mod standing;
+mod startup;
 mod table;
 #[cfg(test)]
 mod tests;

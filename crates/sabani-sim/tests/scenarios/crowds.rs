@@ -104,3 +104,43 @@ fn late_hosts_do_not_make_a_shallow_queue_look_like_a_lossy_path() {
         assert!(again < most, "{again} at {rate}");
     }
 }
+
+/// Packets that go again, as a part of the others: `senders` have 64 KiB for one at a time, over and over.
+fn again_in_short_rounds(senders: u32, rate: &str, queue: &str) -> f64 {
+    let plan = format!(
+        r#"
+        seed = 1
+        hosts = {}
+        [network]
+        shape = "star"
+        rate = "{rate}"
+        delay = "25us"
+        queue = "{queue}"
+        [[traffic]]
+        from = "1-{senders}"
+        to = 0
+        bytes = 65537
+        rounds = 60
+        pause = "1ms"
+        "#,
+        senders + 1
+    );
+    let outcome = Plan::from_toml(&plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    outcome.extra_packets_ratio()
+}
+
+/// Start-up never ended, for each round was over before anything was flat, and its window overflowed the queue in each: 0.85,
+/// 0.70 and 0.33 of the packets went again.
+#[test]
+fn start_up_ends_where_rounds_are_short() {
+    for (senders, rate, queue) in [
+        (5, "25gbit", "16KiB"),
+        (12, "25gbit", "32KiB"),
+        (5, "10gbit", "32KiB"),
+    ] {
+        let again = again_in_short_rounds(senders, rate, queue);
+        println!("{senders}, {rate}, {queue}: {again:.3}");
+        assert!(again < 0.15, "{senders}, {rate}, {queue}: {again}");
+    }
+}

@@ -1,0 +1,198 @@
+//! Start-up: the window of a link of which nothing is known is doubled while that brings more.
+
+/// Window with which a link of unknown rate begins, in full packets: a third of the shallowest
+/// port, for many may begin at a time.
+const START_PACKETS: u64 = 16;
+/// Rounds without growth after which start-up is over.
+const FLAT_ROUNDS: u8 = 3;
+/// So many samples within one round trip have seen the link itself, not our window: the middle one
+/// lies within a train.
+const SHORT_SAMPLES: u8 = 3;
+/// A rate is the lower one of so many samples.
+const NEIGHBOURS: u8 = 2;
+/// Growth of the rate that lets start-up go on.
+const GROWTH: f64 = 1.25;
+/// A rate that would bring this part of the window in a round trip is the window's, and not the link's. Over
+/// long paths samples show what the window was before it was doubled, half of it, and a little less.
+const WINDOWS_OWN: f64 = 0.4;
+/// One that would bring more than so many windows in a round trip is the link's.
+const WINDOWS_MOST: f64 = 1.25;
+/// A round of start-up is a round trip and this much, what it takes to read a batch.
+const ROUND_NS: u64 = 60_000;
+
+/// The smallest window of start-up.
+fn least(full: u64) -> f64 {
+    (START_PACKETS / 2 * full) as f64
+}
+
+/// What a look at start-up has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    None,
+    /// The window was doubled.
+    Doubled,
+    /// The link's rate is known.
+    Over,
+}
+
+/// Where start-up stands.
+#[derive(Debug)]
+pub(super) struct Startup {
+    window: f64,
+    /// What it may be at most.
+    most: f64,
+    round_ns: u64,
+    rate: f64,
+    flat: u8,
+    /// Window that a doubling has proven to be of use.
+    proven: f64,
+    limited: bool,
+    sampled: bool,
+    /// Charge that has come since the window was doubled.
+    arrived: u64,
+    /// Samples in a row of less than half a round trip.
+    short: u8,
+    /// Since when credit has been the limit without a pause, and samples in a row that began no sooner.
+    limited_ns: Option<u64>,
+    within: u8,
+    /// Overflows since the rate has grown, and the rate then.
+    overflows: u8,
+    overflowed_rate: f64,
+}
+
+impl Startup {
+    /// Of a link of which nothing is known.
+    pub fn new(full: u64, most: f64) -> Self {
+        Self::at((START_PACKETS * full) as f64, most)
+    }
+
+    /// Begins with so much.
+    pub fn at(window: f64, most: f64) -> Self {
+        Startup {
+            window: window.min(most),
+            most,
+            round_ns: 0,
+            rate: 0.0,
+            flat: 0,
+            proven: 0.0,
+            limited: false,
+            sampled: false,
+            arrived: 0,
+            short: 0,
+            limited_ns: None,
+            within: 0,
+            overflows: 0,
+            overflowed_rate: 0.0,
+        }
+    }
+
+    /// What may be on its way.
+    pub fn window(&self) -> f64 {
+        self.window
+    }
+
+    /// A window that a doubling has proven to be of use, or nothing.
+    pub fn proven(&self) -> f64 {
+        self.proven
+    }
+
+    /// So much has come, gaps included.
+    #[inline]
+    pub fn add(&mut self, charge: u32) {
+        self.arrived += u64::from(charge);
+    }
+
+    /// Full packets now have this charge.
+    pub fn set_full(&mut self, full: u64) {
+        self.window = self.window.max(least(full));
+    }
+
+    /// Looks at what has come; `rate` is that of the link, as far as it is known, and a sample of it that was closed took `took_ns`.
+    pub fn tick(
+        &mut self,
+        took_ns: Option<u64>,
+        rate: f64,
+        rtt_ns: u64,
+        limited: bool,
+        now_ns: u64,
+    ) -> Step {
+        self.on_sample(took_ns, rtt_ns, limited, now_ns);
+        let path = rate * rtt_ns as f64;
+        // They have not if they show what the window lets come, and more since it was doubled: a sender that has little to
+        // send at a time spreads it over the round trip, and so do acknowledgements from then on.
+        let is_links =
+            path >= WINDOWS_MOST * self.window || (self.has_turned() && rate < GROWTH * self.rate);
+        // Samples between pauses have no neighbour, and show no rate.
+        if self.short >= SHORT_SAMPLES && is_links {
+            return Step::Over;
+        }
+        let over = now_ns.saturating_sub(self.round_ns) > rtt_ns + ROUND_NS;
+        if !over || !self.limited || !self.has_turned() {
+            return Step::None;
+        }
+        let grew = self.rate > 0.0 && rate >= GROWTH * self.rate;
+        let too_small = path >= WINDOWS_OWN * self.window;
+        if grew {
+            self.proven = self.window;
+        }
+        self.round_ns = now_ns;
+        self.rate = rate;
+        self.limited = false;
+        if rate == 0.0 || grew || too_small {
+            self.flat = 0;
+            self.window = (2.0 * self.window).min(self.most);
+            self.arrived = 0;
+            return Step::Doubled;
+        }
+        self.flat += u8::from(std::mem::take(&mut self.sampled));
+        match self.flat < FLAT_ROUNDS {
+            true => Step::None,
+            false => Step::Over,
+        }
+    }
+
+    /// Takes in a sample, if one was closed. What came before credit was the limit shows the senders, and not the
+    /// window; and the lower of two neighbours counts.
+    fn on_sample(&mut self, took_ns: Option<u64>, rtt_ns: u64, limited: bool, now_ns: u64) {
+        self.limited |= limited;
+        let since_ns = self.limited_ns.filter(|_| limited);
+        self.limited_ns = limited.then_some(since_ns.unwrap_or(now_ns));
+        let Some(took_ns) = took_ns else {
+            return;
+        };
+        self.short = match took_ns < rtt_ns / 2 {
+            true => self.short.saturating_add(1),
+            false => 0,
+        };
+        let within = since_ns.is_some_and(|since_ns| since_ns + took_ns <= now_ns);
+        self.within = if within {
+            self.within.saturating_add(1)
+        } else {
+            0
+        };
+        self.sampled |= self.within >= NEIGHBOURS;
+    }
+
+    /// Something has overflowed. Again and again has a window that holds more than the path brought no more: halved it would be
+    /// doubled again, and where messages are short they pause before anything can be flat.
+    pub fn on_overflow(&mut self, rate: f64, rtt_ns: u64, full: u64) -> Step {
+        if rate >= GROWTH * self.overflowed_rate {
+            self.overflows = 0;
+            self.overflowed_rate = rate;
+        }
+        self.overflows = self.overflows.saturating_add(1);
+        let least = least(full);
+        let too_large = rate * (rtt_ns as f64) < WINDOWS_OWN * self.window && self.window > least;
+        if rate > 0.0 && self.overflows >= FLAT_ROUNDS && too_large && self.has_turned() {
+            return Step::Over;
+        }
+        self.window = (self.window / 2.0).max(least);
+        Step::None
+    }
+
+    /// As much has come as the window held before it was doubled: before that, nothing shows what
+    /// the doubling has brought. On a slow link that takes many round trips.
+    fn has_turned(&self) -> bool {
+        self.round_ns == 0 || 2.0 * self.arrived as f64 >= self.window
+    }
+}
