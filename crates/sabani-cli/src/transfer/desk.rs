@@ -176,8 +176,12 @@ impl Desk {
 
     fn tell(&mut self, sender: PeerId) {
         if !mem::replace(&mut self.told, true) {
+            let sender = match self.shared.address(sender) {
+                Some(address) => address.to_string(),
+                None => format!("peer {sender}"),
+            };
             let note = format!(
-                "what peer {sender} says is no sender's hello, and is ignored; so is what others say in \
+                "what {sender} says is no sender's hello, and is ignored; so is what others say in \
                  its place"
             );
             self.shared.progress.note(note);
