@@ -303,8 +303,12 @@ fn another_key_is_refused_and_said() {
     // Not for each handshake.
     receiver.signal(Signal::INT);
     let said = receiver.end().said;
-    let told = "handshakes were turned away: do all senders have the same `--key`";
+    let told = "handshakes were turned away, the last from 127.0.0.1:";
     assert!((1..=2).contains(&said.matches(told).count()), "{said}");
+    assert!(
+        said.contains("(another job key): do all senders have the same"),
+        "{said}"
+    );
 }
 
 #[test]
