@@ -67,25 +67,55 @@ enum Command {
     Key(key::KeyArgs),
 }
 
-/// Adds the cure to clap's word on a second bench.
+/// Adds the cure to clap's word on a second bench, and on a scenario's option before its name.
 fn explained(mut error: clap::Error) -> clap::Error {
     if error.kind() == ErrorKind::UnknownArgument
         && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
-        && let Some(bench) = Arguments::command().find_subcommand("bench")
-        && bench.find_subcommand(word).is_some()
+        && let Some(tip) = tip(word, &error)
     {
-        let tip =
-            "one bench at a time; none stands for an overview of ping, burst and transactions";
+        // What is most like it in the wrong place.
+        error.remove(ContextKind::SuggestedArg);
         let tips = vec![StyledStr::from(tip)];
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     error
 }
 
+fn tip(word: &str, error: &clap::Error) -> Option<String> {
+    let command = Arguments::command();
+    if command
+        .find_subcommand("bench")?
+        .find_subcommand(word)
+        .is_some()
+    {
+        let tip =
+            "one bench at a time; none stands for an overview of ping, burst and transactions";
+        return Some(tip.into());
+    }
+    // Where it was expected is told by the usage alone.
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
+        return None;
+    };
+    let is_sim = usage.to_string().contains(" sim [OPTIONS] [SCENARIO.toml]")
+        || usage.to_string().contains(" sim --");
+    let mut scenarios = command.find_subcommand("sim")?.get_subcommands();
+    let has_it = |scenario: &&clap::Command| {
+        let long = |arg: &clap::Arg| {
+            arg.get_long()
+                .is_some_and(|long| word == format!("--{long}"))
+        };
+        scenario.get_arguments().any(long)
+    };
+    let scenario = scenarios.find(has_it).filter(|_| is_sim)?.get_name();
+    Some(format!(
+        "a scenario's options come after its name, as in 'sabani sim {scenario} {word} ...'"
+    ))
+}
+
 /// Shows what clap has to say: what is wrong, or the help that was asked for.
 fn show(error: &clap::Error) -> ExitCode {
     let shown = error.print().and_then(|()| std::io::stdout().flush());
-    match tell::explained(shown) {
+    match tell::explained_stdout(shown) {
         Err(why) if !error.use_stderr() => failed(&why),
         _ => ExitCode::from(error.exit_code() as u8),
     }

@@ -1,6 +1,7 @@
 //! Standard output and standard error. Who reads them may leave early, as `head -1` does.
 
 use std::fmt::Display;
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 
@@ -23,7 +24,7 @@ pub fn say(line: impl Display) -> Result<()> {
 /// [`Unread`], or the system's.
 pub fn print(text: impl Display) -> Result<()> {
     let mut output = io::stdout().lock();
-    explained(write!(output, "{text}").and_then(|()| output.flush()))
+    explained_stdout(write!(output, "{text}").and_then(|()| output.flush()))
 }
 
 /// Fails where nobody reads standard output any more: work whose results come later would be in vain.
@@ -51,9 +52,30 @@ pub fn note(line: impl Display) {
 /// # Errors
 /// As the outcome.
 pub fn explained(written: io::Result<()>) -> Result<()> {
+    explained_at("", written)
+}
+
+/// What an error of writing results to standard output means: its file or device is named.
+///
+/// # Errors
+/// As the outcome.
+pub fn explained_stdout(written: io::Result<()>) -> Result<()> {
+    if written.is_ok() {
+        return Ok(());
+    }
+    let name = fs::read_link("/proc/self/fd/1").unwrap_or_default();
+    // Pipes and connections have no name that says anything.
+    let place = match name.is_absolute() {
+        true => format!(" to {}", name.display()),
+        false => String::new(),
+    };
+    explained_at(&place, written)
+}
+
+fn explained_at(place: &str, written: io::Result<()>) -> Result<()> {
     written.map_err(|error| match error.kind() {
         // Where it is a connection, it may end in either way.
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Unread.into(),
-        _ => anyhow!("the results can't be written: {error}"),
+        _ => anyhow!("the results can't be written{place}: {error}"),
     })
 }

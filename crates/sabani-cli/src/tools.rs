@@ -2,12 +2,14 @@
 
 use std::{
     io::{ErrorKind, Write},
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::unistd::geteuid;
+use nix::{sys::signal::Signal, unistd::geteuid};
+
+use crate::exit::Interrupted;
 
 /// Fails where this process may not make network namespaces.
 ///
@@ -32,10 +34,10 @@ pub fn run(name: &str, arguments: &str) -> Result<String> {
 /// Runs a tool that reads its commands from standard input, and returns what it prints.
 ///
 /// The terminal's Ctrl-C does not reach it, so that nothing is left half done, and cleaning up is not cut
-/// short.
+/// short; but for the moment before it has a process group of its own.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run`], and [`Interrupted`] if the user's signal has ended the tool after all.
 pub fn feed(name: &str, arguments: &str, input: &str) -> Result<String> {
     let child = Command::new(name)
         .args(arguments.split(' '))
@@ -58,9 +60,18 @@ pub fn feed(name: &str, arguments: &str, input: &str) -> Result<String> {
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("`{name} {arguments}` failed: {}", said.trim());
+    match output.status.signal().map(Signal::try_from) {
+        _ if output.status.success() => {}
+        Some(Ok(signal @ (Signal::SIGINT | Signal::SIGTERM))) => {
+            let what = format!("interrupted: {signal} has ended `{name} {arguments}`");
+            bail!(Interrupted(what));
+        }
+        // Who is killed says nothing.
+        Some(_) => bail!("`{name} {arguments}` failed: {}", output.status),
+        None => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("`{name} {arguments}` failed: {}", said.trim());
+        }
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -95,6 +106,17 @@ mod tests {
             error.starts_with("`ls /nonexistent/path` failed: "),
             "{error}"
         );
+    }
+
+    #[test]
+    fn who_ended_a_tool_is_told() {
+        let killed_by = |signal: &str| feed("sh", "-s", &format!("kill -{signal} $$")).unwrap_err();
+        for signal in ["INT", "TERM"] {
+            assert!(killed_by(signal).is::<Interrupted>(), "{signal}");
+        }
+        let error = killed_by("KILL");
+        assert!(!error.is::<Interrupted>(), "{error}");
+        assert!(error.to_string().contains("SIGKILL"), "{error}");
     }
 
     #[test]

@@ -3,11 +3,16 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt,
     process::{Child, Command, Output, Stdio},
     thread,
     time::Duration,
 };
 
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use serde_json::Value;
 
 fn sabani(arguments: &str) -> Command {
@@ -207,6 +212,47 @@ fn ctrl_c_leaves_nothing_of_a_lab() {
     interrupt(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert_eq!(left(&lab.0), [""; 0]);
+}
+
+/// A terminal sends it to all that the program has started as well.
+#[test]
+fn a_terminals_ctrl_c_leaves_nothing_of_a_lab_and_says_so() {
+    let Some(lab) = Lab::may_exist("terminal") else {
+        return;
+    };
+    let started = |mut command: Command| {
+        let command = command.process_group(0).stdout(Stdio::null());
+        command.stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let interrupted = |child: Child| {
+        let group = Pid::from_raw(child.id() as i32);
+        killpg(group, Signal::SIGINT).expect("it was running");
+        child.wait_with_output().expect("it ends")
+    };
+    for turn in 0..4 {
+        let mut child = started(lab.up(20));
+        begun(&lab, &mut child);
+        thread::sleep(Duration::from_millis(30 * turn));
+        let up = interrupted(child);
+        let said = text(&up.stderr);
+        assert_eq!(up.status.code(), Some(130), "{said}");
+        assert!(said.contains("nothing is left of the lab"), "{said}");
+        assert_eq!(left(&lab.0), [""; 0]);
+    }
+    for turn in 0..2 {
+        assert!(lab.up(12).status().expect("it starts").success());
+        let before = left(&lab.0).len();
+        let mut child = started(sabani(&format!("lab down --name {}", lab.0)));
+        while left(&lab.0).len() == before && child.try_wait().expect("a child").is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(10 * turn));
+        let down = interrupted(child);
+        let said = text(&down.stderr);
+        assert_eq!(down.status.code(), Some(130), "{said}");
+        assert!(said.contains("is down"), "{said}");
+        assert_eq!(left(&lab.0), [""; 0]);
+    }
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub enum Error {
         ranks: Vec<u32>,
         /// How long this one has waited.
         waited: Duration,
+        /// At a rendezvous, in rank 0: from which addresses somebody came who was turned away, and why; the first few.
+        turned_away: Vec<String>,
     },
     /// There is no job key, and the launcher has no store that could carry one.
     NoJobKey(Launcher),
@@ -75,11 +77,21 @@ impl fmt::Display for Error {
                 problem,
             } => write!(f, "{launcher}: {doing}: {problem}"),
             Error::Left(departure) => write!(f, "{departure}"),
-            Error::Missing { ranks, waited } => write!(
-                f,
-                "ranks {ranks:?} have not come within {waited:?}: were they started, and do they \
-                 call the same things? SABANI_START_TIMEOUT (seconds) waits longer"
-            ),
+            Error::Missing {
+                ranks,
+                waited,
+                turned_away,
+            } => {
+                write!(
+                    f,
+                    "ranks {ranks:?} have not come within {waited:?}: were they started, and do they \
+                     call the same things? SABANI_START_TIMEOUT (seconds) waits longer"
+                )?;
+                match &turned_away[..] {
+                    [] => Ok(()),
+                    those => write!(f, "; turned away: {}", those.join(", ")),
+                }
+            }
             Error::NoJobKey(launcher) => write!(
                 f,
                 "no job key, and {launcher} has no store to share one: `sabani key job.key` makes \

@@ -161,15 +161,16 @@ fn who_does_not_come_is_named() {
 }
 
 #[test]
-fn who_has_another_key_is_not_let_in() {
+fn who_has_another_key_is_not_let_in_and_rank_0_says_who_came() {
     let meeting = Meeting::new("right");
     let other = Meeting::new("wrong");
     fs::write(&other.key, "cd".repeat(32)).unwrap();
-    let mut host = meeting.start(0, &[]);
+    let host = meeting.start(0, &[("SABANI_START_TIMEOUT", "4")]);
     let wrong = other.key.to_str().unwrap();
     let stranger = meeting.start(1, &[("SABANI_JOB_KEY_FILE", wrong)]);
     let said = complaint(stranger);
     assert!(said.contains("has every rank the same job key"), "{said}");
-    host.kill().unwrap();
-    host.wait().unwrap();
+    let said = complaint(host);
+    let who = "turned away: 127.0.0.1: it sent a frame that was not made with this job's key";
+    assert!(said.contains(who), "{said}");
 }

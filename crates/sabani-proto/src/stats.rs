@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::wire::Terms;
+use crate::wire::{RejectReason, Terms};
 use crate::{CreditStats, LinkState, Obstacle, PeerId, Quality};
 
 /// What keeps a flow from going faster right now.
@@ -163,6 +163,8 @@ pub struct NodeStats {
     pub counters: Counters,
     /// Datagrams thrown away, by reason.
     pub dropped: Dropped,
+    /// Whose handshake was turned away last, and why. Anybody can send one, under any address.
+    pub rejected_last: Option<(SocketAddr, RejectReason)>,
     /// Nanoseconds for which this process was stopped or kept from running, as far as deadlines
     /// were missed by more than 20 ms; held against no peer.
     pub stalled_ns: u64,

@@ -1,10 +1,12 @@
 //! What every part of a simulation needs: virtual time, chance, what is to happen, and what is
 //! under way.
 
+use std::sync::Arc;
+
 use crate::agenda::Agenda;
 use crate::datagram::{DatagramId, Datagrams};
 use crate::fabric::PortId;
-use crate::{HostId, MS, Rng};
+use crate::{HostId, MS, Rng, Watch};
 
 /// Something that happens at its time.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +32,12 @@ pub(crate) struct Engine {
     pub rng: Rng,
     pub agenda: Agenda<Action>,
     pub datagrams: Datagrams,
+    /// Who is told how far the run is.
+    pub watch: Option<Arc<Watch>>,
 }
+
+/// Whoever watches is told once for so many events.
+const TELL_EVERY: u64 = 1_024;
 
 impl Engine {
     pub fn new(seed: u64) -> Self {
@@ -39,6 +46,16 @@ impl Engine {
             rng: Rng::new(seed),
             agenda: Agenda::new(),
             datagrams: Datagrams::default(),
+            watch: None,
+        }
+    }
+
+    /// Tells whoever watches now and then how far it is.
+    pub fn tell(&self, events: u64, delivered: u64) {
+        if events.is_multiple_of(TELL_EVERY)
+            && let Some(watch) = &self.watch
+        {
+            watch.tell(self.now_ns, delivered);
         }
     }
 

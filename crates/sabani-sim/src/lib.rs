@@ -18,6 +18,7 @@
 //! | [`clock`] | a host's clock, fast or slow |
 //! | `script` | [`Network::at`]: what happens at a time of its own |
 //! | [`recording`] | queue lengths and rates over time |
+//! | [`watch`] | how far a run is, for another thread |
 //! | `engine`, `agenda`, `datagram` | virtual time, what is to happen, what is under way |
 //! | [`tcp`] | a model of TCP, to share links with |
 //! | [`traffic`] | what programs send and how they receive |
@@ -64,6 +65,7 @@ pub mod tcp;
 pub mod topology;
 pub mod traffic;
 pub mod units;
+pub mod watch;
 
 pub use canary::Bug;
 pub use checker::{Checker, Rule, Violation, Wish};
@@ -80,6 +82,7 @@ pub use rng::Rng;
 pub use tcp::{TcpFlow, TcpId};
 pub use traffic::{Reading, Sorting};
 pub use units::{Rate, Size, Time};
+pub use watch::Watch;
 
 /// One microsecond, in the nanoseconds that all times are in.
 pub const US: u64 = 1_000;

@@ -470,6 +470,7 @@ impl Network {
         while let Some((at_ns, action)) = self.engine.agenda.pop_until(until_ns) {
             self.engine.now_ns = at_ns;
             self.events += 1;
+            self.engine.tell(self.events, self.checker.delivered);
             let woken = match action {
                 Action::Wake(id) => Some((id, self.hosts[id.index()].turns)),
                 _ => None,

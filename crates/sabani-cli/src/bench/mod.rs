@@ -105,6 +105,7 @@ fn transactions(args: &TransactionArgs) -> Vec<Task> {
 /// Measures, and reports as the user wishes.
 fn measure(common: &CommonArgs, rounds: u32, tasks: &[Task]) -> Result<()> {
     let transports = [common.variants.transports(), baselines(&common.against)?].concat();
+    place::expect_rights(common.place)?;
     let mut reports = Reports::open(&common.output)?;
     // The processes open it themselves; here only what is wrong with it is found.
     common.node.key_log.open()?;

@@ -19,6 +19,17 @@ use crate::{
 /// The interface, in each namespace.
 const INTERFACE: &str = "veth0";
 
+/// Makes sure that this process may make the place ready: that is known before anything is measured or told.
+///
+/// # Errors
+/// For namespaces: without root.
+pub fn expect_rights(kind: Where) -> Result<()> {
+    match kind {
+        Where::Loopback => Ok(()),
+        Where::Veth | Where::VethNogso => tools::need_root(", or use --where loopback"),
+    }
+}
+
 /// A place to measure in. Namespaces made for it go with it.
 pub enum Place {
     /// The loopback interface.
@@ -31,8 +42,9 @@ impl Place {
     /// Makes the place ready.
     ///
     /// # Errors
-    /// For namespaces: without root, or without the tools `ip` and `ethtool`.
+    /// As [`expect_rights`]; for namespaces also without the tools `ip` and `ethtool`.
     pub fn create(kind: Where) -> Result<Self> {
+        expect_rights(kind)?;
         Ok(match kind {
             Where::Loopback => Self::Loopback,
             Where::Veth => Self::Joined(Namespaces::create(true)?),
@@ -74,7 +86,6 @@ pub struct Namespaces {
 
 impl Namespaces {
     fn create(segmentation_offload: bool) -> Result<Self> {
-        tools::need_root(", or use --where loopback")?;
         let [client, server] =
             ["a", "b"].map(|end| format!("sabani-bench-{}-{end}", process::id()));
         let namespaces = Self {

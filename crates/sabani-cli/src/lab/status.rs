@@ -43,7 +43,7 @@ fn show_hosts(lab: &Lab, hosts: &[Host]) -> Result<()> {
             loss.packets,
             port.packets,
             port.dropped,
-            programs(&lab.namespace(host)).len(),
+            programs(&lab.namespace(host))?.len(),
         ))?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, fs, path::Path};
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 use super::{
     ETHERNET_BYTES, MTU_BYTES,
@@ -77,10 +77,24 @@ impl Plan {
             );
             return Err(Usage(what).into());
         }
-        self.build().inspect_err(|_| {
+        self.build().map_err(|error| self.unmake(error))
+    }
+
+    /// Removes what there is after an error; what to say then.
+    fn unmake(&self, error: Error) -> Error {
+        let removed = down::remove(&self.lab);
+        if !error.is::<Interrupted>() {
             // Why it failed matters more than why it can't be removed.
-            let _ = down::remove(&self.lab);
-        })
+            return error;
+        }
+        let lab = &self.lab;
+        let what = match removed {
+            Ok(_) => format!("interrupted: nothing is left of the lab `{lab}`"),
+            Err(why) => format!(
+                "interrupted; the lab `{lab}` can't be removed now, `sabani lab down --name {lab}` does that: {why:#}"
+            ),
+        };
+        Interrupted(what).into()
     }
 
     fn build(&self) -> Result<()> {
@@ -100,7 +114,7 @@ impl Plan {
         ];
         for step in steps {
             if interrupt::requested() {
-                return Err(Interrupted("interrupted: nothing is left of the lab".into()).into());
+                return Err(Interrupted("interrupted".into()).into());
             }
             step(self)?;
         }

@@ -60,6 +60,7 @@ pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> 
     network.choices = rows;
     let lines = count(network.choices.len(), "line");
     Ok(format!(
-        "{lines}; at best {gain:.1} times as fast as the rule"
+        "the table has {lines}, each with the best algorithm for a collective, a number of ranks and the lengths up to \
+         one; at best that is {gain:.1} times as fast as what `Comm` chooses without a table"
     ))
 }

@@ -47,9 +47,10 @@ pub struct MeasureArgs {
     /// first one has found. Over TCP there is a connection between each pair of ranks.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sabani", value_parser = wire::transport)]
     transport: Vec<Transport>,
-    /// Most patterns of simultaneous traffic, 1 or more; 20 are usual.
+    /// Most patterns of simultaneous traffic to learn from, 2 or more; 20 are usual. The 2 to 4 that check at the end what was
+    /// learned come on top.
     #[arg(long, value_name = "N", default_value_t = 36,
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = clap::value_parser!(u64).range(2..))]
     patterns: u64,
     /// Most time on the network for each transport, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]

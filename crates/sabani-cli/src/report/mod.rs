@@ -13,7 +13,11 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 
-use crate::{exit::Usage, files, tell::explained};
+use crate::{
+    exit::Usage,
+    files,
+    tell::{explained, explained_stdout},
+};
 
 /// Where the results go, beside a table on standard output.
 #[derive(Args, Debug)]
@@ -30,6 +34,7 @@ pub struct OutputArgs {
 /// path costs no time.
 pub struct Reports {
     table: Box<dyn Write>,
+    stdout_is_json: bool,
     json: Option<Lines>,
     html: Option<Lines>,
     /// What stands at the head of the page.
@@ -82,6 +87,7 @@ impl Reports {
         };
         Ok(Self {
             table,
+            stdout_is_json,
             json,
             html: output.html.as_deref().map(Lines::to).transpose()?,
             notes: Vec::new(),
@@ -104,10 +110,18 @@ impl Reports {
     /// # Errors
     /// As [`Reports::head`].
     pub fn part(&mut self, table: &str, json: &str) -> Result<()> {
-        explained(write_out(&mut self.table, table))?;
-        match &mut self.json {
-            Some(lines) => explained(write_out(&mut lines.open()?, json)),
-            None => Ok(()),
+        let written = write_out(&mut self.table, table);
+        match self.stdout_is_json {
+            true => explained(written)?,
+            false => explained_stdout(written)?,
+        }
+        let Some(lines) = &mut self.json else {
+            return Ok(());
+        };
+        let written = write_out(&mut lines.open()?, json);
+        match self.stdout_is_json {
+            true => explained_stdout(written),
+            false => explained(written),
         }
     }
 

@@ -30,7 +30,7 @@ use super::output::Lines;
 use super::signals::{Signals, asks_to_end};
 use super::{descendants, input};
 use crate::exit::Unread;
-use crate::tell::{explained, note};
+use crate::tell::{explained_stdout, note};
 
 /// How long output that nobody takes may hold up the end of a job that was stopped.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -87,7 +87,7 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
 
 /// Says why the ranks' output can't be written; that its reader has left needs no words.
 fn tell_unwritten(carried: io::Result<()>, unwritten: &AtomicBool) {
-    if let Err(error) = explained(carried)
+    if let Err(error) = explained_stdout(carried)
         && !error.is::<Unread>()
     {
         unwritten.store(true, Ordering::Release);
@@ -277,9 +277,15 @@ impl Job {
         // What it has said last counts: that it aborts.
         self.host.progress();
         self.heed_abort();
+        // It was this process that closed its output, and has said why.
+        let is_unwritten = self.unwritten.load(Ordering::Acquire);
+        let why = match is_unwritten && end == End::Killed(Signal::SIGPIPE) {
+            true => "could not write its output".into(),
+            false => end.why(),
+        };
         let departure = Departure {
             rank,
-            why: end.why(),
+            why,
             failed: end.is_failure(),
         };
         let is_news = end.is_failure() && self.deadline.is_none();

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use sabani_sim::plan::{Seal, shrink};
-use sabani_sim::{Bug, Plan};
+use sabani_sim::{Bug, Failure, Plan};
 
 use crate::exit::Interrupted;
 use crate::files;
@@ -34,8 +34,8 @@ const MOST_JOBS: i64 = 4_096;
 ///
 /// Each seed picks hosts, network, settings, faults, mishaps and traffic of its own, and turns most
 /// of them off, so that what never happens together with everything else is found when it is alone.
-/// The first seed that breaks a rule ends the campaign: its plan is made as small as it can be
-/// while it still breaks the rule, and printed with the command that runs the seed again. Exit
+/// The first seed that breaks a rule ends the campaign: the command that runs it again is printed, what was
+/// broken, and its plan, made as small as it can be while it still breaks the rule. Exit
 /// status 1 then. Ctrl-C ends it at once, and says how far it came and how to go on. Exit status 130
 /// then.
 #[derive(Args, Clone)]
@@ -233,30 +233,46 @@ fn progress(len: u64, what: &str) -> ProgressBar {
     ProgressBar::new(len).with_style(style)
 }
 
-/// Says what a seed does wrong, and how little it takes.
+/// Says what a seed does wrong, and how little it takes: first how to see it again, last the plan.
 fn report(args: &CampaignArgs, seed: u64) -> Result<()> {
     let plan = args.plan(seed);
     let Some(failure) = plan.run().failure else {
         bail!("seed {seed} failed, and now it does not: the simulation is not deterministic");
     };
     let rule = failure.violations[0].rule;
-    say(format_args!("{failure}\n"))?;
+    let what = format!(
+        "seed {seed} breaks the rule `{}`; again: `{}`",
+        rule.name(),
+        args.command(seed..seed + 1)
+    );
+    say(format_args!("{what}\n{}", beginning(&failure)))?;
     note("making the plan smaller …");
     let shrunk = shrink(&plan, rule, args.shrink, interrupt::requested);
     let toml = shrunk.plan.to_toml();
     say(format_args!(
-        "the smallest plan found that breaks the same rule ({}):\n",
+        "the smallest plan found that breaks the same rule ({}):\n\n{toml}",
         count(shrunk.runs, "run")
     ))?;
-    say(&toml)?;
-    if let Some(failure) = shrunk.plan.run().failure {
-        say(format_args!("it ends so: {failure}\n"))?;
+    let small = match &args.save {
+        Some(path) => {
+            files::write(path, toml)?;
+            format!("`sabani sim {}` runs the small plan", path.display())
+        }
+        None => "with `--save FILE` as well, `sabani sim FILE` runs the small plan".into(),
+    };
+    bail!("{what}; {small}, and says what its hosts were doing in the end")
+}
+
+/// What was broken first, in a few lines.
+fn beginning(failure: &Failure) -> String {
+    const SHOWN: usize = 3;
+    let mut text = String::new();
+    for violation in failure.violations.iter().take(SHOWN) {
+        let _ = writeln!(text, "  {violation}");
     }
-    let mut advice = format!("seed {seed} breaks the rule `{}`; ", rule.name());
-    let _ = write!(advice, "again: `{}`", args.command(seed..seed + 1));
-    if let Some(path) = &args.save {
-        files::write(path, toml)?;
-        let _ = write!(advice, "; the small plan: `sabani sim {}`", path.display());
+    let hidden = failure.violations.len().saturating_sub(SHOWN);
+    if hidden > 0 {
+        let _ = writeln!(text, "  and {hidden} more");
     }
-    bail!(advice)
+    text
 }

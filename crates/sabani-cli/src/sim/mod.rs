@@ -8,14 +8,15 @@ use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Subcommand};
-use indicatif::ProgressBar;
-use sabani_sim::Plan;
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use sabani_sim::plan::Settings;
+use sabani_sim::{Plan, Watch};
 
 use crate::exit::Usage;
 use crate::interrupt;
@@ -31,8 +32,11 @@ const PLAN_MOST_BYTES: u64 = 1 << 20;
 /// The hosts run the same protocol core as real ones. Links, switches, host costs and faults are
 /// models. A run is a function of its plan: the same plan and the same version give the same run,
 /// packet by packet. While it runs, every message is followed: it must arrive once, unchanged and
-/// in order; nodes must keep their bounds, give back what they hold, and be silent once closed. A
-/// broken rule ends the run with exit status 1.
+/// in order; nodes must keep their bounds, give back what they hold, and be silent once closed.
+///
+/// Exit status: 0 if no rule was broken, also where some messages did not arrive because a connection could not
+/// be made or has ended: the output says how many; 1 if a rule was broken, or nothing at all has arrived; 2 for a
+/// mistake on the command line or in a plan.
 ///
 /// A plan is a TOML file; `--plan` prints that of a named scenario, to begin with.
 #[derive(Args)]
@@ -161,6 +165,9 @@ fn read_plan(path: &Path) -> Result<Plan, Usage> {
     let shown = path.display();
     let bytes = read_start(path, PLAN_MOST_BYTES + 1)
         .map_err(|error| match suggestion(path) {
+            _ if error.kind() == ErrorKind::NotFound && is_named(path) => {
+                anyhow!("options come after a scenario's name: `sabani sim {shown} --set ...`")
+            }
             Some(name) if error.kind() == ErrorKind::NotFound => {
                 anyhow!("there is no scenario and no file `{shown}`: is `sabani sim {name}` meant?")
             }
@@ -186,6 +193,12 @@ fn read_start(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether a scenario has this name: it is taken for a file behind an option.
+fn is_named(name: &Path) -> bool {
+    let scenarios = Scenario::augment_subcommands(clap::Command::new("sim"));
+    scenarios.find_subcommand(name).is_some()
+}
+
 /// The named scenario that is most like this name, if one is.
 fn suggestion(name: &Path) -> Option<String> {
     let scenarios = Scenario::augment_subcommands(clap::Command::new("sim"));
@@ -199,15 +212,36 @@ fn suggestion(name: &Path) -> Option<String> {
     }
 }
 
+/// Says how far a run is in which so many messages are to be sent. How long it takes in virtual time is known to nobody.
+fn progress(messages: u64, watch: Arc<Watch>) -> ProgressBar {
+    let done = move |_: &ProgressState, text: &mut dyn Write| {
+        let (seconds, delivered) = (watch.now_ns() as f64 / 1e9, watch.delivered());
+        let (delivered, messages) = (HumanCount(delivered), HumanCount(messages));
+        // A failure would only leave it out.
+        let _ = write!(
+            text,
+            "{seconds:.3} s of virtual time, {delivered} of {messages} messages"
+        );
+    };
+    let style = ProgressStyle::with_template("{spinner} simulating: {done}, {elapsed}");
+    let style = style.expect("a template of ours").with_key("done", done);
+    let bar = ProgressBar::new_spinner().with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 fn run_plan(name: &str, plan: Plan, output: &OutputArgs) -> Result<()> {
     let mut reports = Reports::open(output)?;
     interrupt::install_end()?;
-    let bar = ProgressBar::new_spinner().with_message("simulating");
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let run = Run::new(name, plan, output.html.is_some());
+    let watch = Arc::<Watch>::default();
+    let bar = progress(plan.messages(), watch.clone());
+    let run = Run::new(name, plan, output.html.is_some(), &watch);
     bar.finish_and_clear();
     reports.write(&run.render()?)?;
     match run.outcome.failure {
+        None if run.is_in_vain() => bail!(
+            "nothing has arrived: no connection could be made, or all have ended; are links too slow, or losses too many?"
+        ),
         None => Ok(()),
         Some(failure) => bail!("a rule was broken; {failure}"),
     }
@@ -241,6 +275,9 @@ mod tests {
         assert_eq!(suggestion(Path::new("plans/of-mine.toml")), None);
         let error = read_plan(Path::new("campain")).unwrap_err().to_string();
         assert!(error.contains("`sabani sim campaign`"), "{error}");
+        // As in `sabani sim --set ack_every=1 incast`.
+        let error = read_plan(Path::new("incast")).unwrap_err().to_string();
+        assert!(error.contains("`sabani sim incast --set"), "{error}");
     }
 
     #[test]

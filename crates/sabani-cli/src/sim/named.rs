@@ -212,7 +212,7 @@ pub struct LongPath {
     /// Rate of the path, Ethernet's headers included.
     #[arg(long, value_name = "RATE", default_value = "1gbit")]
     link: Rate,
-    /// Bytes that may wait in the path.
+    /// Bytes that may wait in the path. Default: unlimited.
     #[arg(long, value_name = "SIZE")]
     queue: Option<Size>,
     /// Probability that a datagram is lost: 0 to below 1.
@@ -249,6 +249,9 @@ impl LongPath {
 }
 
 /// Short messages among long flows to the same receiver.
+///
+/// Of the three streams reported, `unloaded` is the short messages alone, before the long flows begin, to compare with;
+/// `long` is those flows, and `short` the short messages among them.
 #[derive(Args)]
 pub struct Mix {
     /// Long flows, each from a host of its own.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use anyhow::Result;
 use sabani_sim::plan::outcome::{Outcome, StreamOutcome, TcpOutcome, quantile};
 use sabani_sim::plan::{Hosts, Shape, TcpFlows, Traffic};
-use sabani_sim::{Plan, Recording, Time};
+use sabani_sim::{Plan, Recording, Time, Watch};
 use serde::Serialize;
 
 use super::named::{Mix, WARM_UP};
@@ -107,11 +108,11 @@ fn ms(ns: u64) -> f64 {
 impl Run {
     /// Runs the plan; once more if there is something to plot, for only then is it known how
     /// long it takes.
-    pub fn new(name: &str, plan: Plan, plots: bool) -> Self {
-        let mut outcome = plan.run();
+    pub fn new(name: &str, plan: Plan, plots: bool, watch: &Arc<Watch>) -> Self {
+        let mut outcome = plan.run_watched(None, Some(watch.clone()));
         if plots && outcome.failure.is_none() {
             let every = Time((last_delivery_ns(&outcome) / SAMPLES).max(1));
-            outcome = plan.run_recorded(Some(every));
+            outcome = plan.run_watched(Some(every), Some(watch.clone()));
         }
         Run {
             name: name.into(),
@@ -207,10 +208,21 @@ impl Run {
             outcome.virtual_ns as f64 / 1e9,
             outcome.trace_hash,
         );
+        if self.name == "mix" {
+            text.push_str(
+                "unloaded: the short messages while nobody else sends; short: as many among the long flows\n",
+            );
+        }
         for missing in self.missing() {
             let _ = writeln!(text, "{missing}");
         }
         text
+    }
+
+    /// Whether there were messages to arrive, and not one has.
+    pub fn is_in_vain(&self) -> bool {
+        let mut streams = self.streams().peekable();
+        streams.peek().is_some() && streams.all(|(_, _, outcome)| outcome.times_ns.is_empty())
     }
 
     /// What was to arrive and has not, though no rule was broken, in words.
@@ -542,7 +554,9 @@ mod tests {
 
     fn run(name: &str) -> Rendered {
         let plan = Plan::from_toml(PLAN).unwrap();
-        Run::new(name, plan, true).render().unwrap()
+        Run::new(name, plan, true, &Arc::default())
+            .render()
+            .unwrap()
     }
 
     #[test]
@@ -578,7 +592,9 @@ mod tests {
     fn a_short_message_among_long_flows_is_hardly_slower_than_alone() {
         let arguments = ["sim", "mix", "--count", "100", "--seed", "3"];
         let plan = crate::sim::named_plan(&arguments);
-        let rendered = Run::new("mix", plan, false).render().unwrap();
+        let rendered = Run::new("mix", plan, false, &Arc::default())
+            .render()
+            .unwrap();
         let start = r#"{"bench":"mix","where":"sim","transport":"sabani","senders":8,"size_bytes":1024,"rounds":100,"goodput_ratio":0.9"#;
         assert!(rendered.json.starts_with(start), "{}", rendered.json);
         let line: serde_json::Value = serde_json::from_str(&rendered.json).unwrap();
@@ -588,7 +604,10 @@ mod tests {
 
     fn lines(arguments: &[&str]) -> Vec<serde_json::Value> {
         let plan = crate::sim::named_plan(arguments);
-        let json = Run::new(arguments[1], plan, false).render().unwrap().json;
+        let json = Run::new(arguments[1], plan, false, &Arc::default())
+            .render()
+            .unwrap()
+            .json;
         let lines = json.lines().map(serde_json::from_str);
         lines.collect::<Result<_, _>>().unwrap()
     }
@@ -616,7 +635,10 @@ mod tests {
         for congestion in [Congestion::Cubic, Congestion::Copa] {
             let mut plan = crate::sim::named_plan(&["sim", "rivals", "--seconds", "8"]);
             plan.settings.congestion = Some(congestion);
-            let json = Run::new("rivals", plan, false).render().unwrap().json;
+            let json = Run::new("rivals", plan, false, &Arc::default())
+                .render()
+                .unwrap()
+                .json;
             let line = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
             let lines: Vec<_> = json.lines().map(line).collect();
             assert_eq!(lines[1]["transport"], "tcp");
@@ -631,7 +653,10 @@ mod tests {
         let table = |loss| {
             let arguments = ["sim", "loss", "--rounds", "2", "--loss", loss];
             let plan = crate::sim::named_plan(&arguments);
-            Run::new("loss", plan, false).render().unwrap().table
+            Run::new("loss", plan, false, &Arc::default())
+                .render()
+                .unwrap()
+                .table
         };
         let nothing = table("0.999999999");
         assert!(

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use sabani::{Match, Message, PeerId};
+use sabani::{Match, Message, PeerId, RejectReason};
 
 use super::listener::{Listener, Senders};
 use super::protocol::{Answer, Ask, HELLO_MAX, Reply, Request, TAG_HELLO};
@@ -116,12 +116,17 @@ impl Desk {
 
     /// Says now and then that some were turned away: anybody can have that happen.
     fn look_at_the_door(&mut self) {
-        let dropped = self.shared.node.stats().dropped;
+        let stats = self.shared.node.stats();
+        let dropped = stats.dropped;
         let turned_away = dropped.rejected + dropped.crowded_out;
         let more = turned_away - mem::replace(&mut self.turned_away, turned_away);
         if let Some(count) = self.untold.add(more, TURNED_AWAY, Instant::now()) {
+            let last = match stats.rejected_last {
+                Some((address, why)) => format!(", the last from {address} ({})", in_words(why)),
+                None => String::new(),
+            };
             self.shared.progress.note(format_args!(
-                "{count} handshakes were turned away: do all senders have the same `--key`, or `--plain` as here?"
+                "{count} handshakes were turned away{last}: do all senders have the same `--key`, or `--plain` as here?"
             ));
         }
     }
@@ -176,12 +181,28 @@ impl Desk {
 
     fn tell(&mut self, sender: PeerId) {
         if !mem::replace(&mut self.told, true) {
+            let sender = match self.shared.address(sender) {
+                Some(address) => address.to_string(),
+                None => format!("peer {sender}"),
+            };
             let note = format!(
-                "what peer {sender} says is no sender's hello, and is ignored; so is what others say in \
+                "what {sender} says is no sender's hello, and is ignored; so is what others say in \
                  its place"
             );
             self.shared.progress.note(note);
         }
+    }
+}
+
+/// Why a handshake was turned away.
+fn in_words(why: RejectReason) -> &'static str {
+    match why {
+        RejectReason::Version => "it speaks another version",
+        RejectReason::Mode => "only one of both is `--plain`",
+        RejectReason::Key => "another job key",
+        RejectReason::Full => "too many peers already",
+        RejectReason::Checksum => "another checksum",
+        _ => "it is no sender",
     }
 }
 

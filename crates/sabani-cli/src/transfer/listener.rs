@@ -126,7 +126,8 @@ impl Listener {
 
     fn tell(&mut self, what: fmt::Arguments<'_>) {
         if !mem::replace(&mut self.told, true) {
-            let note = format_args!("something that a sender sent can't be taken: {what}");
+            let sender = self.shared.named(self.sender);
+            let note = format_args!("something that {sender} sent can't be taken: {what}");
             self.shared.progress.note(note);
         }
     }
@@ -135,11 +136,7 @@ impl Listener {
         if self.said_bye {
             return;
         }
-        let stats = self.shared.node.peer_stats(self.sender);
-        let sender = match stats.and_then(|stats| stats.address) {
-            Some(address) => format!("the sender at {address}"),
-            None => "a sender".into(),
-        };
+        let sender = self.shared.named(self.sender);
         let end = match why {
             Some(PeerLost::Closed) => "has stopped".into(),
             Some(PeerLost::Silent { time, .. }) => {

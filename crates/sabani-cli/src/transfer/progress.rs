@@ -67,12 +67,32 @@ impl Drop for Check {
     }
 }
 
+/// What a sender shows.
+const OF_SENDER: &str =
+    "{bar:30} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {msg}  {doing}";
+
+/// A template, with what is being done at its end.
+fn style(template: &str, checks: &Arc<Checks>) -> ProgressStyle {
+    let checks = checks.clone();
+    let doing = move |state: &ProgressState, text: &mut dyn Write| {
+        // A failure would only leave it out.
+        let _ = match (checks.shown(), state.len()) {
+            (Some(checks), _) => text.write_str(&checks),
+            (None, Some(_)) if state.pos() > 0 => {
+                write!(text, "{:#} left", HumanDuration(state.eta()))
+            }
+            _ => Ok(()),
+        };
+    };
+    let style = ProgressStyle::with_template(template).expect("a template of ours");
+    style.with_key("doing", doing)
+}
+
 impl Progress {
     /// For a sender, who learns how much there is.
     pub fn of_sender() -> Self {
-        let template = "{bar:30} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  \
-                        {msg}  {doing}";
-        Progress::new(ProgressBar::new(0), template)
+        let bar = ProgressBar::new(0).with_message("nothing sent yet");
+        Progress::new(bar, "{spinner} {msg}  {doing}")
     }
 
     /// For a receiver, who doesn't.
@@ -83,19 +103,7 @@ impl Progress {
 
     fn new(bar: ProgressBar, template: &str) -> Self {
         let checks = Arc::<Checks>::default();
-        let style = ProgressStyle::with_template(template).expect("a template of ours");
-        let shown = checks.clone();
-        let doing = move |state: &ProgressState, text: &mut dyn Write| {
-            // A failure would only leave it out.
-            let _ = match (shown.shown(), state.len()) {
-                (Some(checks), _) => text.write_str(&checks),
-                (None, Some(_)) if state.pos() > 0 => {
-                    write!(text, "{:#} left", HumanDuration(state.eta()))
-                }
-                _ => Ok(()),
-            };
-        };
-        bar.set_style(style.with_key("doing", doing));
+        bar.set_style(style(template, &checks));
         bar.enable_steady_tick(Duration::from_millis(200));
         Progress {
             bar,
@@ -112,7 +120,13 @@ impl Progress {
     /// There is one more file to move.
     pub fn expect(&self, bytes: u64) {
         self.files_known.fetch_add(1, Ordering::Relaxed);
+        let is_first = bytes > 0 && self.bar.length() == Some(0);
         self.bar.inc_length(bytes);
+        // Not before: of nothing all is done, so that the bar would begin full.
+        if is_first {
+            self.bar.set_style(style(OF_SENDER, &self.checks));
+            self.bar.set_message("");
+        }
     }
 
     /// A file turned out to have another length than expected.

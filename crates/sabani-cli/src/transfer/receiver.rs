@@ -6,10 +6,10 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sabani::Node;
+use sabani::{Error, Node};
 
 use super::desk::Desk;
 use super::lease::Leases;
@@ -19,7 +19,7 @@ use super::store::Store;
 use super::worker::Shared;
 use super::{DEAD_AFTER, DEFAULT_PORT, SPIN};
 use crate::address::parse_local;
-use crate::exit::Interrupted;
+use crate::exit::{Interrupted, Usage};
 use crate::interrupt;
 use crate::key::SealArgs;
 use crate::key_log::KeyLogArgs;
@@ -47,7 +47,7 @@ const LINGER: Duration = Duration::from_secs(2);
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 for success, 1 for a failure, 2 for a mistake on the command \
-line or a DIR that can't be used, 130 after Ctrl-C or a TERM signal."
+line or a DIR or an address that can't be used, 130 after Ctrl-C or a TERM signal."
 )]
 pub struct ReceiveArgs {
     /// The folder; made if it is not there.
@@ -110,7 +110,7 @@ impl Patience {
 /// Runs `sabani receive`.
 ///
 /// # Errors
-/// If the folder or the address can't be used, after Ctrl-C, and with `--once` if something could
+/// [`Usage`] if the folder or the address can't be used; after Ctrl-C, and with `--once` if something could
 /// not be received.
 pub fn run(args: &ReceiveArgs) -> Result<()> {
     let builder = args.seal.apply(Node::builder(RECEIVER).bind(args.bind))?;
@@ -121,7 +121,12 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
         .dead_after(DEAD_AFTER)
         .linger(LINGER)
         .spin(SPIN)
-        .open()?;
+        .open()
+        .map_err(|error| match error {
+            // Nothing was begun, and another `--bind` helps.
+            Error::Socket { .. } => Usage::of(error).into(),
+            error => anyhow!(error),
+        })?;
     // After the socket: who can't be reached makes no folder.
     let store = Store::open(&args.dir)?;
     open_as_many_as_allowed();

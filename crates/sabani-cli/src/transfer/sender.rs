@@ -52,7 +52,7 @@ pub struct SendArgs {
     /// Files and folders. Each arrives under its own name.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The receiver's address: HOST or HOST:PORT.
+    /// The receiver's address: HOST or HOST:PORT; the port is 7226 if none is said.
     #[arg(long, value_name = "ADDR")]
     to: String,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct SendArgs {
     key_log: KeyLogArgs,
     #[command(flatten)]
     layers: LayersOption,
-    /// Files that are under way at a time.
+    /// Files that are under way at a time, 1 to 256.
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(FILES_MAX)))]
     jobs: u16,

@@ -10,8 +10,9 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +23,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::path::{PARTIAL, RelativePath};
+use super::path::{PARTIAL, RelativePath, Shown};
 use super::protocol::{FileInfo, Hash, Meta};
 use crate::exit::Usage;
 
@@ -66,7 +67,10 @@ impl Store {
         let shown = folder.display();
         fs::create_dir_all(folder).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
-                anyhow!("{shown} is a file, or below one: name a folder to receive into")
+                let obstacle = obstacle(folder).display();
+                anyhow!(
+                    "{obstacle} is no folder: move it away, or name another folder to receive into"
+                )
             }
             _ => anyhow!("making the folder {shown}: {}", explained(&error)),
         })?;
@@ -240,8 +244,8 @@ impl Store {
     /// The system's.
     pub fn folder(&self, path: &RelativePath, meta: &Meta) -> io::Result<()> {
         let (folders, name) = path.split();
-        let parent = walk(self.root.as_fd(), folders, open_or_make)?;
-        set_meta(open_or_make(parent.as_fd(), name)?.as_fd(), meta)
+        let folder = walk(self.root.as_fd(), folders.chain([name]), open_or_make)?;
+        set_meta(folder.as_fd(), meta)
     }
 
     /// Waits until everything is on the disk.
@@ -309,10 +313,18 @@ fn modified(meta: &Meta) -> Timestamps {
     }
 }
 
+/// What stands where the folder, or one that it is in, should be.
+fn obstacle(folder: &Path) -> &Path {
+    let mut above = folder.ancestors();
+    let stands = |path: &&Path| fs::symlink_metadata(path).is_ok() && !path.is_dir();
+    above.find(stands).unwrap_or(folder)
+}
+
 /// Opens `.sabani-partial`, and makes it if need be, for this process alone.
 fn lock_partial(root: BorrowedFd<'_>, shown: &impl Display) -> Result<OwnedFd> {
     loop {
         let partial = open_or_make(root, OsStr::new(PARTIAL))
+            .map_err(|error| no_folder(error, Path::new(PARTIAL)))
             .map_err(|error| anyhow!("making {shown}/{PARTIAL}: {}", explained(&error)))?;
         match rustix::fs::flock(&partial, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => bail!(
@@ -363,36 +375,38 @@ fn partial_name(info: &FileInfo) -> String {
 fn walk<'a>(
     root: BorrowedFd<'_>,
     names: impl Iterator<Item = &'a OsStr>,
-    step: fn(BorrowedFd<'_>, &OsStr) -> io::Result<OwnedFd>,
+    step: fn(BorrowedFd<'_>, &OsStr) -> Result<OwnedFd, Errno>,
 ) -> io::Result<OwnedFd> {
     let mut folder = root.try_clone_to_owned()?;
+    let mut path = PathBuf::new();
     for name in names {
-        folder = step(folder.as_fd(), name)?;
+        path.push(name);
+        folder = step(folder.as_fd(), name).map_err(|error| no_folder(error, &path))?;
     }
     Ok(folder)
 }
 
-fn open_folder(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
-    rustix::fs::openat(parent, name, FOLDER, Mode::empty()).map_err(no_folder)
+fn open_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(parent, name, FOLDER, Mode::empty())
 }
 
-fn open_or_make(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
-    let opened = match rustix::fs::openat(parent, name, FOLDER, Mode::empty()) {
+fn open_or_make(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    match open_folder(parent, name) {
         Err(Errno::NOENT) => match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => rustix::fs::openat(parent, name, FOLDER, Mode::empty()),
+            Ok(()) | Err(Errno::EXIST) => open_folder(parent, name),
             Err(error) => Err(error),
         },
         opened => opened,
-    };
-    opened.map_err(no_folder)
+    }
 }
 
-/// Why a folder can't be opened.
-fn no_folder(error: Errno) -> io::Error {
+/// Why the folder of this path, in the receiver's folder, can't be opened.
+fn no_folder(error: Errno, path: &Path) -> io::Error {
     match error {
-        Errno::NOTDIR | Errno::LOOP => io::Error::other(
-            "a file or a symbolic link stands where a folder should be: move it away",
-        ),
+        Errno::NOTDIR | Errno::LOOP => io::Error::other(format!(
+            "a file or a symbolic link stands where the folder {} should be: move it away",
+            Shown(path.as_os_str().as_bytes()).brief()
+        )),
         error => error.into(),
     }
 }
@@ -611,7 +625,9 @@ mod tests {
         for path in [file.clone(), file.join("below")] {
             let error = Store::open(&path).unwrap_err();
             assert!(error.is::<Usage>(), "{error}");
-            assert!(error.to_string().contains("name a folder"), "{error}");
+            // That is what stands in the way of both.
+            let said = format!("{} is no folder: move it away", file.display());
+            assert!(error.to_string().starts_with(&said), "{error}");
         }
     }
 

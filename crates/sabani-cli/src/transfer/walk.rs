@@ -3,7 +3,7 @@
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -62,9 +62,15 @@ impl Root {
     /// Looks at a path of the command line. A link there stands for what it points to.
     ///
     /// # Errors
-    /// If nothing is there, it can't be read, or has no name.
+    /// If nothing is there, it can't be read, has no name, or is neither a file nor a folder.
     pub fn new(path: &Path) -> Result<Self, Usage> {
         let shown = path.display();
+        // In a folder such things are skipped; who names one wants what comes out of it.
+        if let Some(special) = special(path) {
+            return Err(Usage(format!(
+                "{shown} is {special}, neither a file nor a folder: write what comes out of it to a file, and send that"
+            )));
+        }
         let source = fs::canonicalize(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Usage(format!(
                 "{shown}: no such file or folder: is the path right?"
@@ -153,6 +159,20 @@ fn visit(
         visitor.skipped(source, "neither a file nor a folder nor a link");
     }
     Ok(true)
+}
+
+/// What something is called that is there, but neither a file nor a folder.
+fn special(path: &Path) -> Option<&'static str> {
+    let kind = fs::metadata(path).ok()?.file_type();
+    if kind.is_file() || kind.is_dir() {
+        None
+    } else if kind.is_fifo() {
+        Some("a pipe")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else {
+        Some("a device")
+    }
 }
 
 /// Why something can't be read, and what helps.

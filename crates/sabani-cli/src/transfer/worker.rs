@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -46,6 +47,19 @@ impl Shared {
         matches!(state, Some(LinkState::Open | LinkState::Silent))
     }
 
+    /// Where a sender is, if it is known.
+    pub fn address(&self, sender: PeerId) -> Option<SocketAddr> {
+        self.node.peer_stats(sender)?.address
+    }
+
+    /// What a sender is called, for people.
+    pub fn named(&self, sender: PeerId) -> String {
+        match self.address(sender) {
+            Some(address) => format!("the sender at {address}"),
+            None => "a sender".into(),
+        }
+    }
+
     /// Whether a sender is here and not silent.
     pub fn is_heard(&self, sender: PeerId) -> bool {
         self.state(sender) == Some(LinkState::Open)
@@ -70,19 +84,21 @@ impl Shared {
     }
 
     /// Tells now and then what can't be taken, and why: a folder that takes nothing has that many times.
-    fn tell_untaken(&self, path: Option<&[u8]>, why: &str) {
+    fn tell_untaken(&self, sender: PeerId, path: Option<&[u8]>, why: &str) {
         let untaken = self.untaken.lock();
         let mut untaken = untaken.unwrap_or_else(PoisonError::into_inner);
         let Some(count) = untaken.add(1, 1, Instant::now()) else {
             return;
         };
         let what = path.map_or("what has come".into(), |path| Shown(path).brief());
+        let sender = self.named(sender);
         let others = match count - 1 {
             0 => String::new(),
             others => format!(" (and {others} before it)"),
         };
-        self.progress
-            .note(format_args!("cannot take {what}{others}: {why}"));
+        self.progress.note(format_args!(
+            "cannot take {what} from {sender}{others}: {why}"
+        ));
     }
 
     /// Ends a file before it is whole.
@@ -220,7 +236,7 @@ impl<'a> Worker<'a> {
         done.unwrap_or_else(|error| {
             self.drop_job(owner);
             let why = explained(&error);
-            self.shared.tell_untaken(path.as_deref(), &why);
+            self.shared.tell_untaken(peer, path.as_deref(), &why);
             Some(Reply::Refused(why))
         })
     }

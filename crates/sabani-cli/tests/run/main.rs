@@ -525,9 +525,10 @@ fn a_full_disk_is_named() {
         let done = command.args(arguments).stdout(full).output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(
-            said.contains("sabani: the results can't be written: No space left"),
+            said.contains("sabani: the results can't be written to /dev/full: No space left"),
             "{arguments:?}: {said}"
         );
+        assert!(!said.contains("SIGPIPE"), "{arguments:?}: {said}");
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {said}");
     }
 }

@@ -167,7 +167,7 @@ fn what_can_not_be_taken_is_its_senders_concern_alone() {
     receiver.signal(Signal::INT);
     let said = receiver.end().said;
     let told = said
-        .matches("something that a sender sent can't be taken")
+        .matches("something that the sender at 127.0.0.1")
         .count();
     assert_eq!(told, 1, "{said}");
     let _ = node.close(Duration::ZERO);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Host;
 use super::frames::{End, Frames};
+use super::refusals::Refusals;
 use super::server::{Reply, Request};
 use super::stream::Stream;
 use crate::start::Meeting;
@@ -33,6 +34,8 @@ pub struct Client {
     untold: usize,
     fenced: bool,
     missing: Option<Vec<u32>>,
+    /// Those that the host in this process has turned away.
+    refusals: Refusals,
     left: bool,
     patience: Duration,
 }
@@ -64,11 +67,13 @@ impl Client {
             problem,
         };
         let address = &meeting.address;
+        let mut refusals = Refusals::default();
         if meeting.rank == 0 {
             let host = listen(address)
                 .and_then(|listener| Host::listening(meeting.size, listener, job_key.to_owned()));
             let doing = format!("rank 0 waiting for the others at {address}");
             let host = host.map_err(|error| failed(doing, error.to_string()))?;
+            refusals = host.refusals();
             let thread = thread::Builder::new().name("sabani-rendezvous".into());
             thread
                 .spawn(move || host.serve())
@@ -81,7 +86,8 @@ impl Client {
             failed("asking the system for randomness".into(), error.to_string())
         })?;
         let frames = Frames::guarded(End::Rank, job_key, nonce);
-        let client = Self::new(meeting.launcher, Stream::Tcp(stream), frames, patience);
+        let mut client = Self::new(meeting.launcher, Stream::Tcp(stream), frames, patience);
+        client.refusals = refusals;
         let (client, _) = client.join(meeting.rank, meeting.size)?;
         Ok(client)
     }
@@ -96,6 +102,7 @@ impl Client {
             untold: 0,
             fenced: false,
             missing: None,
+            refusals: Refusals::default(),
             left: false,
             patience,
         }
@@ -227,6 +234,7 @@ impl Store for Client {
             return Err(Error::Missing {
                 ranks: self.missing.take().unwrap_or_default(),
                 waited: self.patience,
+                turned_away: self.refusals.told(),
             });
         }
         match self.departures.first() {

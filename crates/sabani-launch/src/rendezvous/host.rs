@@ -1,13 +1,14 @@
 //! The host's sockets.
 
 use std::io::{ErrorKind, Result};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::frames::{End, Frames};
+use super::refusals::Refusals;
 use super::server::{Outgoing, Reply, Request, Server};
 use super::stream::Stream;
 use crate::Departure;
@@ -18,6 +19,8 @@ const STRANGERS_MAX: usize = 256;
 #[derive(Debug)]
 struct Connection {
     stream: Stream,
+    /// Where it comes from, if that is not this host's own child.
+    from: Option<IpAddr>,
     frames: Frames,
     /// Whose place this is, once that is known.
     place: Option<u32>,
@@ -42,6 +45,7 @@ pub struct Host {
     server: Server,
     door: Door,
     connections: Vec<Connection>,
+    refusals: Refusals,
     aborted: Option<(Departure, i32)>,
 }
 
@@ -65,6 +69,7 @@ impl Host {
             server,
             door,
             connections: Vec::new(),
+            refusals: Refusals::default(),
             aborted: None,
         }
     }
@@ -79,6 +84,7 @@ impl Host {
         ours.set_nonblocking(true)?;
         self.connections.push(Connection {
             stream: Stream::Unix(ours),
+            from: None,
             frames: Frames::private(),
             place: Some(rank),
             joined: false,
@@ -125,6 +131,11 @@ impl Host {
         self.send(replies);
     }
 
+    /// Who has been turned away so far, and will be.
+    pub(crate) fn refusals(&self) -> Refusals {
+        self.refusals.clone()
+    }
+
     /// Who has asked to end the whole job, and with which exit status.
     pub fn aborted(&self) -> Option<&(Departure, i32)> {
         self.aborted.as_ref()
@@ -145,7 +156,7 @@ impl Host {
         let Door::Listener(listener, job_key) = &self.door else {
             return;
         };
-        while let Ok((stream, _)) = listener.accept() {
+        while let Ok((stream, from)) = listener.accept() {
             let strangers = self.connections.iter().filter(|c| c.place.is_none());
             let mut nonce = [0; 32];
             let refused = strangers.count() >= STRANGERS_MAX
@@ -158,6 +169,7 @@ impl Host {
             let _ = stream.set_nodelay(true);
             self.connections.push(Connection {
                 stream: Stream::Tcp(stream),
+                from: Some(from.ip().to_canonical()),
                 frames: Frames::guarded(End::Host, job_key, nonce),
                 place: None,
                 joined: false,
@@ -188,9 +200,14 @@ impl Host {
         if !connection.open {
             return None;
         }
-        let next = connection.frames.next();
-        connection.open = next.is_ok();
-        next.ok().flatten()
+        match connection.frames.next() {
+            Ok(next) => next,
+            Err(why) => {
+                connection.open = false;
+                self.refuse(at, &format!("it sent {why}"));
+                None
+            }
+        }
     }
 
     fn serve_request(&mut self, at: usize, request: Request) {
@@ -208,7 +225,11 @@ impl Host {
                         connection.joined = true;
                         self.send(replies);
                     }
-                    Err(why) => connection.frames.push(&Reply::Refused(why)),
+                    Err(why) => {
+                        self.refuse(at, &why);
+                        let frames = &mut self.connections[at].frames;
+                        frames.push(&Reply::Refused(why));
+                    }
                 }
             }
             (Request::Abort { status, why }, Some(rank)) if connection.joined => {
@@ -225,6 +246,12 @@ impl Host {
                 self.send(replies);
             }
             _ => connection.open = false,
+        }
+    }
+
+    fn refuse(&self, at: usize, why: &str) {
+        if let Some(from) = self.connections[at].from {
+            self.refusals.add(from, why);
         }
     }
 

@@ -54,8 +54,8 @@ pub struct Settings {
     pub repairs: Repairs,
     /// Where the order of probes comes from.
     pub seed: u64,
-    /// Most patterns of simultaneous traffic. More than the usual 24 are tried only as long as those
-    /// held back are not predicted.
+    /// Most patterns of simultaneous traffic, but for those held back last, 2 to 4. More than the usual 24 are tried
+    /// only as long as those held back are not predicted.
     pub patterns: usize,
     /// Most time on the network, in nanoseconds.
     pub network_ns: u64,

@@ -35,7 +35,7 @@ use crate::message::{Inbox, LinkRef, Pool};
 use crate::seal::{CookieJar, Entropy};
 use crate::state::Happening;
 use crate::stats::Dropped;
-use crate::wire::CloseReason;
+use crate::wire::{CloseReason, RejectReason};
 use crate::{Config, PeerId};
 use ends::Ended;
 use gate::Gate;
@@ -76,6 +76,8 @@ pub struct Node {
     expected_bytes: u64,
     next_stray_ns: u64,
     dropped: Dropped,
+    /// Whose handshake was turned away last, and why.
+    rejected_last: Option<(SocketAddr, RejectReason)>,
     closing: bool,
 }
 
@@ -109,6 +111,7 @@ impl Node {
             expected_bytes: 0,
             next_stray_ns: 0,
             dropped: Dropped::default(),
+            rejected_last: None,
             closing: false,
         }
     }

@@ -82,6 +82,7 @@ impl Node {
             credit: self.hub.granter.stats(),
             counters: self.hub.past,
             dropped: self.dropped,
+            rejected_last: self.rejected_last,
             stalled_ns: self.hub.clock.stalled_ns,
             events_dropped: self.hub.events_dropped,
             ..NodeStats::default()

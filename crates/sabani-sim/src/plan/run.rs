@@ -2,6 +2,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use sabani_proto::{Config, Match, PeerId};
 
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     Cable, Failure, Faults, HostId, Network, Pause, Reading, SEC, Size, Sorting, Switch, TcpId,
-    Time, US, Wish,
+    Time, US, Watch, Wish,
 };
 
 /// How often streams look whether their round has been delivered.
@@ -23,13 +24,13 @@ const SILENCE_NS: u64 = 6 * SEC;
 impl Plan {
     /// Does what it says.
     pub fn run(&self) -> Outcome {
-        self.run_recorded(None)
+        self.run_watched(None, None)
     }
 
-    /// Does what it says, and records queues and rates at these intervals. What panics breaks a
-    /// rule.
-    pub fn run_recorded(&self, every: Option<Time>) -> Outcome {
-        let run = panic::catch_unwind(AssertUnwindSafe(|| self.follow(every)));
+    /// Does what it says, and records queues and rates at these intervals, if any; tells whoever watches how far it is.
+    /// What panics breaks a rule.
+    pub fn run_watched(&self, every: Option<Time>, watch: Option<Arc<Watch>>) -> Outcome {
+        let run = panic::catch_unwind(AssertUnwindSafe(|| self.follow(every, watch)));
         run.unwrap_or_else(|payload| {
             let text = payload.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
@@ -37,8 +38,9 @@ impl Plan {
         })
     }
 
-    fn follow(&self, every: Option<Time>) -> Outcome {
+    fn follow(&self, every: Option<Time>, watch: Option<Arc<Watch>>) -> Outcome {
         let mut net = self.network();
+        net.engine.watch = watch;
         if let Some(Time(every_ns)) = every {
             net.record(every_ns);
         }

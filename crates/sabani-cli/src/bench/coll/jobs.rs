@@ -12,6 +12,7 @@ use crate::{
     bench::{machine::Machine, progress_bar, transport::Transport},
     interrupt,
     report::Reports,
+    tools,
 };
 
 const RANKS: [u32; 3] = [2, 4, 8];
@@ -21,6 +22,9 @@ const RANKS: [u32; 3] = [2, 4, 8];
 /// # Errors
 /// If a job fails, the user interrupts, or a file can't be written.
 pub fn run(args: &CollArgs) -> Result<()> {
+    if args.lab {
+        tools::need_root("")?;
+    }
     let mut reports = Reports::open(&args.output)?;
     Machine::here().head(&mut reports)?;
     interrupt::install()?;

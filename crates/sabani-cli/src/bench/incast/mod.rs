@@ -19,6 +19,7 @@ use anyhow::Result;
 use super::{machine::Machine, progress_bar, renewed::Renewed, transport::Transport};
 use crate::interrupt;
 use crate::report::Reports;
+use crate::tools;
 
 use args::{FanInArgs, IncastArgs, MixArgs};
 use cell::{Cell, Link};
@@ -55,6 +56,7 @@ pub fn run_mix(args: &MixArgs) -> Result<()> {
 fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
     let transports = args.transports()?;
     let schedule = args.layers.schedule()?;
+    tools::need_root("")?;
     let mut reports = Reports::open(&args.output)?;
     Machine::here().head(&mut reports)?;
     interrupt::install()?;

@@ -74,6 +74,7 @@ impl Node {
         let answer = self.judge_init(now_ns, path, prelude, version, &init, datagram.len());
         if let Err(reason) = answer {
             self.dropped.rejected += 1;
+            self.rejected_last = Some((path.peer, reason));
             if !self.gate.may_reject(now_ns) {
                 return;
             }
