@@ -110,7 +110,10 @@ mod tests {
 
     #[test]
     fn who_ended_a_tool_is_told() {
-        let killed_by = |signal: &str| feed("sh", "-s", &format!("kill -{signal} $$")).unwrap_err();
+        // Who runs tests in the background may have left SIGINT ignored, and a shell can't change that.
+        let shell = "--default-signal=INT,TERM sh -s";
+        let killed_by =
+            |signal: &str| feed("env", shell, &format!("kill -{signal} $$")).unwrap_err();
         for signal in ["INT", "TERM"] {
             assert!(killed_by(signal).is::<Interrupted>(), "{signal}");
         }
