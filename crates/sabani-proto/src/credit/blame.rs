@@ -20,6 +20,9 @@ const MARKED: u32 = 3;
 const MARGIN: f64 = 0.02;
 /// More loss than this is never taken for what the link has carried.
 const MOST_HARMLESS: f64 = 0.1;
+/// More loss than this is never taken for the path's own. Of a window that holds several times what the queue does, most is
+/// lost at any pace: a test would acquit it for ever, with up to ten packets sent for each that arrives.
+const MOST_OWN: f64 = 0.5;
 /// A suspicion slows down to this.
 const TEST_PACE: f64 = 0.7;
 /// A suspicion that held costs this much.
@@ -184,7 +187,7 @@ impl Blame {
             packets,
             lost: self.lost,
         };
-        let overflow = self.lost >= LOST && round.loss() > 3.0 * self.usual + 0.03;
+        let overflow = self.lost >= LOST && round.loss() > (3.0 * self.usual + 0.03).min(MOST_OWN);
         let marked = self.marked >= MARKED;
         let verdict = self.judge(round, starting);
         self.received = 0;
@@ -240,7 +243,11 @@ impl Blame {
     /// Once it is known whether less is lost now.
     fn end_test(&mut self, tally: Tally) -> Option<Finding> {
         let (before, loss) = (self.loss_before, tally.loss());
-        let finding = if loss > 0.6 * before {
+        let finding = if loss >= MOST_OWN {
+            self.slow = self.slow_before;
+            self.test = Test::None;
+            return None;
+        } else if loss > 0.6 * before {
             self.usual = self.usual.max((loss + before) / 2.0);
             self.proven = self.usual;
             self.rest = REST_ROUNDS;
@@ -259,10 +266,11 @@ impl Blame {
         Some(finding)
     }
 
-    /// More than the path's own loss, allowing for chance: two standard deviations at 1 %.
+    /// More than the path's own loss, allowing for chance: two standard deviations at 1 %. And not so much that a test shows
+    /// nothing.
     fn is_suspicious(&self, tally: Tally) -> bool {
         let chance = 2.0 * (0.01 / f64::from(tally.packets)).sqrt();
         let is_more = tally.loss() > 1.5 * self.usual + MARGIN + chance;
-        tally.lost >= LOST && is_more && self.rest == 0
+        tally.lost >= LOST && is_more && tally.loss() < MOST_OWN && self.rest == 0
     }
 }

@@ -1,7 +1,7 @@
 //! What the receiver knows of its own link, and how much may be on its way over it.
 
 use super::blame::{Blame, Finding};
-use super::queue::Queue;
+use super::queue::{Brought, Queue};
 use super::rate::{Rate, worth};
 use super::startup::{Startup, Step};
 use super::{Arrival, BASE_FULL, CreditConfig};
@@ -296,9 +296,9 @@ impl Link {
             self.version += 1;
         }
         match self.blame.tick(rtt_ns, self.startup.is_some(), now_ns) {
-            Some(Finding::Overflow) => self.on_overflow(limited, now_ns),
+            Some(Finding::Overflow) => self.on_overflow(now_ns),
             Some(Finding::Marked) => {
-                self.on_overflow(limited, now_ns);
+                self.on_overflow(now_ns);
                 self.queue.on_guilty();
             }
             Some(Finding::Guilty) => self.queue.on_guilty(),
@@ -328,15 +328,13 @@ impl Link {
         self.version += 1;
     }
 
-    fn on_overflow(&mut self, limited: bool, now_ns: u64) {
+    fn on_overflow(&mut self, now_ns: u64) {
         self.version += 1;
         let (rate, rtt_ns) = (self.rate(), self.rtt_ns());
         let held = self.blame.most_on_way() as f64 - rate * rtt_ns as f64;
         self.queue.on_overflow(held, rtt_ns, now_ns);
-        let startup = self.startup.as_mut();
-        let step = startup.map(|startup| startup.on_overflow(rate, rtt_ns, self.full));
-        if step == Some(Step::Over) {
-            self.end_startup(limited, now_ns);
+        if let Some(startup) = &mut self.startup {
+            startup.on_overflow(rate, self.full);
         }
     }
 
@@ -369,9 +367,12 @@ impl Link {
             return;
         }
         if self.round.limited {
-            let rate = self.round.worth as f64 / took_ns as f64;
+            let brought = Brought {
+                rate: self.round.worth as f64 / took_ns as f64,
+                duplex: self.duplex.is_some(),
+            };
             self.queue
-                .on_round(rate, self.rate(), self.rtt_ns(), now_ns);
+                .on_round(brought, self.rate(), self.rtt_ns(), now_ns);
         } else {
             self.queue.pause();
         }

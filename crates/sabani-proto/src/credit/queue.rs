@@ -21,10 +21,23 @@ const VARIES: f64 = 0.5;
 const FULL: f64 = 0.95;
 /// An overflow cuts the estimate to this.
 const CUT: f64 = 0.7;
-/// A size that overflowed is not come near again for this long,
-const CAPPED_NS: u64 = 10_000_000_000;
-/// ... where near means this part of it.
+/// A size that overflowed is not come near again for this long, and for twice as long each time that it has overflowed again,
+/// up to the most: what was lost for other reasons, of all sizes down to the least, must not hold a fast link for ten seconds.
+const CAPPED_NS: u64 = 50_000_000;
+const MOST_CAPPED_NS: u64 = 10_000_000_000;
+/// It is the same size if neither is more than so many times the other, and the last time is less than so many such times ago.
+const SAME_SIZE: f64 = 2.0;
+const SAME_TIMES: u64 = 4;
+/// Near means this part of it.
 const NEAR: f64 = 0.8;
+/// Where hosts are late by more than that, a link whose rate is believed to be low would keep it low: trials go up to so many
+/// times as much, for which they have to bring half as much more as it is.
+const TRIALS_BEYOND: f64 = 8.0;
+/// Rounds that bring less than this part of the rate are measured by what rounds usually bring: the rate is the largest
+/// of samples, and where hosts are late it lies several times above all else.
+const SELDOM: f64 = 0.5;
+/// Weight of a round in what rounds usually bring.
+const ROUND_WEIGHT: f64 = 0.25;
 /// A larger term is kept if it brings half as much more as it is, within these: what a full link
 /// brings differs by less than the one, and noisy hosts bring no more than the other.
 const LEAST_GAIN: f64 = 0.05;
@@ -33,12 +46,36 @@ const MOST_GAIN: f64 = 0.15;
 const REST_ROUNDS: u32 = 8;
 const MOST_REST_ROUNDS: u32 = 64;
 
+/// What a round has brought in which credit was the limit throughout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Brought {
+    pub rate: f64,
+    /// This host has sent as well: peers that answer late are busy with others, whom more on its way would make wait.
+    pub duplex: bool,
+}
+
 /// A doubled term, tried for one round.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     term_before: f64,
     /// Rate that shows that more is of use.
     rate: f64,
+}
+
+/// A size that overflowed.
+#[derive(Clone, Copy, Debug)]
+struct Cap {
+    size: f64,
+    since_ns: u64,
+    lasts_ns: u64,
+}
+
+impl Cap {
+    /// What overflows now shows the same queue once more.
+    fn is_of(&self, size: f64, now_ns: u64) -> bool {
+        let is_same = size < SAME_SIZE * self.size && self.size < SAME_SIZE * size;
+        is_same && now_ns < self.since_ns + SAME_TIMES * self.lasts_ns
+    }
 }
 
 /// What is used of any queue, where the socket's buffer has room for `most`.
@@ -54,8 +91,10 @@ pub(super) struct Queue {
     least: f64,
     /// What the socket's buffer has room for.
     most: f64,
-    /// Size that last overflowed, and when.
-    capped: Option<(f64, u64)>,
+    /// What last overflowed.
+    capped: Option<Cap>,
+    /// What a round usually brings, in charge per nanosecond.
+    usual: f64,
     /// Size before cuts for loss of which nobody knows yet whether it was ours.
     uncut: Option<f64>,
     trial: Option<Trial>,
@@ -75,6 +114,7 @@ impl Queue {
             least,
             most,
             capped: None,
+            usual: 0.0,
             uncut: None,
             trial: None,
             trial_until_ns: 0,
@@ -111,8 +151,9 @@ impl Queue {
         self.rest = 0;
     }
 
-    /// A round in which credit was the limit throughout has brought `rate`; `best` is the link's.
-    pub fn on_round(&mut self, rate: f64, best: f64, rtt_ns: u64, now_ns: u64) {
+    /// A round is over; `best` is the link's rate.
+    pub fn on_round(&mut self, round: Brought, best: f64, rtt_ns: u64, now_ns: u64) {
+        let Brought { rate, duplex } = round;
         if let Some(trial) = self.trial.take() {
             self.trial_until_ns = now_ns;
             if rate < trial.rate {
@@ -124,16 +165,22 @@ impl Queue {
                 self.next_rest = REST_ROUNDS;
                 self.rest = 0;
             }
-        } else if rate < FULL * best {
-            self.term += (self.term / 8.0).max(self.least / LEAST_PACKETS as f64);
-            self.extend(best, rtt_ns, now_ns);
         } else {
-            self.term -= self.term / 64.0;
+            self.usual = match self.usual {
+                0.0 => rate,
+                usual => usual + ROUND_WEIGHT * (rate - usual),
+            };
+            if rate < FULL * best {
+                self.term += (self.term / 8.0).max(self.least / LEAST_PACKETS as f64);
+                self.extend(best, rtt_ns, now_ns);
+            } else {
+                self.term -= self.term / 64.0;
+            }
         }
         self.bound(best);
         match self.rest.checked_sub(1) {
             Some(rest) => self.rest = rest,
-            None => self.try_more(best, rtt_ns, now_ns),
+            None => self.try_more(best, duplex, rtt_ns, now_ns),
         }
     }
 
@@ -148,13 +195,13 @@ impl Queue {
     /// believed to hold far less: start-up's window may overflow a queue whatever it holds.
     pub fn on_overflow(&mut self, held: f64, rtt_ns: u64, now_ns: u64) {
         if let Some(trial) = self.trial.take() {
-            self.capped = Some((2.0 * self.term, now_ns));
+            self.cap(2.0 * self.term, now_ns);
             self.term = trial.term_before;
             self.trial_until_ns = now_ns;
             self.rest = MOST_REST_ROUNDS;
         } else if now_ns > self.trial_until_ns + 2 * rtt_ns {
             let overflowed = self.size.max(held);
-            self.capped = Some((overflowed, now_ns));
+            self.cap(overflowed, now_ns);
             self.uncut.get_or_insert(self.size);
             self.size = (CUT * overflowed).max(self.least).min(self.size);
             self.term = self.term.min(self.size / 2.0);
@@ -179,9 +226,23 @@ impl Queue {
         (most_ns * rate).max(self.least).min(self.most)
     }
 
+    /// So much has overflowed. While it is capped, that is the same event once more.
+    fn cap(&mut self, size: f64, now_ns: u64) {
+        let lasts_ns = match self.capped {
+            Some(cap) if now_ns < cap.since_ns + cap.lasts_ns => cap.lasts_ns,
+            Some(cap) if cap.is_of(size, now_ns) => (2 * cap.lasts_ns).min(MOST_CAPPED_NS),
+            _ => CAPPED_NS,
+        };
+        self.capped = Some(Cap {
+            size,
+            since_ns: now_ns,
+            lasts_ns,
+        });
+    }
+
     fn is_capped(&self, size: f64, now_ns: u64) -> bool {
         self.capped
-            .is_some_and(|(at, when_ns)| size > NEAR * at && now_ns < when_ns + CAPPED_NS)
+            .is_some_and(|cap| size > NEAR * cap.size && now_ns < cap.since_ns + cap.lasts_ns)
     }
 
     fn extend(&mut self, rate: f64, rtt_ns: u64, now_ns: u64) {
@@ -200,16 +261,26 @@ impl Queue {
         self.term = self.term.clamp(low, high);
     }
 
-    fn try_more(&mut self, rate: f64, rtt_ns: u64, now_ns: u64) {
-        let term = (2.0 * self.term).min(self.useful(rate, rtt_ns));
+    fn try_more(&mut self, rate: f64, duplex: bool, rtt_ns: u64, now_ns: u64) {
+        let useful = self.useful(rate, rtt_ns);
+        let most = match duplex {
+            true => useful,
+            false => (TRIALS_BEYOND * useful).min(self.most),
+        };
+        let term = (2.0 * self.term).min(most);
         let beyond = term > self.size / 2.0 && self.is_capped(2.0 * term, now_ns);
         if term < 1.25 * self.term || beyond {
             return;
         }
-        let more = (term - self.term) / (rate * rtt_ns as f64 + self.term);
+        let half = (term - self.term) / (rate * rtt_ns as f64 + self.term) / 2.0;
+        let seldom = !duplex && self.usual < SELDOM * rate;
+        let gain = match seldom || term > useful {
+            true => half.max(LEAST_GAIN),
+            false => half.clamp(LEAST_GAIN, MOST_GAIN),
+        };
         self.trial = Some(Trial {
             term_before: self.term,
-            rate: rate * (1.0 + (more / 2.0).clamp(LEAST_GAIN, MOST_GAIN)),
+            rate: (1.0 + gain) * if seldom { self.usual } else { rate },
         });
         self.term = term;
     }

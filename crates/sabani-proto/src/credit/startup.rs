@@ -17,6 +17,10 @@ const GROWTH: f64 = 1.25;
 const WINDOWS_OWN: f64 = 0.4;
 /// One that would bring more than so many windows in a round trip is the link's.
 const WINDOWS_MOST: f64 = 1.25;
+/// Rounds for which a window that has overflowed is not doubled again, at most: twice as many each time, until the rate has
+/// grown. Halved and doubled in turn, up to 85 % of the packets went again where messages are short, for these pause before
+/// anything can be flat; ended, start-up left fast links with whatever rate it had seen.
+const MOST_BACKOFF: u8 = 16;
 /// A round of start-up is a round trip and this much, what it takes to read a batch.
 const ROUND_NS: u64 = 60_000;
 
@@ -55,9 +59,11 @@ pub(super) struct Startup {
     /// Since when credit has been the limit without a pause, and samples in a row that began no sooner.
     limited_ns: Option<u64>,
     within: u8,
-    /// Overflows since the rate has grown, and the rate then.
-    overflows: u8,
+    /// The largest rate at an overflow.
     overflowed_rate: f64,
+    /// Rounds for which the last overflow without a larger one keeps the window as it is, and those that are still to go.
+    backoff: u8,
+    hold: u8,
 }
 
 impl Startup {
@@ -81,8 +87,9 @@ impl Startup {
             short: 0,
             limited_ns: None,
             within: 0,
-            overflows: 0,
             overflowed_rate: 0.0,
+            backoff: 0,
+            hold: 0,
         }
     }
 
@@ -138,8 +145,13 @@ impl Startup {
         self.round_ns = now_ns;
         self.rate = rate;
         self.limited = false;
+        let held = self.hold > 0 && rate < GROWTH * self.overflowed_rate;
+        self.hold = self.hold.saturating_sub(1);
         if rate == 0.0 || grew || too_small {
             self.flat = 0;
+            if held {
+                return Step::None;
+            }
             self.window = (2.0 * self.window).min(self.most);
             self.arrived = 0;
             return Step::Doubled;
@@ -173,21 +185,16 @@ impl Startup {
         self.sampled |= self.within >= NEIGHBOURS;
     }
 
-    /// Something has overflowed. Again and again has a window that holds more than the path brought no more: halved it would be
-    /// doubled again, and where messages are short they pause before anything can be flat.
-    pub fn on_overflow(&mut self, rate: f64, rtt_ns: u64, full: u64) -> Step {
+    /// Something has overflowed: half the window has to do, for a while.
+    pub fn on_overflow(&mut self, rate: f64, full: u64) {
         if rate >= GROWTH * self.overflowed_rate {
-            self.overflows = 0;
             self.overflowed_rate = rate;
+            self.backoff = 0;
+        } else {
+            self.backoff = (2 * self.backoff).clamp(1, MOST_BACKOFF);
         }
-        self.overflows = self.overflows.saturating_add(1);
-        let least = least(full);
-        let too_large = rate * (rtt_ns as f64) < WINDOWS_OWN * self.window && self.window > least;
-        if rate > 0.0 && self.overflows >= FLAT_ROUNDS && too_large && self.has_turned() {
-            return Step::Over;
-        }
-        self.window = (self.window / 2.0).max(least);
-        Step::None
+        self.hold = self.backoff;
+        self.window = (self.window / 2.0).max(least(full));
     }
 
     /// As much has come as the window held before it was doubled: before that, nothing shows what

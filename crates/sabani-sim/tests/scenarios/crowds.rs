@@ -133,14 +133,77 @@ fn again_in_short_rounds(senders: u32, rate: &str, queue: &str) -> f64 {
 /// Start-up never ended, for each round was over before anything was flat, and its window overflowed the queue in each: 0.85,
 /// 0.70 and 0.33 of the packets went again.
 #[test]
-fn start_up_ends_where_rounds_are_short() {
+fn start_up_does_not_overflow_the_same_queue_in_each_short_round() {
     for (senders, rate, queue) in [
         (5, "25gbit", "16KiB"),
         (12, "25gbit", "32KiB"),
         (5, "10gbit", "32KiB"),
     ] {
         let again = again_in_short_rounds(senders, rate, queue);
-        println!("{senders}, {rate}, {queue}: {again:.3}");
         assert!(again < 0.15, "{senders}, {rate}, {queue}: {again}");
     }
+}
+
+/// Of what hosts that are late by 0.5 ms send at once a queue of 16 KiB held a fifth, which was taken for the path's own
+/// doing: 3.9 packets went again for each.
+#[test]
+fn a_short_queue_is_not_overflowed_for_ever() {
+    let plan = r#"
+        seed = 143
+        hosts = 5
+        [network]
+        shape = "dumbbell"
+        rate = "10gbit"
+        delay = "500us"
+        queue = "16KiB"
+        [[program]]
+        host = "all"
+        wake = "~500us"
+        [[traffic]]
+        from = "1-4"
+        to = 0
+        bytes = "2000000"
+        rounds = 7
+        [[fault]]
+        loss = 0.05
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    let again = outcome.extra_packets_ratio();
+    assert!(again < 0.4, "{again}");
+}
+
+/// Half of all packets lost for 20 ms cut the queue down to its least, where it stayed for 10 s: with hosts that are late
+/// these got 66 Mbit/s.
+#[test]
+fn a_fast_link_is_found_again_after_a_bad_moment() {
+    let plan = r#"
+        seed = 1
+        hosts = 9
+        [network]
+        shape = "star"
+        rate = "10gbit"
+        delay = "10us"
+        queue = "512KiB"
+        [[program]]
+        host = "all"
+        wake = "~200us"
+        [[traffic]]
+        from = "1-8"
+        to = 0
+        bytes = "64KiB"
+        rounds = 30
+        pause = "1ms"
+        [[traffic]]
+        from = "1-8"
+        to = 0
+        bytes = "8M"
+        at = "400ms"
+        [[fault]]
+        until = "20ms"
+        loss = 0.5
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let goodput = outcome.streams[1].goodput();
+    assert!(goodput > 1e9, "{goodput}");
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::model::FULL;
 use crate::credit::blame::{Blame, Finding};
 use crate::credit::link::{Link, Pressure};
-use crate::credit::queue::Queue;
+use crate::credit::queue::{Brought, Queue};
 use crate::credit::rate::{Rate, worth};
 use crate::credit::reach::Reach;
 use crate::credit::standing::Pool;
@@ -201,8 +201,8 @@ fn loss_that_goes_was_never_the_paths() {
     let round = Cell::new(0);
     let found = rounds(&mut blame, 200, |slow| {
         match round.replace(round.get() + 1) {
-            0..10 => 40,
-            _ if slow > 0.85 => 80,
+            0..10 => 20,
+            _ if slow > 0.85 => 45,
             _ => 0,
         }
     });
@@ -210,6 +210,16 @@ fn loss_that_goes_was_never_the_paths() {
     let guilty = found.iter().position(|&it| it == Finding::Guilty);
     let next = guilty.and_then(|at| found.get(at + 1));
     assert_eq!(next, Some(&Finding::Overflow), "{found:?}");
+}
+
+/// Of a window of many times what the queue holds most is lost at any pace.
+#[test]
+fn loss_of_nearly_everything_is_nobody_elses() {
+    let mut blame = Blame::new();
+    let found = rounds(&mut blame, 200, |_| 80);
+    assert!(found.iter().all(|&it| it == Finding::Overflow), "{found:?}");
+    assert!(found.len() > 190, "{}", found.len());
+    assert_eq!(blame.slow(), 1.0);
 }
 
 #[test]
@@ -311,31 +321,62 @@ fn the_queue_never_falls_below_what_any_path_needs() {
 fn the_term_grows_while_the_link_is_not_full_and_shrinks_while_it_is() {
     let mut queue = Queue::new(FULL, 6 << 20);
     for round in 1..100 {
-        queue.on_round(0.8 * GIGABIT, GIGABIT, 100 * US, round * MS);
+        queue.on_round(brought(0.8 * GIGABIT), GIGABIT, 100 * US, round * MS);
     }
     let most = queue.term();
     assert!(most > 20.0 * FULL as f64, "{most}");
     // 400 µs of the link, and no more.
     assert!(most <= 400_000.0 * GIGABIT + 1.0, "{most}");
     for round in 100..1_000 {
-        queue.on_round(GIGABIT, GIGABIT, 100 * US, round * MS);
+        queue.on_round(brought(GIGABIT), GIGABIT, 100 * US, round * MS);
     }
     assert!(queue.term() < 20.0 * FULL as f64, "{}", queue.term());
 }
 
 #[test]
-fn a_size_that_overflowed_is_left_alone_for_a_while() {
+fn a_size_that_overflowed_is_left_alone_for_a_while_and_then_for_longer() {
     let mut queue = Queue::new(FULL, 6 << 20);
+    let grow = |queue: &mut Queue, from_ms, until_ms| {
+        for round in from_ms..until_ms {
+            queue.on_round(brought(0.8 * GIGABIT), GIGABIT, 100 * US, round * MS);
+        }
+    };
     queue.on_overflow(0.0, 100 * US, 10 * MS);
     let cut = queue.size();
-    for round in 11..1_000 {
-        queue.on_round(0.8 * GIGABIT, GIGABIT, 100 * US, round * MS);
-    }
-    assert!(queue.size() < 1.15 * cut);
-    for round in 11_000..12_000 {
-        queue.on_round(0.8 * GIGABIT, GIGABIT, 100 * US, round * MS);
-    }
+    // Within that time, more of the same.
+    queue.on_overflow(0.0, 100 * US, 12 * MS);
+    let cut_again = queue.size();
+    assert!(cut_again < cut);
+    grow(&mut queue, 13, 60);
+    assert!(queue.size() < 1.2 * cut_again);
+    grow(&mut queue, 63, 80);
+    assert!(queue.size() > 1.3 * cut_again);
+    queue.on_overflow(0.0, 100 * US, 80 * MS);
+    let cut = queue.size();
+    grow(&mut queue, 81, 178);
+    assert!(queue.size() < 1.2 * cut);
+    grow(&mut queue, 181, 220);
     assert!(queue.size() > 1.3 * cut);
+}
+
+/// Hosts that answer late: each round brings what is on its way, and no more.
+#[test]
+fn a_rate_that_is_far_too_low_does_not_keep_itself_low() {
+    let mut queue = Queue::new(FULL, 6 << 20);
+    let (mut rate, late_ns) = (0.01 * GIGABIT, MS as f64);
+    for round in 1..100 {
+        let bring = (queue.term() / late_ns).min(GIGABIT);
+        rate = bring.max(rate);
+        queue.on_round(brought(bring), rate, 100 * US, round * 10 * MS);
+    }
+    assert!(rate > 0.9 * GIGABIT, "{}", rate / GIGABIT);
+}
+
+fn brought(rate: f64) -> Brought {
+    Brought {
+        rate,
+        duplex: false,
+    }
 }
 
 #[test]
