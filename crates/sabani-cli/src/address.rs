@@ -11,6 +11,12 @@ use crate::exit::Usage;
 /// # Errors
 /// [`Usage`], if there is no such host or port.
 pub fn resolve(to: &str, default_port: u16) -> Result<SocketAddr> {
+    if let Some((ip, port)) = unbracketed(to) {
+        let problem = format!(
+            "`--to {to}`: is {port} the port? Write `[{ip}]:{port}`, or `[{to}]` if it is part of the address"
+        );
+        return Err(Usage(problem).into());
+    }
     let (host, port) = divide(to);
     if host.is_empty() {
         let problem = format!("`--to {to}` names no host: expected HOST or HOST:PORT");
@@ -85,6 +91,16 @@ fn parse_port(text: &str) -> Option<u16> {
     text.parse().ok()
 }
 
+/// An IPv6 address, and what looks like a port behind it, without the brackets that tell them apart. So do the last
+/// four digits of some addresses look; those with brackets don't.
+fn unbracketed(text: &str) -> Option<(&str, &str)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let (ip, _) = host.split_once('%').unwrap_or((host, ""));
+    ip.parse::<Ipv6Addr>().ok()?;
+    let is_port = port.len() >= 4 && port.bytes().all(|byte| byte.is_ascii_digit());
+    is_port.then_some((host, port))
+}
+
 /// Host and port. An IPv6 address with a port has brackets, and may have them without.
 fn divide(text: &str) -> (&str, Option<&str>) {
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
@@ -129,6 +145,26 @@ mod tests {
             error.is::<Usage>() && said.contains("found for `a..b`"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_port_behind_an_address_without_brackets_is_told_with_them() {
+        for (text, cure) in [
+            ("::1:7400", "`[::1]:7400`"),
+            ("2001:db8::1:17400", "`[2001:db8::1]:17400`"),
+            ("fe80::1%lo:7400", "`[fe80::1%lo]:7400`"),
+        ] {
+            let error = resolve(text, 7).unwrap_err();
+            let said = error.to_string();
+            assert!(error.is::<Usage>() && said.contains(cure), "{said}");
+        }
+        for (text, expected) in [
+            ("[::1:7400]", "[::1:7400]:7"),
+            ("2001:db8::1:2", "[2001:db8::1:2]:7"),
+            ("2001:db8:1:2:3:4:5:7400", "[2001:db8:1:2:3:4:5:7400]:7"),
+        ] {
+            assert_eq!(resolve(text, 7).unwrap().to_string(), expected);
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod tools;
 mod transfer;
 mod units;
 
+use std::env;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -67,21 +68,39 @@ enum Command {
     Key(key::KeyArgs),
 }
 
-/// Adds the cure to clap's word on a second bench, and on a scenario's option before its name.
-fn explained(mut error: clap::Error) -> clap::Error {
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
-        && let Some(tip) = tip(word, &error)
-    {
-        // What is most like it in the wrong place.
-        error.remove(ContextKind::SuggestedArg);
-        let tips = vec![StyledStr::from(tip)];
+/// Adds the cure to clap's word on what it did not expect, given all words of the command line.
+fn explained(mut error: clap::Error, words: &[String]) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let tips = match tip(word, words, &error) {
+        Some(tip) => {
+            // What is most like it in the wrong place.
+            error.remove(ContextKind::SuggestedArg);
+            vec![StyledStr::from(tip)]
+        }
+        // To write `--` before an option that there is not makes a file or a program's name of it.
+        None => match error.remove(ContextKind::Suggested) {
+            Some(ContextValue::StyledStrs(tips)) => tips
+                .into_iter()
+                .filter(|tip| !tip.to_string().contains("as a value, use"))
+                .collect(),
+            _ => return error,
+        },
+    };
+    if !tips.is_empty() {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     error
 }
 
-fn tip(word: &str, error: &clap::Error) -> Option<String> {
+fn tip(word: &str, words: &[String], error: &clap::Error) -> Option<String> {
+    if word.starts_with('-') && word.parse::<f64>().is_ok() {
+        return Some("numbers here are 0 or more".into());
+    }
     let command = Arguments::command();
     if command
         .find_subcommand("bench")?
@@ -96,6 +115,13 @@ fn tip(word: &str, error: &clap::Error) -> Option<String> {
     let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
         return None;
     };
+    if !word.starts_with('-') && usage.to_string().contains(" -- <") {
+        let before = words.iter().position(|one| one == word)?;
+        let before = words.get(1..before)?.join(" ");
+        return Some(format!(
+            "the program and its arguments come after `--`, as in 'sabani {before} -- {word}'"
+        ));
+    }
     let is_sim = usage.to_string().contains(" sim [OPTIONS] [SCENARIO.toml]")
         || usage.to_string().contains(" sim --");
     let mut scenarios = command.find_subcommand("sim")?.get_subcommands();
@@ -123,7 +149,10 @@ fn show(error: &clap::Error) -> ExitCode {
 
 /// Says what has failed.
 fn failed(error: &anyhow::Error) -> ExitCode {
-    if !error.is::<exit::Unread>() {
+    if let Some(interrupted) = error.downcast_ref::<exit::Interrupted>() {
+        // What was being done just then is not its cause.
+        note(format_args!("sabani: {interrupted}"));
+    } else if !error.is::<exit::Unread>() {
         note(format_args!("sabani: {error:#}"));
     }
     exit::code(error)
@@ -132,7 +161,10 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return show(&explained(error)),
+        Err(error) => {
+            let words = env::args_os().map(|word| word.to_string_lossy().into_owned());
+            return show(&explained(error, &words.collect::<Vec<_>>()));
+        }
     };
     let outcome = match arguments.command {
         Command::Bench(args) => bench::run(*args),
@@ -152,5 +184,45 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said to a command line that clap does not take.
+    fn said(line: &str) -> String {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let Err(error) = Arguments::try_parse_from(&words) else {
+            panic!("it was taken: {line}");
+        };
+        explained(error, &words).to_string()
+    }
+
+    #[test]
+    fn a_program_without_its_dashes_is_told_with_them() {
+        for (line, cure) in [
+            ("sabani run -n 2 true", "'sabani run -n 2 -- true'"),
+            (
+                "sabani lab run -n 2 true -x",
+                "'sabani lab run -n 2 -- true'",
+            ),
+            ("sabani lab exec h1 true", "'sabani lab exec h1 -- true'"),
+        ] {
+            assert!(said(line).contains(cure), "{}", said(line));
+        }
+    }
+
+    #[test]
+    fn what_is_no_option_is_not_offered_as_a_value() {
+        let said_of_number = said("sabani run --grace -1 -- true");
+        assert!(said_of_number.contains("0 or more"), "{said_of_number}");
+        for line in ["sabani run --grace -1 -- true", "sabani key --force"] {
+            assert!(!said(line).contains("as a value"), "{}", said(line));
+        }
+        // What helps stays.
+        let near = said("sabani run --grac 1 -- true");
+        assert!(near.contains("'--grace'"), "{near}");
     }
 }
