@@ -29,4 +29,5 @@ pub use environment::Environment;
 pub use error::{Departure, Error};
 pub use start::Launcher;
 pub use sys::inherited::take_over;
+pub use sys::signals::heed_interrupts;
 pub use world::{JobKey, Member, World, random_key};

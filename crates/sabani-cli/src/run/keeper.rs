@@ -31,6 +31,7 @@ use super::signals::{Signals, asks_to_end};
 use super::{descendants, input};
 use crate::exit::Unread;
 use crate::tell::{explained_stdout, note};
+use crate::units::count;
 
 /// How long output that nobody takes may hold up the end of a job that was stopped.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -254,6 +255,11 @@ impl Job {
             signal if asks_to_end(signal) => {
                 let again = self.deadline.is_some();
                 let signal_now = if again { Signal::SIGKILL } else { signal };
+                note(format_args!(
+                    "sabani run: interrupted{}: {signal_now} went to {}",
+                    if again { " again" } else { "" },
+                    count(self.ranks.len(), "rank")
+                ));
                 self.stop(signal_now, End::Killed(signal).status());
             }
             signal => self.signal(signal),

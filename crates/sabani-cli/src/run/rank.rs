@@ -25,6 +25,8 @@ pub fn run(args: &RankArgs) -> Result<()> {
         bind(&args.cores).context("cannot bind to cores")?;
     }
     signals::let_through()?;
+    // Where `sabani run` is started with `&`, it ignores them, but passes them on.
+    sabani_launch::heed_interrupts()?;
     let error = Command::new(&args.command[0])
         .args(&args.command[1..])
         .env("SABANI_RUN_FD", args.fd.to_string())

@@ -75,6 +75,14 @@ impl Job {
         Self::of(sabani(arguments).process_group(0))
     }
 
+    /// Like [`Job::start`], as a script does it with `&`: interrupts are ignored.
+    pub fn start_in_background(arguments: &[&str]) -> Self {
+        let script = "trap '' INT QUIT; exec \"$0\" run \"$@\"";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_sabani")]);
+        Self::of(shell.args(arguments))
+    }
+
     fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())

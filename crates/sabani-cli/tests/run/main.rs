@@ -408,6 +408,21 @@ fn a_signal_to_the_whole_group_is_heard() {
 }
 
 #[test]
+fn ranks_heed_interrupts_that_a_script_has_had_ignored() {
+    for signal in [Signal::SIGINT, Signal::SIGQUIT] {
+        let script = "echo ready; exec sleep 60";
+        let job = ["-n", "2", "--grace", "600", "--", "sh", "-c", script];
+        let mut job = Job::start_in_background(&job);
+        job.wait_for("ready", 2);
+        job.signal(signal);
+        let done = job.end();
+        assert_eq!(done.status, 128 + signal as i32);
+        let told = format!("sabani run: interrupted: {signal} went to 2 ranks");
+        assert!(done.err.contains(&told), "{}", done.err);
+    }
+}
+
+#[test]
 fn who_does_not_heed_a_signal_is_killed() {
     // Not SIGINT: a shell can't trap what was ignored when it began, as that is in what shells start
     // in the background.
