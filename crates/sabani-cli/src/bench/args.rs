@@ -31,7 +31,7 @@ const ROUNDS: u32 = 5;
 
 /// Measure Sabani on this machine or between two, against raw UDP and TCP.
 ///
-/// Without a subcommand: a short overview of all three benches. Two processes are started, each on
+/// Without a subcommand: a short overview of ping, burst and transactions. Two processes are started, each on
 /// a core of its own, and the transports take short turns in them, round after round: ratios are
 /// formed turn by turn and their median is shown, so that a machine which changes its speed every
 /// few seconds does not decide the comparison. After Ctrl-Z and `fg`, what was measured meanwhile is

@@ -189,7 +189,7 @@ impl<R: DeserializeOwned + Debug + Send + 'static> Workers<R> {
                 note(self.late(whose, start.elapsed()));
             }
             if interrupt::requested() {
-                return Err(Interrupted("interrupted".into()).into());
+                return Err(Interrupted("the bench was interrupted before its end".into()).into());
             }
             match self.answers.recv_timeout(TICK) {
                 Ok((id, reply)) => return Ok((id, reply.context(self.name(id))?)),

@@ -34,6 +34,9 @@ const PARTS: [(&str, &str); 11] = [
     ("in", "messages"),
 ];
 
+/// In place of what was too short to be told.
+const UNTOLD: &str = "?";
+
 /// The layers, each of one colour.
 const LAYERS: [&str; 6] = [
     "messages",
@@ -76,6 +79,16 @@ impl Column {
             "out" => self.packets_out,
             "in" => self.packets_in,
             _ => self.packets_out + self.packets_in,
+        }
+    }
+
+    /// A figure of one of its parts. Nothing takes no time at all: what seems to was not told from others' noise,
+    /// and a plain node has no seal.
+    fn shown(&self, part: usize, ns: f64) -> String {
+        match PARTS[part].1 {
+            "seal" if self.transport == "sabani-plain" => String::new(),
+            _ if self.parts[part] <= 0.0 => UNTOLD.into(),
+            _ => format_figure(ns),
         }
     }
 
@@ -162,6 +175,12 @@ pub fn render(cells: &[Cell]) -> Result<Rendered> {
         }
     }
     let _ = writeln!(table, "\n{WHAT}");
+    if table.contains(UNTOLD) {
+        let _ = writeln!(
+            table,
+            "{UNTOLD}: not told from the noise; more `--rounds` and longer `--seconds` tell more."
+        );
+    }
     Ok(Rendered {
         table,
         json,
@@ -181,11 +200,12 @@ fn rows(columns: &[&Column]) -> Vec<Vec<String>> {
     let mut rows = vec![header];
     for (part, (direction, layer)) in PARTS.iter().enumerate() {
         let mut row = vec![(*direction).to_owned(), (*layer).to_owned()];
-        row.extend(columns.iter().map(|c| format_figure(c.parts[part])));
+        row.extend(columns.iter().map(|c| c.shown(part, c.parts[part])));
         row.extend(largest.iter().flat_map(|column| {
             let line = column.lines().nth(part);
-            line.into_iter()
-                .flat_map(|line| [line.ns_per_packet, line.ns_per_byte].map(format_figure))
+            line.into_iter().flat_map(|line| {
+                [line.ns_per_packet, line.ns_per_byte].map(|ns| column.shown(part, ns))
+            })
         }));
         rows.push(row);
     }
@@ -254,6 +274,18 @@ mod tests {
             plain.parts,
             [1.0, 25.0, 15.0, 0.0, 3.0, 4.0, 5.0, 0.0, 15.0, 35.0, 6.0]
         );
+    }
+
+    #[test]
+    fn what_was_lost_in_the_noise_is_no_zero() {
+        let mut noisy = cell();
+        noisy.plain = vec![sample(90.0)];
+        let [sealed, plain] = columns(&noisy);
+        let seal = PARTS.iter().position(|part| part.1 == "seal").unwrap();
+        assert_eq!(sealed.shown(seal, 0.0), UNTOLD);
+        assert_eq!(plain.shown(seal, 0.0), "");
+        assert!(render(&[noisy]).unwrap().table.contains("--rounds"));
+        assert!(!render(&[cell()]).unwrap().table.contains("--rounds"));
     }
 
     #[test]
