@@ -1,14 +1,17 @@
 //! `sabani model compile`: finds the best algorithms, and keeps them in the network's file.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use sabani_collective::Collective;
 use sabani_model::{Network, choose};
 
 use super::{load, transport};
 use crate::files;
-use crate::tell::{note, say};
+use crate::tell::say;
 use crate::units::count;
 
 /// Find the best algorithms for a network by simulation, and write them into its file
@@ -50,9 +53,17 @@ pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> 
     let transport = transport(network, transport_name)?;
     let usual = choose::usual_ranks(network.graph.hosts.len());
     let ranks = if ranks.is_empty() { &usual } else { ranks };
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {elapsed}");
+    let bar = ProgressBar::new((ranks.len() * Collective::ALL.len()) as u64)
+        .with_style(style.expect("a template of ours"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let mut done = 0;
     let rows = choose::compile(network, transport, ranks, |collective, ranks| {
-        note(format_args!("{collective}, {ranks} ranks"));
+        bar.set_message(format!("trying algorithms for {collective}, {ranks} ranks"));
+        bar.set_position(done);
+        done += 1;
     });
+    bar.finish_and_clear();
     let gains = rows
         .iter()
         .map(|row| row.rule_ns / row.expected_ns.max(1.0));

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use sabani_model::measure::{Measured, Procedure, Repairs, Settings};
-use sabani_model::network::{Capacity, Estimate, Graph};
+use sabani_model::network::{Capacity, Estimate, Fit, Graph};
 
 use super::compile::fill_in;
 use super::page;
@@ -188,6 +188,11 @@ fn speed(work: impl Fn(&[f64], &mut [f64])) -> Estimate {
 /// What was found, in a few lines.
 pub fn summary(measured: &Measured) -> String {
     let graph = &measured.network.graph;
+    // Ranks of one host are to each other what hosts are, but they are none.
+    let member = match measured.network.one_host {
+        true => "rank",
+        false => "host",
+    };
     let mut text = String::new();
     for (name, transport) in &measured.network.transports {
         let last = transport.points.last();
@@ -199,15 +204,20 @@ pub fn summary(measured: &Measured) -> String {
         );
     }
     text += &format!(
-        "{}, {} in groups behind trunks\n",
-        count(graph.hosts.len(), "host"),
+        "{}{}, {} in groups behind trunks\n",
+        count(graph.hosts.len(), member),
+        if measured.network.one_host {
+            " on one host"
+        } else {
+            ""
+        },
         grouped(graph)
     );
     for group in &graph.groups {
         text += &format!(
             "  {}: {}, out {}, in {}\n",
             group.name,
-            count(group.hosts.len(), "host"),
+            count(group.hosts.len(), member),
             format_capacity(&group.out),
             format_capacity(&group.into),
         );
@@ -215,30 +225,41 @@ pub fn summary(measured: &Measured) -> String {
     if graph.fit.is_none() {
         text += "there was no time to check how well that predicts: more --seconds\n";
     }
-    if let Some(fit) = graph.fit {
+    if let Some(fit) = &graph.fit {
         text += &format!(
-            "{} in {}; what was held back is predicted within {:.0} % (median; twice the same \
-             differs by {:.0} %)\n",
+            "{} in {}; {}\n",
             count(fit.patterns, "pattern"),
             format_time(measured.network_ns as f64 / 1e9),
-            100.0 * fit.error.exp_m1(),
-            100.0 * fit.noise.exp_m1(),
+            worth(fit)
         );
-        if !fit.is_steady() {
-            text += "the same measured twice differs so much that nothing here can be believed: other programs use the \
-                     network or the processors, or there are more ranks than cores; measure again without them\n";
-        } else if !fit.is_good() {
-            text += &format!(
-                "no tree of shared links explains this network (nine of ten flows within {:.0} %): intervals of predictions are \
-                 wider by as much\n",
-                100.0 * fit.error_p90.exp_m1(),
-            );
-        }
     }
     if measured.unsteady_rounds > 0 {
         text += "the network was not quiet: some rounds did not count\n";
     }
     text
+}
+
+/// How well what was held back is predicted; where it is not, why, and not how well the half is that is predicted best.
+fn worth(fit: &Fit) -> String {
+    let percent = |error: f64| 100.0 * error.exp_m1();
+    let noise = percent(fit.noise);
+    if !fit.is_steady() {
+        return format!(
+            "the same measured twice differs so much ({noise:.0} %) that nothing here can be believed: other programs use \
+             the network or the processors, or there are more ranks than cores; measure again without them"
+        );
+    }
+    if !fit.is_good() {
+        return format!(
+            "no tree of shared links explains this network (nine of ten flows that were held back within {:.0} %): \
+             intervals of predictions are wider by as much",
+            percent(fit.error_p90),
+        );
+    }
+    format!(
+        "what was held back is predicted within {:.0} % (median; twice the same differs by {noise:.0} %)",
+        percent(fit.error),
+    )
 }
 
 fn grouped(graph: &Graph) -> usize {
@@ -250,5 +271,30 @@ pub fn format_capacity(capacity: &Capacity) -> String {
     match capacity.bytes_per_s {
         Some(speed) => format!("{}B/s", format_figure(speed.value)),
         None => format!("at least {}B/s", format_figure(capacity.probed_bytes_per_s)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn precision_is_told_only_of_what_is_predicted() {
+        let fit = |error: f64, error_p90: f64, noise: f64| {
+            worth(&Fit {
+                patterns: 20,
+                error,
+                error_p90,
+                noise,
+            })
+        };
+        let good = fit(0.03, 0.05, 0.01);
+        assert!(good.contains("within 3 % (median"), "{good}");
+        for (bad, why) in [
+            (fit(0.03, 2.0, 0.01), "no tree of shared links"),
+            (fit(0.03, 0.05, 0.9), "nothing here can be believed"),
+        ] {
+            assert!(bad.contains(why) && !bad.contains("median"), "{bad}");
+        }
     }
 }

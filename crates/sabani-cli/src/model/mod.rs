@@ -73,6 +73,12 @@ fn load(path: &Path) -> Result<Network, Usage> {
         .map_err(Usage::of)?;
     if let Some(doubt) = network.doubt() {
         note(format_args!("{}: {doubt}", path.display()));
+    } else if network.graph.fit.is_none() {
+        note(format_args!(
+            "{}: nothing was held back to check it when it was measured, so that what is made from it may be far off: \
+             measure again with more `--seconds`",
+            path.display()
+        ));
     }
     Ok(network)
 }

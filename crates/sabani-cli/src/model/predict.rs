@@ -228,9 +228,10 @@ impl Report<'_> {
         }
         if self.task.ranks > hosts {
             let ranks = self.task.ranks;
-            warnings.push(format!(
-                "{ranks} ranks share the {hosts} hosts that were measured"
-            ));
+            warnings.push(match self.network.one_host {
+                true => format!("{ranks} ranks are more than the {hosts} that were measured"),
+                false => format!("{ranks} ranks share the {hosts} hosts that were measured"),
+            });
         }
         warnings
     }
