@@ -51,6 +51,14 @@ impl Delay {
     }
 }
 
+impl Delay {
+    /// How long it takes where all its parts count, and each as long as in the mean, in nanoseconds.
+    pub(crate) fn most_ns(&self) -> u64 {
+        let parts = self.parts.iter();
+        parts.fold(0, |sum, part| sum.saturating_add(part.time.0))
+    }
+}
+
 impl Part {
     fn draw(&self, rng: &mut Rng) -> u64 {
         if self.percent < 100.0 && !rng.chance(self.percent / 100.0) {

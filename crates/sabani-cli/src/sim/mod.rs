@@ -36,7 +36,7 @@ const PLAN_MOST_BYTES: u64 = 1 << 20;
 ///
 /// Exit status: 0 if no rule was broken, also where some messages did not arrive because a connection could not
 /// be made or has ended: the output says how many; 1 if a rule was broken, or nothing at all has arrived; 2 for a
-/// mistake on the command line or in a plan.
+/// mistake on the command line or in a plan; 130 after Ctrl-C or a TERM signal.
 ///
 /// A plan is a TOML file; `--plan` prints that of a named scenario, to begin with.
 #[derive(Args)]
@@ -91,7 +91,8 @@ struct CommonArgs {
 #[derive(Args)]
 struct ChangeArgs {
     /// Change a setting of all nodes, as in a plan: `recovery=go-back-n`, `ack_every=1`,
-    /// `window_max=64KiB`. May be given again; `sabani sim --help` lists all settings.
+    /// `window_max=64KiB`. May be given again; the end of `sabani sim --help` lists all
+    /// settings.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
 }

@@ -1,9 +1,11 @@
 //! What a plan must say to be one that can be run, and whose run means something.
 
+use std::ops::RangeInclusive;
+
 use super::{
     Fault, Hosts, Mishap, Plan, ProgramSettings, Settings, Shape, TcpFlows, Traffic, What,
 };
-use crate::{Faults, HostId, Rate, Size, Time};
+use crate::{Faults, HostId, Rate, SEC, Size, Time};
 
 /// Something wrong in a table of an array: its name, its index, what is wrong.
 pub(super) type Wrong = (&'static str, usize, String);
@@ -13,6 +15,12 @@ const MOST_HOSTS: u32 = 65_536;
 const MOST_BYTES: Size = Size(4 << 30);
 /// How often a fault may come again.
 const MOST_AGAIN: u32 = 100_000;
+/// Receives that a program keeps posted.
+const MOST_POSTED: u64 = 100_000;
+/// From a tenth of the speed to twice as fast: beyond that, timers come forever, or never.
+const DRIFTS_PPM: RangeInclusive<i64> = -900_000..=1_000_000;
+/// How long a host may be kept from running at a time: while it is, the others' timers have to be lived through.
+const MOST_DELAY: Time = Time(100 * SEC);
 /// The most messages in all: what is kept of each are some 170 bytes.
 const MOST_MESSAGES: u64 = 100_000_000;
 
@@ -60,6 +68,13 @@ impl Plan {
     }
 
     fn check_stream(&self, stream: &Traffic) -> Result<(), String> {
+        // It goes to terminals, which would obey.
+        if stream.name.contains(char::is_control) {
+            return Err(format!(
+                "{:?} has a control character: write a `name =` without",
+                stream.name
+            ));
+        }
         self.check_ways(&stream.from, &stream.to)?;
         if stream.rounds == 0 || stream.messages == 0 {
             return Err(
@@ -109,6 +124,26 @@ impl Plan {
             return Err("this program takes nothing in: write `batch =` 1 or more".into());
         }
         let posted = u64::from(program.post.unwrap_or(1));
+        if posted > MOST_POSTED {
+            return Err(format!(
+                "these are more receives than a simulation can hold: write `post =` at most {MOST_POSTED}"
+            ));
+        }
+        if !DRIFTS_PPM.contains(&program.drift_ppm) {
+            return Err(format!(
+                "no clock runs so: write `drift_ppm =` {} to {}",
+                DRIFTS_PPM.start(),
+                DRIFTS_PPM.end()
+            ));
+        }
+        let lasts = program.stalls.as_ref().map(|stalls| &stalls.lasts);
+        for (name, delay) in [("wake", program.wake.as_ref()), ("stalls", lasts)] {
+            if delay.is_some_and(|delay| delay.most_ns() > MOST_DELAY.0) {
+                return Err(format!(
+                    "peers would be lost meanwhile, again and again: write `{name} =` of at most {MOST_DELAY}"
+                ));
+            }
+        }
         let buffer = program.buffer.unwrap_or_default();
         check_bytes("post` times `buffer", Size(buffer.0.saturating_mul(posted)))
     }

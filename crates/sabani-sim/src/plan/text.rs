@@ -39,7 +39,7 @@ impl Plan {
         }
         let plan: Plan = toml::from_str(text).map_err(|error| PlanError {
             line: error.span().map(|span| line_at(text, span.start)),
-            what: error.message().to_string(),
+            what: with_nearest(error.message()),
         })?;
         plan.check().map_err(|(table, index, what)| PlanError {
             line: line_of_table(text, table, index),
@@ -70,7 +70,8 @@ impl Plan {
         let settings = settings.map_err(|error: toml::de::Error| {
             let range = Settings::named(name).and_then(Setting::cure);
             let cure = range.map(|range| format!("; {range}")).unwrap_or_default();
-            wrong(format!("`{assignment}`: {}{cure}", error.message().trim()))
+            let what = with_nearest(error.message().trim());
+            wrong(format!("`{assignment}`: {what}{cure}"))
         })?;
         // Others that are unfit were so before, and have been said to be.
         match settings.unfit().filter(|setting| setting.name == name) {
@@ -98,6 +99,36 @@ impl Plan {
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a plan is made of tables, numbers and strings")
     }
+}
+
+/// Tells the one of the names in a message that is most like the first of them, which there is not.
+fn with_nearest(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let (true, Some(wrong)) = (message.starts_with("unknown "), names.next()) else {
+        return message.to_owned();
+    };
+    let nearest = names.min_by_key(|name| distance(name, wrong));
+    let is_like = |name: &&str| distance(name, wrong) <= wrong.chars().count().div_ceil(3);
+    match nearest.filter(is_like) {
+        Some(name) => format!("{message}: is `{name}` meant?"),
+        None => message.to_owned(),
+    }
+}
+
+/// How many letters have to be put in, left out or changed to make one word of the other (Levenshtein's distance).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, &same) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != same);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 /// The line, from 1 on, that holds this byte.
@@ -146,6 +177,8 @@ mod tests {
         for (wrong, said) in [
             ("recovery", "a name, `=` and a value"),
             ("recovery=prayer", "`go-back-n`"),
+            ("congestion=cubik", "is `cubic` meant?"),
+            ("ack_evry=1", "is `ack_every` meant?"),
             ("colour=blue", "`colour`"),
             ("memory=0", "write memory = 64KiB to 1024GiB"),
             ("ack_every=0", "1 to 1000000"),
@@ -309,6 +342,36 @@ mod tests {
                 "hosts = 2\n[[traffic]]\n[[mishap]]\nat = \"1ms\"\nhost = 0\nwhat = \"crash\"\nlasts = \"1s\"\n",
                 Some(3),
                 "leave `lasts` away",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\nrouns = 2\n",
+                Some(3),
+                "is `rounds` meant?",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\nname = \"a\\u001b[2J\"\n",
+                Some(2),
+                "has a control character",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\npost = 4000000000\n",
+                Some(3),
+                "`post =` at most 100000",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\ndrift_ppm = 9000000000000\n",
+                Some(3),
+                "`drift_ppm =` -900000 to 1000000",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\nwake = \"1000000s\"\n",
+                Some(3),
+                "`wake =` of at most 100s",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\nstalls = \"1000s every 1s\"\n",
+                Some(3),
+                "`stalls =` of at most 100s",
             ),
             (
                 "hosts = 2\n[[traffic]]\n[[fault]]\nlate = \"1ms\"\nburst_len = 3\n",
