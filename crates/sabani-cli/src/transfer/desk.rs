@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use sabani::{Match, Message, PeerId, RejectReason};
+use sabani::{Match, Message, NodeStats, PeerId, RejectReason};
 
 use super::listener::{Listener, Senders};
 use super::protocol::{Answer, Ask, HELLO_MAX, Reply, Request, TAG_HELLO};
@@ -32,6 +32,8 @@ pub struct Desk {
     senders: Senders,
     /// The user knows that somebody comes without a hello.
     told: bool,
+    /// Somebody was let in, sometime.
+    served: bool,
     /// Handshakes that were turned away so far.
     turned_away: u64,
     /// Those of them that the user does not know of.
@@ -45,6 +47,7 @@ impl Desk {
             shared: shared.clone(),
             senders: Senders::default(),
             told: false,
+            served: false,
             turned_away: 0,
             untold: Seldom::default(),
         }
@@ -75,7 +78,13 @@ impl Desk {
             })
             .collect();
         if who.is_empty() {
-            return "interrupted; nobody was sending".into();
+            let stats = self.shared.node.stats();
+            return match turned_away(&stats) {
+                count if count > 0 && !self.served => {
+                    format!("interrupted; all who came {}", were_turned_away(&stats))
+                }
+                _ => "interrupted; nobody was sending".into(),
+            };
         }
         format!(
             "interrupted while {}: who still runs waits now for a minute or what `--patience` says; start this again \
@@ -117,16 +126,12 @@ impl Desk {
     /// Says now and then that some were turned away: anybody can have that happen.
     fn look_at_the_door(&mut self) {
         let stats = self.shared.node.stats();
-        let dropped = stats.dropped;
-        let turned_away = dropped.rejected + dropped.crowded_out;
-        let more = turned_away - mem::replace(&mut self.turned_away, turned_away);
+        let all = turned_away(&stats);
+        let more = all - mem::replace(&mut self.turned_away, all);
         if let Some(count) = self.untold.add(more, TURNED_AWAY, Instant::now()) {
-            let last = match stats.rejected_last {
-                Some((address, why)) => format!(", the last from {address} ({})", in_words(why)),
-                None => String::new(),
-            };
             self.shared.progress.note(format_args!(
-                "{count} handshakes were turned away{last}: do all senders have the same `--key`, or `--plain` as here?"
+                "{count} handshakes {}",
+                were_turned_away(&stats)
             ));
         }
     }
@@ -141,7 +146,10 @@ impl Desk {
         };
         let reply = match greet(version) {
             Reply::Welcome { version } => match self.admit(sender) {
-                Ok(()) => Reply::Welcome { version },
+                Ok(()) => {
+                    self.served = true;
+                    Reply::Welcome { version }
+                }
                 Err(why) => Reply::Refused(why),
             },
             refused => refused,
@@ -194,6 +202,32 @@ impl Desk {
     }
 }
 
+/// Handshakes that were turned away.
+fn turned_away(stats: &NodeStats) -> u64 {
+    stats.dropped.rejected + stats.dropped.crowded_out
+}
+
+/// The end of a sentence: that some were turned away, who was the last, and what helps.
+fn were_turned_away(stats: &NodeStats) -> String {
+    let Some((address, why)) = stats.rejected_last else {
+        return format!("were turned away: {KEYS}");
+    };
+    let cure = match why {
+        RejectReason::Version => {
+            "`sabani --version` tells it here and there: upgrade the older one"
+        }
+        RejectReason::Full => "they may come back when others are done",
+        _ => KEYS,
+    };
+    format!(
+        "were turned away, the last from {address} ({}): {cure}",
+        in_words(why)
+    )
+}
+
+/// What helps as a rule.
+const KEYS: &str = "do all senders have the same `--key`, or `--plain` as here?";
+
 /// Why a handshake was turned away.
 fn in_words(why: RejectReason) -> &'static str {
     match why {
@@ -221,6 +255,26 @@ mod tests {
         assert!(desk.admit(PeerId(full)).is_ok());
         let why = desk.admit(PeerId(full + 1)).unwrap_err();
         assert!(why.contains("again later"), "{why}");
+    }
+
+    #[test]
+    fn who_was_turned_away_is_told_what_helps() {
+        let mut stats = NodeStats::default();
+        assert!(were_turned_away(&stats).contains("--key"));
+        let from = ([127, 0, 0, 1], 7).into();
+        for (why, cure) in [
+            (RejectReason::Key, "`--key`"),
+            (RejectReason::Version, "`sabani --version`"),
+        ] {
+            stats.rejected_last = Some((from, why));
+            let told = were_turned_away(&stats);
+            let keys = told.contains("--key");
+            assert_eq!(keys, why == RejectReason::Key, "{told}");
+            assert!(
+                told.contains(cure) && told.contains("127.0.0.1:7"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

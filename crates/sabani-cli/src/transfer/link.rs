@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sabani::{ConnectError, Error, Event, Match, Message, Node, PeerLost};
+use sabani::{ConnectError, Error, Event, Match, Message, Node, PeerLost, RejectReason};
 
 use super::path::Shown;
 use super::progress::Progress;
@@ -319,10 +319,11 @@ impl<'a> Link<'a> {
                 Err(Error::Unconnected { why, .. }) if !self.is_heard() => wait.tell(
                     self.progress,
                     format_args!(
-                        "{} {}, trying for {} s: {why}",
+                        "{} {}, trying for {} s: {}",
                         unwelcome(&why),
                         self.addr,
-                        CONNECT_TIMEOUT.as_secs()
+                        CONNECT_TIMEOUT.as_secs(),
+                        in_words(&why)
                     ),
                 ),
                 Err(Error::Unconnected { .. }) => {}
@@ -425,10 +426,36 @@ fn unwelcome(why: &ConnectError) -> &'static str {
 }
 
 /// Why there is no connection: a user knows nothing of peers.
-fn reason(error: &Error) -> &dyn fmt::Display {
+fn reason(error: &Error) -> String {
     match error {
-        Error::PeerLost { why: Some(why), .. } => why,
-        error => error,
+        Error::PeerLost {
+            why: Some(PeerLost::Unreachable(why)),
+            ..
+        } => in_words(why),
+        Error::PeerLost { why: Some(why), .. } => why.to_string(),
+        error => error.to_string(),
+    }
+}
+
+/// What keeps the two apart, with the options that help.
+fn in_words(why: &ConnectError) -> String {
+    match why {
+        ConnectError::Rejected {
+            reason: RejectReason::Mode,
+            sealed: true,
+            ..
+        } => "the receiver has a job key, and this has none: say `--key FILE`, with a copy of its key, in place of \
+              `--plain`"
+            .into(),
+        ConnectError::Rejected {
+            reason: RejectReason::Mode,
+            ..
+        } => "the receiver is `--plain`, and this has a job key: say `--plain` here, or give it `--key FILE`, too".into(),
+        ConnectError::Rejected {
+            reason: RejectReason::Key,
+            ..
+        } => "the receiver has another job key: give both a copy of the same one with `--key FILE`".into(),
+        why => why.to_string(),
     }
 }
 

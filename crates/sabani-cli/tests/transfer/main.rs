@@ -285,7 +285,7 @@ fn another_key_is_refused_and_said() {
     let sent = place.send(&receiver, &["--key", other.to_str().unwrap()]);
     assert_eq!(sent.code, Some(1), "{}", sent.said);
     assert!(
-        sent.said.contains("the peer has another job key"),
+        sent.said.contains("the receiver has another job key"),
         "{}",
         sent.said
     );
@@ -295,11 +295,7 @@ fn another_key_is_refused_and_said() {
     assert!(!sent.said.contains("sent 0 files"), "{}", sent.said);
     let plain = place.send(&receiver, &["--plain"]);
     assert_eq!(plain.code, Some(1), "{}", plain.said);
-    assert!(
-        plain.said.contains("give this node the job key"),
-        "{}",
-        plain.said
-    );
+    assert!(plain.said.contains("say `--key FILE`"), "{}", plain.said);
     // Not for each handshake.
     receiver.signal(Signal::INT);
     let said = receiver.end().said;
