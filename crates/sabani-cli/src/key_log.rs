@@ -1,7 +1,7 @@
 //! The option `--key-log`: traffic secrets in a file, for decrypting what was captured.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,21 +33,36 @@ impl KeyLogArgs {
     /// Opens the file, if one is wanted.
     ///
     /// # Errors
-    /// If the file can't be opened, or others may read it.
+    /// [`Usage`], if the file can't be opened, is none that can grow, or others may read it.
     pub fn open(&self) -> Result<KeyLog> {
         let Some(path) = &self.key_log else {
             return Ok(KeyLog(None));
         };
         let name = path.display();
+        // To open a pipe is to wait for its reader. Folders are told of below.
+        if path
+            .metadata()
+            .is_ok_and(|there| !there.is_file() && !there.is_dir())
+        {
+            let why = format!("{name} is no plain file, as a key log is: name another one");
+            return Err(Usage(why).into());
+        }
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).mode(0o600).open(path);
-        let file = files::explained(path, file).context("key log")?;
+        let file = files::explained(path, file).context("key log");
+        let file = file.map_err(Usage::of)?;
         let mode = file.metadata()?.permissions().mode();
         if mode & 0o077 != 0 {
             let why = format!("others may read the key log {name}: `chmod 600 {name}` first");
             return Err(Usage(why).into());
         }
-        if file.metadata()?.is_file() && !begins_as_one(&File::open(path)?)? {
+        let is_one = File::open(path).and_then(|file| begins_as_one(&file));
+        let is_one = is_one.map_err(|error| {
+            Usage(format!(
+                "cannot read the key log {name}: {error}: name another file"
+            ))
+        })?;
+        if !is_one {
             let why = format!("{name} is no key log, and has something in it: name another file");
             return Err(Usage(why).into());
         }
@@ -63,7 +78,7 @@ impl KeyLogArgs {
 }
 
 /// Whether there is nothing in a file, or what [`Event::Secrets`] has.
-fn begins_as_one(file: &File) -> Result<bool> {
+fn begins_as_one(file: &File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.take(LINE_BEGINS.len() as u64)
         .read_to_end(&mut start)?;
@@ -114,6 +129,26 @@ mod tests {
         let error = args.open().err().unwrap();
         assert!(error.is::<Usage>(), "{error}");
         assert!(error.to_string().contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn what_can_be_no_log_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [
+            folder.path(),
+            &pipe,
+            "/dev/null".as_ref(),
+            "/proc/self/mem".as_ref(),
+        ] {
+            let args = KeyLogArgs {
+                key_log: Some(path.into()),
+            };
+            let error = args.open().err().unwrap();
+            let named = error.to_string().contains(path.to_str().unwrap());
+            assert!(error.is::<Usage>() && named, "{error}");
+        }
     }
 
     #[test]

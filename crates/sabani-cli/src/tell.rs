@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -70,6 +71,17 @@ pub fn explained_stdout(written: io::Result<()>) -> Result<()> {
         false => String::new(),
     };
     explained_at(&place, written)
+}
+
+/// The same for a file of the command line, `-` being standard output.
+///
+/// # Errors
+/// As the outcome.
+pub fn explained_file(path: &Path, written: io::Result<()>) -> Result<()> {
+    match path == Path::new("-") {
+        true => explained_stdout(written),
+        false => explained_at(&format!(" to {}", path.display()), written),
+    }
 }
 
 fn explained_at(place: &str, written: io::Result<()>) -> Result<()> {

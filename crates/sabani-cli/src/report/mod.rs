@@ -16,7 +16,7 @@ use clap::Args;
 use crate::{
     exit::Usage,
     files,
-    tell::{explained, explained_stdout},
+    tell::{explained, explained_file, explained_stdout},
 };
 
 /// Where the results go, beside a table on standard output.
@@ -44,7 +44,7 @@ pub struct Reports {
 /// A file that begins with the first thing to be written: until then there is what was there before.
 enum Lines {
     Named(PathBuf),
-    Open(Box<dyn Write>),
+    Open(Box<dyn Write>, PathBuf),
 }
 
 impl Lines {
@@ -53,18 +53,22 @@ impl Lines {
     fn to(path: &Path) -> Result<Self> {
         if path.exists() && !path.is_file() {
             let open = files::create(path).map_err(Usage::of)?;
-            return Ok(Lines::Open(Box::new(open)));
+            return Ok(Lines::Open(Box::new(open), path.to_owned()));
         }
         files::expect_writable(path)?;
         Ok(Lines::Named(path.to_owned()))
     }
 
-    fn open(&mut self) -> Result<&mut dyn Write> {
+    /// Writes more of them.
+    ///
+    /// # Errors
+    /// With the file's name; [`Unread`](crate::exit::Unread).
+    fn write(&mut self, text: &str) -> Result<()> {
         if let Lines::Named(path) = self {
-            *self = Lines::Open(Box::new(files::create(path)?));
+            *self = Lines::Open(Box::new(files::create(path)?), path.clone());
         }
         match self {
-            Lines::Open(output) => Ok(output),
+            Lines::Open(output, path) => explained_file(path, write_out(output, text)),
             Lines::Named(_) => unreachable!("it was opened"),
         }
     }
@@ -74,11 +78,15 @@ impl Reports {
     /// Opens what was asked for. The table makes way for JSON on standard output.
     ///
     /// # Errors
-    /// If a file cannot be created.
+    /// [`Usage`], if a file cannot be created.
     pub fn open(output: &OutputArgs) -> Result<Self> {
+        if output.html.as_deref() == Some(Path::new("-")) {
+            let why = "`--html -`: a page needs a file: name one, as in `--html page.html`";
+            return Err(Usage(why.into()).into());
+        }
         let stdout_is_json = output.json.as_deref() == Some(Path::new("-"));
         let json = match &output.json {
-            Some(_) if stdout_is_json => Some(Lines::Open(Box::new(io::stdout()))),
+            Some(path) if stdout_is_json => Some(Lines::Open(Box::new(io::stdout()), path.clone())),
             path => path.as_deref().map(Lines::to).transpose()?,
         };
         let table: Box<dyn Write> = match stdout_is_json {
@@ -115,13 +123,9 @@ impl Reports {
             true => explained(written)?,
             false => explained_stdout(written)?,
         }
-        let Some(lines) = &mut self.json else {
-            return Ok(());
-        };
-        let written = write_out(&mut lines.open()?, json);
-        match self.stdout_is_json {
-            true => explained_stdout(written),
-            false => explained(written),
+        match &mut self.json {
+            Some(lines) => lines.write(json),
+            None => Ok(()),
         }
     }
 
@@ -134,7 +138,7 @@ impl Reports {
         match &mut self.html {
             Some(lines) => {
                 let page = page::with_notes(&rendered.html, &self.notes);
-                explained(write_out(&mut lines.open()?, &page))
+                lines.write(&page)
             }
             None => Ok(()),
         }
