@@ -6,6 +6,7 @@ use std::io::BufWriter;
 use std::mem;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -50,8 +51,18 @@ fn tolerance(text: &str) -> Result<f64, String> {
     }
 }
 
-fn main() -> Result<()> {
-    let options = Options::parse();
+fn main() -> ExitCode {
+    match solve(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // `main` itself would add where in the program that was.
+            eprintln!("heat: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn solve(options: &Options) -> Result<()> {
     let comm = Comm::init()?;
     let inner = options.points - 2;
     ensure!(

@@ -1,5 +1,6 @@
 //! Two nodes in one process send each other a message, encrypted.
 
+mod usage;
 use std::time::Duration;
 
 use sabani::{JobKey, Match, Node, PeerId};
@@ -8,6 +9,7 @@ use sabani::{JobKey, Match, Node, PeerId};
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    usage::heed(include_str!("hello.rs"), "");
     let key = JobKey::generate()?;
     let open = |id| {
         Node::builder(PeerId(id))

@@ -1,11 +1,13 @@
 //! Computes pi with as many ranks as were started: `sabani run -n 4 -- target/debug/examples/pi`.
 
+mod usage;
 use sabani::Comm;
 use sabani::comm::{Error, Sum};
 
 const STEPS: usize = 10_000_000;
 
 fn main() -> Result<(), Error> {
+    usage::heed(include_str!("pi.rs"), "");
     let comm = Comm::init()?;
     let (rank, size) = (comm.rank(), comm.size());
 

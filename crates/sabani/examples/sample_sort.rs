@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -35,8 +36,18 @@ struct Options {
     sorted: PathBuf,
 }
 
-fn main() -> Result<()> {
-    let options = Options::parse();
+fn main() -> ExitCode {
+    match sort(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // `main` itself would add where in the program that was.
+            eprintln!("sample_sort: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn sort(options: &Options) -> Result<()> {
     let comm = Comm::init()?;
     let begun = Instant::now();
 

@@ -1,6 +1,7 @@
 //! A sum that goes on when ranks die: those named as arguments, in the middle of it, and whichever you
 //! kill. `sabani run -n 4 --on-failure continue -- target/debug/examples/survivors 1 2`.
 
+mod usage;
 use std::env;
 use std::process;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use sabani::Comm;
 use sabani::comm::{Error, Sum};
 
 fn main() -> Result<(), Error> {
+    usage::heed(include_str!("survivors.rs"), "[RANK]...");
     let dies: Vec<usize> = env::args()
         .skip(1)
         .filter_map(|rank| rank.parse().ok())

@@ -87,6 +87,7 @@ fn what_is_no_file_of_numbers_is_named() {
     let [input, output] = ["numbers", "sorted"].map(|name| folder.path().join(name));
     let complaint_of_two = || {
         let mut sort = ranks(2, "sample_sort")?;
+        sort.env("RUST_BACKTRACE", "1");
         Some(complaint(sort.args([&input, &output])))
     };
     let Some(said) = complaint_of_two() else {
@@ -94,6 +95,7 @@ fn what_is_no_file_of_numbers_is_named() {
     };
     assert!(said.contains("numbers"), "{said}");
     assert!(said.contains("No such file"), "{said}");
+    assert!(!said.contains("backtrace"), "{said}");
     fs::write(&input, "12345").unwrap();
     let said = complaint_of_two().unwrap();
     assert!(

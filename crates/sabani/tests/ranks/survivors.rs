@@ -29,6 +29,14 @@ fn nobody_dies() {
     assert_eq!(said(&mut ranks(1, "survivors").unwrap()), expected);
 }
 
+#[test]
+fn examples_without_options_tell_their_usage() {
+    for name in ["hello", "pi", "survivors"] {
+        let told = said(Command::new(example(name)).arg("--help"));
+        assert!(told.contains(&format!("Usage: {name}")), "{told}");
+    }
+}
+
 /// It does not tell who has died: silence does.
 #[test]
 fn open_mpi_lets_survivors_live_if_it_is_asked_to() {
