@@ -414,6 +414,10 @@ fn files_and_variables_that_make_no_sense_are_misuse() {
     for (arguments, said) in [
         (format!("sim {missing}"), "cannot read"),
         (format!("sim {file}"), "line 1: this is no text in UTF-8"),
+        (
+            "sim loss --json - --html -".into(),
+            "`--html -`: a page needs",
+        ),
         ("sim loss --plan --set colour=blue".into(), "`colour`"),
         (format!("sim {plan} --set colour=blue"), "`colour`"),
         (

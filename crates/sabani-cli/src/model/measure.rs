@@ -16,6 +16,7 @@ use super::wire;
 use crate::bench::transport::Transport;
 use crate::exit::Usage;
 use crate::files;
+use crate::report::expect_file;
 use crate::tell::{print, say};
 use crate::units::{count, format_figure, format_time};
 
@@ -80,6 +81,7 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
         let mut transports = args.transport.iter();
         return transports.try_for_each(|&transport| ranks.try_over(transport)?.follow());
     }
+    expect_file(args.html.as_deref())?;
     for path in [&args.output].into_iter().chain(&args.html) {
         files::expect_writable(path)?;
     }

@@ -80,10 +80,7 @@ impl Reports {
     /// # Errors
     /// [`Usage`], if a file cannot be created.
     pub fn open(output: &OutputArgs) -> Result<Self> {
-        if output.html.as_deref() == Some(Path::new("-")) {
-            let why = "`--html -`: a page needs a file: name one, as in `--html page.html`";
-            return Err(Usage(why.into()).into());
-        }
+        expect_file(output.html.as_deref())?;
         let stdout_is_json = output.json.as_deref() == Some(Path::new("-"));
         let json = match &output.json {
             Some(path) if stdout_is_json => Some(Lines::Open(Box::new(io::stdout()), path.clone())),
@@ -142,6 +139,19 @@ impl Reports {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Refuses standard output, which other results go to, for a page.
+///
+/// # Errors
+/// [`Usage`].
+pub fn expect_file(html: Option<&Path>) -> Result<(), Usage> {
+    match html == Some(Path::new("-")) {
+        true => Err(Usage(
+            "`--html -`: a page needs a file: name one, as in `--html page.html`".into(),
+        )),
+        false => Ok(()),
     }
 }
 
