@@ -30,9 +30,9 @@ const SAME_SIZE: f64 = 2.0;
 const SAME_TIMES: u64 = 4;
 /// Near means this part of it.
 const NEAR: f64 = 0.8;
-/// Where hosts are late by more than that, a link whose rate is believed to be low would keep it low: trials go up to so many
-/// times as much, for which they have to bring half as much more as it is.
-const TRIALS_BEYOND: f64 = 8.0;
+/// Where hosts are late by more than that, a link whose rate is believed to be low would keep it low: trials cover so much,
+/// if they bring half as much more as they are.
+const TRIALS_NS: f64 = 8.0 * MOST_NS;
 /// Rounds that bring less than this part of the rate are measured by what rounds usually bring: the rate is the largest
 /// of samples, and where hosts are late it lies several times above all else.
 const SELDOM: f64 = 0.5;
@@ -222,7 +222,12 @@ impl Queue {
     }
 
     fn useful(&self, rate: f64, rtt_ns: u64) -> f64 {
-        let most_ns = MOST_NS.max(VARIES * rtt_ns as f64);
+        self.covers(MOST_NS, rate, rtt_ns)
+    }
+
+    /// What covers so much, or what the round trip varies by.
+    fn covers(&self, late_ns: f64, rate: f64, rtt_ns: u64) -> f64 {
+        let most_ns = late_ns.max(VARIES * rtt_ns as f64);
         (most_ns * rate).max(self.least).min(self.most)
     }
 
@@ -265,7 +270,7 @@ impl Queue {
         let useful = self.useful(rate, rtt_ns);
         let most = match duplex {
             true => useful,
-            false => (TRIALS_BEYOND * useful).min(self.most),
+            false => self.covers(TRIALS_NS, rate, rtt_ns),
         };
         let term = (2.0 * self.term).min(most);
         let beyond = term > self.size / 2.0 && self.is_capped(2.0 * term, now_ns);
