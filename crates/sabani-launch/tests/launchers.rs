@@ -79,7 +79,9 @@ struct Meeting {
 
 impl Meeting {
     fn new(name: &str) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        // An address of its own: ports of 127.0.0.1 are taken by other tests, which reset who calls them, before rank 0 listens.
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let free = TcpListener::bind(format!("127.77.{high}.{low}:0")).unwrap();
         let key = env::temp_dir().join(format!("sabani-{name}-{}.key", std::process::id()));
         fs::write(&key, "ab".repeat(32)).unwrap();
         Self {
