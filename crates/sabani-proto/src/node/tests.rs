@@ -5,7 +5,7 @@ use crate::error::{ConnectError, Hindrance, Undelivered};
 use crate::message::{Match, RecvError};
 use crate::seal::{Checksum, JobKey, JobKeys, Mode};
 use crate::wire::{ConnectionId, Entries, Entry, EntryMode, Frame, Frames, Hello, Kind, Prelude};
-use crate::{CreditPolicy, LinkState, Obstacle};
+use crate::{CreditPolicy, LinkState, Obstacle, Recovery};
 
 mod leaving;
 
@@ -542,6 +542,42 @@ fn who_goes_on_sending_is_not_woken_for_what_it_sent_before() {
         waits.push(at - pair.now_ns);
     }
     assert!(waits.is_sorted(), "{waits:?}");
+}
+
+/// Packets that come in each turn of a driver put it off by a nanosecond each, for ever: nothing that was lost went again.
+#[test]
+fn what_is_overdue_is_not_put_off_by_what_comes() {
+    let mut pair = Pair::with(modes()[1].clone(), |config| {
+        config.recovery = Recovery::Timeout
+    });
+    let send = |pair: &mut Pair, from: usize| {
+        let to = PeerId(1 - from as u32);
+        let sent = pair.nodes[from].send_copy(pair.now_ns, to, 5, b"more", false);
+        sent.unwrap();
+    };
+    send(&mut pair, 0);
+    pair.carry();
+    send(&mut pair, 0);
+    let lost = pair.nodes[0].poll_transmit(pair.now_ns, &mut [0; 65_536]);
+    assert!(lost.is_some());
+    // Those that were put off are looked at when they were due first.
+    let due_ns = pair.now_ns + 200_000_000;
+    while pair.now_ns < due_ns {
+        pair.nodes[0].handle_deadline(pair.now_ns);
+        pair.now_ns = pair.nodes[0].next_deadline().unwrap();
+    }
+    pair.now_ns += 1_050_000;
+    send(&mut pair, 1);
+    pair.pass_train_from(1);
+    assert!(pair.nodes[0].next_deadline().unwrap() <= pair.now_ns);
+    pair.nodes[0].handle_deadline(pair.now_ns);
+    pair.carry();
+    assert_eq!(
+        pair.nodes[0].peer_stats(PeerId(1)).unwrap().counters.polls,
+        1
+    );
+    let received = std::iter::from_fn(|| pair.nodes[1].try_take(&Match::any()));
+    assert_eq!(received.count(), 2);
 }
 
 #[test]

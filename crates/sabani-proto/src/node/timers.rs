@@ -2,12 +2,17 @@
 
 use std::cmp::Reverse;
 
+use super::session::Session;
 use super::{GRANT_TIMER, HALF_OPEN_TIMER, Node};
 use crate::error::PeerLost;
 
 /// A timer that has been put off by more than this is looked at when it was due first: much that is done now and then
 /// has no timer of its own, and one look for each keep-alive costs nothing.
 const SOON_NS: u64 = 50_000_000;
+
+/// What is overdue waits this long for packets that come all the time: the next may bring what would be asked for, and a sender
+/// that asks while many send into a short queue asks in vain.
+const OVERDUE_NS: u64 = 1_000_000;
 
 impl Node {
     /// When [`Node::handle_deadline`] must be called, if nothing else happens before.
@@ -135,18 +140,19 @@ impl Node {
             return;
         };
         let at = match (&link.session, &link.attempt) {
-            (Some(session), _) => {
-                let at = session.deadline(&link.outgoing, &self.hub.config, now_ns);
-                // What is to be done within some time is not put off by what comes meanwhile.
-                match session.is_awaited() {
-                    true => at.min(peer.due_ns()),
-                    false => at,
-                }
-            }
+            (Some(session), _) => session.deadline(&link.outgoing, &self.hub.config, now_ns),
             (None, Some(attempt)) => attempt.next_ns,
             (None, None) => return,
         };
+        // What is to be done within some time is not put off by what comes meanwhile, ...
+        let is_awaited = link.session.as_ref().is_some_and(Session::is_awaited);
+        // ... and the rest not for ever: where packets come in every turn it would never be done.
+        let is_overdue = now_ns.saturating_sub(at) >= OVERDUE_NS;
         let at = at.max(now_ns + 1);
+        let at = match is_awaited || is_overdue {
+            true => at.min(peer.due_ns()),
+            false => at,
+        };
         if at >= peer.timer_at_ns {
             peer.put_off(at);
         } else {
