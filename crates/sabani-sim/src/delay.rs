@@ -49,9 +49,7 @@ impl Delay {
             .map(|part| (part.time.0 as f64 * part.percent / 100.0) as u64)
             .sum()
     }
-}
 
-impl Delay {
     /// How long it takes where all its parts count, and each as long as in the mean, in nanoseconds.
     pub(crate) fn most_ns(&self) -> u64 {
         let parts = self.parts.iter();

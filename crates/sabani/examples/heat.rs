@@ -1,6 +1,8 @@
 //! Finds the temperatures of a plate whose edges are kept hot and cold, and draws them:
 //! `sabani run -n 4 -- target/release/examples/heat --picture heat.png`.
 
+mod ending;
+
 use std::fs::File;
 use std::io::BufWriter;
 use std::mem;
@@ -52,14 +54,7 @@ fn tolerance(text: &str) -> Result<f64, String> {
 }
 
 fn main() -> ExitCode {
-    match solve(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // `main` itself would add where in the program that was.
-            eprintln!("heat: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    ending::of(solve(&Options::parse()))
 }
 
 fn solve(options: &Options) -> Result<()> {

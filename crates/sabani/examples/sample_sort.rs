@@ -1,6 +1,8 @@
 //! Sorts a file of numbers, of which each rank holds a share only:
 //! `sabani run -n 4 -- target/release/examples/sample_sort numbers sorted`.
 
+mod ending;
+
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -37,14 +39,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    match sort(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // `main` itself would add where in the program that was.
-            eprintln!("sample_sort: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    ending::of(sort(&Options::parse()))
 }
 
 fn sort(options: &Options) -> Result<()> {

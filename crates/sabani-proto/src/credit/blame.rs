@@ -245,8 +245,7 @@ impl Blame {
         let (before, loss) = (self.loss_before, tally.loss());
         let finding = if loss >= MOST_OWN {
             self.slow = self.slow_before;
-            self.test = Test::None;
-            return None;
+            Finding::Overflow
         } else if loss > 0.6 * before {
             self.usual = self.usual.max((loss + before) / 2.0);
             self.proven = self.usual;

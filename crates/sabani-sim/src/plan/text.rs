@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use strsim::levenshtein;
+
 use super::Plan;
 use super::settings::{Setting, Settings};
 
@@ -107,28 +109,12 @@ fn with_nearest(message: &str) -> String {
     let (true, Some(wrong)) = (message.starts_with("unknown "), names.next()) else {
         return message.to_owned();
     };
-    let nearest = names.min_by_key(|name| distance(name, wrong));
-    let is_like = |name: &&str| distance(name, wrong) <= wrong.chars().count().div_ceil(3);
+    let nearest = names.min_by_key(|name| levenshtein(name, wrong));
+    let is_like = |name: &&str| levenshtein(name, wrong) <= wrong.chars().count().div_ceil(3);
     match nearest.filter(is_like) {
         Some(name) => format!("{message}: is `{name}` meant?"),
         None => message.to_owned(),
     }
-}
-
-/// How many letters have to be put in, left out or changed to make one word of the other (Levenshtein's distance).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, &same) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != same);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 /// The line, from 1 on, that holds this byte.
