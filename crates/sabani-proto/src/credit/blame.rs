@@ -23,6 +23,9 @@ const MOST_HARMLESS: f64 = 0.1;
 /// More loss than this is never taken for the path's own. Of a window that holds several times what the queue does, most is
 /// lost at any pace: a test would acquit it for ever, with up to ten packets sent for each that arrives.
 const MOST_OWN: f64 = 0.5;
+/// So much that the path was found to lose by itself, or so much lost at all, may be other receivers' doing.
+const MUCH_OWN: f64 = 0.06;
+const MUCH: f64 = 0.3;
 /// A suspicion slows down to this.
 const TEST_PACE: f64 = 0.7;
 /// A suspicion that held costs this much.
@@ -129,6 +132,12 @@ impl Blame {
     /// Part of the link's rate to use.
     pub fn slow(&self) -> f64 {
         self.slow
+    }
+
+    /// Loss of late, if going slower changes nothing: a test has shown that of much of it, or there is so much that none
+    /// would show anything.
+    pub fn acquitted_loss(&self) -> Option<f64> {
+        (self.usual >= MUCH_OWN || self.mean >= MUCH).then_some(self.mean)
     }
 
     /// Loss that is not worth a suspicion, as a part of all packets: the link carried that as well.

@@ -149,6 +149,12 @@ impl Link {
         self.queue.size() as u64
     }
 
+    /// What all peers lose together, as a part of their packets, if it is not this link that loses it.
+    #[inline]
+    pub fn acquitted_loss(&self) -> Option<f64> {
+        self.blame.acquitted_loss()
+    }
+
     /// How long what we keep in the queue takes to leave it.
     pub fn own_queue_ns(&self) -> u64 {
         match self.rate() {

@@ -18,12 +18,14 @@
 //! | `link` | these together: what may be on its way, and the pace |
 //! | `share` | one peer's window and demand |
 //! | `reach` | how promptly it sends what it was granted |
+//! | `narrow` | what it loses more than the others |
 //! | `table` | which peers there are |
 //! | `standing` | the budget for those who want nothing |
 //! | `order` | who is next |
 
 mod blame;
 mod link;
+mod narrow;
 mod order;
 mod queue;
 mod rate;
@@ -315,6 +317,7 @@ impl Granter {
         self.link.set_full(self.link.full().max(share.full));
         let link = &self.link;
         share.on_arrival(arrival, || link.own_queue_ns(), now_ns);
+        share.look_at_loss(link.acquitted_loss(), now_ns);
         self.link.on_arrival(arrival, share.known_rtt_ns());
         if let Some(fixed) = fixed {
             self.raise_fixed(slot, fixed);
@@ -615,7 +618,7 @@ impl Granter {
         self.limited = false;
         for &slot in &self.waiting {
             let share = &self.peers[slot];
-            let has_all = share.window + share.full > share.most;
+            let has_all = share.window + share.full > share.most_on_way();
             if self.fixed(slot).is_some() || has_all || !share.wants() {
                 continue;
             }
@@ -646,6 +649,7 @@ impl Granter {
             false if self.link.is_starting() => u64::MAX,
             false => share.reach.get(cap, self.waiting.len()),
         };
+        let reach = reach.min(share.narrow.most());
         let part = (reach / 2).min(quantum) / share.full;
         let part = (part.max(2) * share.full).min(quantum);
         let charge = next_charge(share, part, cap);

@@ -1,6 +1,7 @@
 //! What the receiver knows of one peer: its window, its demand, and what it makes of both.
 
 use super::link::ASSUMED_RTT_NS;
+use super::narrow::Narrow;
 use super::reach::Reach;
 use super::{Arrival, BASE_FULL};
 
@@ -96,6 +97,7 @@ pub(super) struct Share {
     /// What it has is overdue, and others may have its part of the link.
     pub is_passed_over: bool,
     pub reach: Reach,
+    pub narrow: Narrow,
     rtt: SmallestRtt,
 }
 
@@ -121,6 +123,7 @@ impl Share {
             place: None,
             is_passed_over: false,
             reach: Reach::default(),
+            narrow: Narrow::default(),
             rtt: SmallestRtt::default(),
         }
     }
@@ -155,6 +158,7 @@ impl Share {
         now_ns: u64,
     ) {
         self.rtt.on_arrival(arrival, own_queue_ns, now_ns);
+        self.narrow.on_arrival(arrival, self.window);
         let advanced = u64::from(arrival.advanced);
         self.window = self.window.saturating_sub(advanced);
         self.reach.on_arrival(advanced, self.full, now_ns);
@@ -167,6 +171,19 @@ impl Share {
             self.reach.forget();
         }
         self.is_passed_over &= self.reach.is_waited_for();
+    }
+
+    /// Whether it loses more than all peers together do, `acquitted`, if our link is not to blame for that.
+    #[inline]
+    pub fn look_at_loss(&mut self, acquitted: Option<f64>, now_ns: u64) {
+        let rtt_ns = self.rtt_ns();
+        self.narrow.tick(self.full, acquitted, rtt_ns, now_ns);
+    }
+
+    /// The most that it wishes to have on its way, and that its path can hold.
+    #[inline]
+    pub fn most_on_way(&self) -> u64 {
+        self.most.min(self.narrow.most())
     }
 
     /// The peer holds no credit any more.

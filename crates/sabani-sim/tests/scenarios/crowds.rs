@@ -207,3 +207,34 @@ fn a_fast_link_is_found_again_after_a_bad_moment() {
     let goodput = outcome.streams[1].goodput();
     assert!(goodput > 1e9, "{goodput}");
 }
+
+/// Of all to all over a link in the middle, whatever a receiver does about its own link: 0.97 and 0.54 packets went again for each
+/// while what one peer had on its way was not bounded by what it lost.
+#[test]
+fn a_link_that_all_receivers_share_is_not_overflowed_by_each() {
+    for (hosts, bytes, most) in [(16, "64KiB", 0.7), (8, "512KiB", 0.42)] {
+        let plan = format!(
+            r#"
+            seed = 1
+            hosts = {hosts}
+            [network]
+            shape = "dumbbell"
+            rate = "1gbit"
+            delay = "25us"
+            queue = "64KiB"
+            [[program]]
+            host = "all"
+            wake = "5us + ~30us + 1% ~1ms"
+            [[traffic]]
+            from = "all"
+            to = "all"
+            bytes = "{bytes}"
+            rounds = 4
+            "#
+        );
+        let outcome = Plan::from_toml(&plan).expect("a plan").run();
+        assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+        let again = outcome.extra_packets_ratio();
+        assert!(again < most, "{hosts} hosts, {bytes}: {again}");
+    }
+}

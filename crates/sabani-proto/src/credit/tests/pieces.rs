@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::model::FULL;
 use crate::credit::blame::{Blame, Finding};
 use crate::credit::link::{Link, Pressure};
+use crate::credit::narrow::Narrow;
 use crate::credit::queue::{Brought, Queue};
 use crate::credit::rate::{Rate, worth};
 use crate::credit::reach::Reach;
@@ -462,4 +463,85 @@ fn start_up_does_not_end_before_there_is_a_rate() {
         link.pause();
         assert!(link.is_starting() || link.rate() > 0.0, "train {train}");
     }
+}
+
+/// Rounds of 40 packets within `window`, of which `lost` are lost; what all lose together is 20 %, and not our link's doing.
+struct Path {
+    narrow: Narrow,
+    now_ns: u64,
+}
+
+impl Path {
+    fn new() -> Self {
+        let narrow = Narrow::default();
+        Path { narrow, now_ns: 0 }
+    }
+
+    fn rounds(&mut self, count: u64, lost: u32, window: u64) {
+        self.tried_rounds(count, lost, Some(0.2), window);
+    }
+
+    fn tried_rounds(&mut self, count: u64, lost: u32, acquitted: Option<f64>, window: u64) {
+        for _ in 0..count {
+            let window = window.min(self.narrow.most());
+            self.arrive(40 - lost, lost, 0, window);
+            self.now_ns += MS;
+            self.narrow.tick(FULL, acquitted, 100 * US, self.now_ns);
+        }
+    }
+
+    fn arrive(&mut self, packets: u32, lost: u32, late: u32, window: u64) {
+        let arrival = Arrival {
+            packets,
+            lost,
+            late,
+            ..Arrival::default()
+        };
+        self.narrow.on_arrival(&arrival, window);
+    }
+}
+
+#[test]
+fn who_loses_more_than_the_others_is_granted_less_until_it_does_not() {
+    let mut path = Path::new();
+    path.rounds(50, 6, 100 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX, "less than the others lose");
+    path.rounds(3, 20, 100 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX, "an accident");
+    path.rounds(5, 20, 100 * FULL);
+    let less = path.narrow.most();
+    assert!((20 * FULL..40 * FULL).contains(&less), "{less}");
+    path.rounds(4, 0, 100 * FULL);
+    let more = path.narrow.most();
+    assert!(more > less && more < 2 * less, "{less}, {more}");
+    path.rounds(6, 0, 40 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX);
+}
+
+#[test]
+fn nobody_is_granted_less_before_the_link_is_acquitted() {
+    let mut path = Path::new();
+    path.tried_rounds(50, 20, None, 100 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX);
+}
+
+#[test]
+fn what_is_lost_with_the_least_window_as_well_is_the_paths_own() {
+    let mut path = Path::new();
+    path.rounds(40, 16, 100 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX);
+    path.rounds(100, 18, 100 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX);
+    path.rounds(10, 36, 100 * FULL);
+    assert!(path.narrow.most() < 20 * FULL, "{}", path.narrow.most());
+}
+
+#[test]
+fn what_comes_late_was_not_lost() {
+    let mut path = Path::new();
+    for _ in 0..50 {
+        path.arrive(20, 20, 20, 100 * FULL);
+        path.rounds(1, 0, 100 * FULL);
+    }
+    assert_eq!(path.narrow.most(), u64::MAX);
 }
