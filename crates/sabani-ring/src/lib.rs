@@ -7,6 +7,7 @@
 //! - [`ring()`]: from one thread to one other without a lock, a batch at a time.
 //! - [`Pool`]: buffers that a layer takes without synchronisation, and that come back from any core at the cost
 //!   of one atomic exchange.
+//! - [`BiasedMutex`]: for what one thread has nearly always, and others now and then.
 //! - A thread without work spins, yields, then sleeps ([`Idle`]); its neighbours wake it ([`Bell`]). What they pay for
 //!   that while it is awake is a fence for each batch.
 //!
@@ -62,7 +63,11 @@
 
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code)]
+mod barrier;
 mod bell;
+#[allow(unsafe_code)]
+mod biased;
 mod idle;
 mod place;
 #[allow(unsafe_code)]
@@ -73,6 +78,7 @@ mod stack;
 mod sync;
 
 pub use bell::Bell;
+pub use biased::{BiasedGuard, BiasedMutex};
 pub use idle::Idle;
 pub use place::{allowed, cores, keep_on, pin};
 pub use pool::{Item, Pool, Recycle};

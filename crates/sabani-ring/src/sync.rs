@@ -4,13 +4,13 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{
-        Condvar, Mutex,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicUsize, Ordering, fence},
     },
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Condvar, Mutex,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicUsize, Ordering, fence},
 };
 
@@ -31,6 +31,24 @@ impl<T> UnsafeCell<T> {
     pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
     }
+}
+
+/// A number for this thread, other than zero: no two that run have the same.
+#[inline]
+pub(crate) fn here() -> usize {
+    #[cfg(not(loom))]
+    thread_local!(static HERE: u8 = const { 0 });
+    #[cfg(loom)]
+    loom::thread_local!(static HERE: Box<u8> = Box::new(0));
+    HERE.with(|here| std::ptr::from_ref::<u8>(here).addr())
+}
+
+/// Lets others go on, for a while if one is given.
+pub(crate) fn pause(nap: Option<std::time::Duration>) {
+    #[cfg(loom)]
+    let _ = (nap, loom::thread::yield_now());
+    #[cfg(not(loom))]
+    nap.map_or_else(std::thread::yield_now, std::thread::sleep);
 }
 
 /// Runs a test, or under the model checker all interleavings of it.

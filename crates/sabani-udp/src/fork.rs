@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// let born = sabani_udp::fork_generation();
 /// assert_eq!(born, sabani_udp::fork_generation(), "still the same process");
 /// ```
+#[inline]
 pub fn fork_generation() -> u32 {
     let word = word();
     match word.load(Relaxed) {

@@ -5,9 +5,11 @@
 //! something has arrived.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
+
+use sabani_ring::{BiasedGuard, BiasedMutex};
 
 use crate::Error;
 use crate::engine::Engine;
@@ -75,11 +77,40 @@ pub(crate) struct State {
     ended_seen: u64,
 }
 
+/// Where those sleep who follow.
+#[derive(Debug, Default)]
+struct Followed {
+    /// How often they have been told.
+    told: Mutex<u64>,
+    arrived: Condvar,
+}
+
+impl Followed {
+    fn told(&self) -> u64 {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something has arrived, or the lead is free.
+    fn tell(&self) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.arrived.notify_all();
+    }
+
+    /// Sleeps until they are told for more than the `seen`th time.
+    fn sleep(&self, seen: u64, limit: Duration) {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(
+            self.arrived
+                .wait_timeout_while(told, limit, |told| *told == seen),
+        );
+    }
+}
+
 /// The part of a node that all its handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    state: Mutex<State>,
-    arrived: Condvar,
+    state: BiasedMutex<State>,
+    followed: Followed,
     /// Calls into the library so far: when it stands still, the program is away. Written under the
     /// lock, read by the helper without it, which would have to wait for the lock while the program
     /// spins.
@@ -91,7 +122,7 @@ pub(crate) struct Shared {
     born: u32,
 }
 
-pub(crate) type Guard<'a> = MutexGuard<'a, State>;
+pub(crate) type Guard<'a> = BiasedGuard<'a, State>;
 
 impl Shared {
     /// With a driver, that thread does all the work ([`Shared::drive`]); without, whoever calls does.
@@ -102,7 +133,7 @@ impl Shared {
         Shared {
             bell,
             has_driver,
-            state: Mutex::new(State {
+            state: BiasedMutex::new(State {
                 engine,
                 sleeper: None,
                 followers: 0,
@@ -111,7 +142,7 @@ impl Shared {
                 stopping: false,
                 ended_seen: 0,
             }),
-            arrived: Condvar::new(),
+            followed: Followed::default(),
             calls: AtomicU64::new(0),
             helper: OnceLock::new(),
             spin,
@@ -120,6 +151,7 @@ impl Shared {
     }
 
     /// Whether this process was forked from the one that opened the node.
+    #[inline]
     pub fn is_forked(&self) -> bool {
         sabani_udp::fork_generation() != self.born
     }
@@ -143,20 +175,29 @@ impl Shared {
 
     /// The lock, for whoever drives the engine. A panic elsewhere leaves the engine consistent
     /// enough to close.
+    #[inline]
     pub fn lock_raw(&self) -> Guard<'_> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// The lock, for a call of the program.
-    #[inline]
+    // Always inlined: a guard that comes back in memory, in pieces, stalls for as long as all the rest takes.
+    #[inline(always)]
     pub fn lock(&self) -> Result<Guard<'_>, Error> {
         if self.is_forked() {
             return Err(Error::Forked);
         }
         let mut state = self.lock_raw();
         self.calls.store(self.calls() + 1, Relaxed);
+        if state.stopping || state.sleeper.is_some() {
+            self.come_back(&mut state)?;
+        }
+        Ok(state)
+    }
+
+    /// A call finds the node closed, or somebody asleep on the socket.
+    #[cold]
+    fn come_back(&self, state: &mut State) -> Result<(), Error> {
         if state.stopping {
             return Err(Error::Closed);
         }
@@ -167,7 +208,7 @@ impl Shared {
         {
             self.bell.waker().wake();
         }
-        Ok(state)
+        Ok(())
     }
 
     /// Makes progress for a call that waits, and calls whom it may concern. Who sleeps next, or lets others
@@ -204,7 +245,7 @@ impl Shared {
                 fd.set_ready(true);
             }
             if state.followers > 0 {
-                self.arrived.notify_all();
+                self.followed.tell();
             }
         }
         let Some(sleeper) = state.sleeper else {
@@ -263,7 +304,7 @@ impl Shared {
     /// Somebody who slept on the socket leaves the library: others must take over.
     pub fn hand_over(&self, state: &mut State) {
         if state.followers > 0 {
-            self.arrived.notify_all();
+            self.followed.tell();
         } else if std::mem::take(&mut state.helper_parked) {
             self.wake_helper();
         }
@@ -311,10 +352,10 @@ impl Shared {
         let left = ends_ns.map(|ends| ends.saturating_sub(state.engine.now_ns()));
         let limit = left.map_or(FOLLOW, |left| FOLLOW.min(Duration::from_nanos(left)));
         state.followers += 1;
-        let (mut state, _) = self
-            .arrived
-            .wait_timeout(state, limit)
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let seen = self.followed.told();
+        drop(state);
+        self.followed.sleep(seen, limit);
+        let mut state = self.lock_raw();
         state.followers -= 1;
         state
     }
@@ -344,7 +385,7 @@ impl Shared {
     pub fn stop(&self, state: &mut State) {
         state.stopping = true;
         self.bell.waker().wake();
-        self.arrived.notify_all();
+        self.followed.tell();
         self.wake_helper();
     }
 }

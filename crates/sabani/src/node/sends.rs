@@ -27,12 +27,29 @@ impl Node {
     /// has ended; [`Error::NoMemory`] for the copy; [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub fn send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
-        match self.try_send(to, tag, body) {
+        let sent = self.try_send(to, tag, body);
+        // First of all, for a result that is passed on as a whole stalls on the part of it that has just been written.
+        if sent.is_ok() {
+            return Ok(());
+        }
+        self.send_again(sent, to, tag, body)
+    }
+
+    /// Once there is room, if that was missing.
+    #[cold]
+    fn send_again(
+        &self,
+        sent: Result<(), Error>,
+        to: PeerId,
+        tag: u64,
+        body: &[u8],
+    ) -> Result<(), Error> {
+        match sent {
             Err(Error::Full { .. }) => {
                 self.wait_for_room(to, body.len())?;
                 self.send(to, tag, body)
             }
-            done => done,
+            failed => failed,
         }
     }
 
