@@ -121,6 +121,12 @@ impl Engine {
         self.clock.lap(stage);
     }
 
+    /// Whether somebody wants to know where the time goes.
+    #[inline]
+    pub fn is_watched(&self) -> bool {
+        self.clock.watch.is_some()
+    }
+
     /// Where the time went, if that is wanted.
     pub fn timings(&self) -> Option<Timings> {
         self.clock.watch.as_ref().map(|watch| watch.timings)

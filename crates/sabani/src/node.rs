@@ -221,8 +221,9 @@ impl Node {
     pub fn recv_timeout(&self, wanted: Match, timeout: Duration) -> Result<Option<Message>, Error> {
         let mut state = self.0.shared.lock()?;
         state.engine.lap(Stage::Program);
-        if let Some(message) = take_ready(&mut state, &wanted) {
-            return Ok(Some(message));
+        let ready = take_ready(&mut state, &wanted);
+        if ready.is_some() {
+            return Ok(ready);
         }
         check_source(&self.0.shared, &mut state, &wanted)?;
         let ticket = state.engine.node.post(wanted, None);
@@ -307,8 +308,9 @@ impl Node {
     #[inline(never)]
     pub fn try_recv(&self, wanted: Match) -> Result<Option<Message>, Error> {
         let mut state = self.0.shared.lock()?;
-        if let Some(message) = take_ready(&mut state, &wanted) {
-            return Ok(Some(message));
+        let ready = take_ready(&mut state, &wanted);
+        if ready.is_some() {
+            return Ok(ready);
         }
         check_source(&self.0.shared, &mut state, &wanted)?;
         if let Some(fd) = &state.engine.poll_fd {
@@ -641,6 +643,15 @@ fn room(state: &mut State, to: PeerId, len: usize) -> Option<Result<(), SendErro
 #[inline]
 fn take_ready(state: &mut State, wanted: &Match) -> Option<Message> {
     let message = state.engine.node.try_take(wanted);
+    if state.engine.is_watched() || state.engine.node.has_queued() {
+        return after_take(state, message);
+    }
+    message
+}
+
+#[cold]
+#[inline(never)]
+fn after_take(state: &mut State, message: Option<Message>) -> Option<Message> {
     if message.is_some() {
         state.engine.lap(Stage::MessagesIn);
     }
