@@ -670,20 +670,14 @@ impl Outgoing {
         Some((chunk.first_id, chunk.frame()))
     }
 
-    /// Where a body is. It is nearly always the oldest, or the one that is being sent.
+    /// Where a body is: the one that is being sent, or as far behind the oldest as there were messages since then, if all of
+    /// them had bodies and none has overtaken another. To search among hundreds takes a cache line from memory at each step.
     #[inline]
     fn body_at(&self, id: u64) -> Option<usize> {
-        if self.bodies.front()?.id == id {
-            return Some(0);
-        }
-        if self
-            .bodies
-            .get(self.sending as usize)
-            .is_some_and(|body| body.id == id)
-        {
-            return Some(self.sending as usize);
-        }
-        self.bodies.binary_search_by_key(&id, |body| body.id).ok()
+        let behind = id.checked_sub(self.bodies.front()?.id)? as usize;
+        let is_there = |&at: &usize| self.bodies.get(at).is_some_and(|body| body.id == id);
+        let likely = [self.sending as usize, behind].into_iter().find(is_there);
+        likely.or_else(|| self.bodies.binary_search_by_key(&id, |body| body.id).ok())
     }
 
     /// A chunk has arrived.

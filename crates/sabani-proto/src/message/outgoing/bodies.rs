@@ -95,15 +95,12 @@ impl Outgoing {
     #[inline]
     pub fn next_fragment(&mut self, max: usize) -> Option<(Content, Fragment<'_>)> {
         loop {
-            let queue = if self.is_eager_next() {
-                &mut self.eager
-            } else {
-                &mut self.granted
-            };
-            let &id = queue.front()?;
-            let at = match self.bodies.get(self.sending as usize) {
-                Some(body) if body.id == id => Some(self.sending as usize),
-                _ => self.bodies.binary_search_by_key(&id, |body| body.id).ok(),
+            let eager = self.is_eager_next();
+            let next = if eager { &self.eager } else { &self.granted };
+            let at = self.body_at(*next.front()?);
+            let queue = match eager {
+                true => &mut self.eager,
+                false => &mut self.granted,
             };
             let Some(at) = at.filter(|&at| self.bodies[at].sendable()) else {
                 queue.pop_front();
@@ -130,10 +127,10 @@ impl Outgoing {
             return None;
         }
         let queue = match (self.may_send_eager(), self.granted.is_empty()) {
-            // They take turns.
-            (true, false) => return None,
             (true, true) => &self.eager,
-            (false, _) => &self.granted,
+            // They take turns.
+            (true, false) if !self.is_granted_first() => return None,
+            _ => &self.granted,
         };
         let body = self.bodies.get_mut(self.sending as usize)?;
         let left = (body.granted.min(body.total) - body.next) as usize;
