@@ -9,18 +9,25 @@ fn add(mutex: &BiasedMutex<u32>) {
     *value = before + 1;
 }
 
+/// A mutex that this thread is favoured by, and that counts its turns.
+fn favouring() -> Arc<BiasedMutex<u32>> {
+    let mutex = Arc::new(BiasedMutex::new(0));
+    (0..FAVOURED_AFTER).for_each(|_| add(&mutex));
+    assert_eq!(mutex.favoured.load(Ordering::Relaxed), here());
+    mutex
+}
+
+/// Another thread has so many turns.
+fn another(mutex: &Arc<BiasedMutex<u32>>, turns: u32) -> thread::JoinHandle<()> {
+    let mutex = mutex.clone();
+    thread::spawn(move || (0..turns).for_each(|_| add(&mutex)))
+}
+
 #[test]
 fn who_comes_between_waits_for_the_favoured_thread_and_sees_what_it_wrote() {
     model(|| {
-        let mutex = Arc::new(BiasedMutex::new(0));
-        for _ in 0..FAVOURED_AFTER {
-            add(&mutex);
-        }
-        assert_eq!(mutex.favoured.load(Ordering::Relaxed), here());
-        let other = thread::spawn({
-            let mutex = mutex.clone();
-            move || add(&mutex)
-        });
+        let mutex = favouring();
+        let other = another(&mutex, 1);
         add(&mutex);
         other.join().unwrap();
         assert_eq!(*mutex.lock(), FAVOURED_AFTER + 2);
@@ -30,22 +37,10 @@ fn who_comes_between_waits_for_the_favoured_thread_and_sees_what_it_wrote() {
 #[test]
 fn the_favour_can_come_back_while_others_come() {
     model(|| {
-        let mutex = Arc::new(BiasedMutex::new(0));
-        for _ in 0..FAVOURED_AFTER {
-            add(&mutex);
-        }
-        let other = thread::spawn({
-            let mutex = mutex.clone();
-            move || (0..2).for_each(|_| add(&mutex))
-        });
-        other.join().unwrap();
-        let third = thread::spawn({
-            let mutex = mutex.clone();
-            move || add(&mutex)
-        });
-        for _ in 0..2 * FAVOURED_AFTER {
-            add(&mutex);
-        }
+        let mutex = favouring();
+        another(&mutex, 2).join().unwrap();
+        let third = another(&mutex, 1);
+        (0..2 * FAVOURED_AFTER).for_each(|_| add(&mutex));
         third.join().unwrap();
         assert_eq!(*mutex.lock(), 3 * FAVOURED_AFTER + 3);
     });
@@ -55,20 +50,9 @@ fn the_favour_can_come_back_while_others_come() {
 #[test]
 fn no_second_thread_is_ever_favoured() {
     model(|| {
-        let mutex = Arc::new(BiasedMutex::new(0));
-        for _ in 0..FAVOURED_AFTER {
-            add(&mutex);
-        }
-        let other = thread::spawn({
-            let mutex = mutex.clone();
-            move || {
-                for _ in 0..4 * FAVOURED_AFTER {
-                    add(&mutex);
-                }
-                mutex.favoured.load(Ordering::Relaxed)
-            }
-        });
-        assert_eq!(other.join().unwrap(), 0);
+        let mutex = favouring();
+        another(&mutex, 4 * FAVOURED_AFTER).join().unwrap();
+        assert_eq!(mutex.favoured.load(Ordering::Relaxed), 0);
     });
 }
 
