@@ -9,17 +9,19 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use nix::{sys::signal::Signal, unistd::geteuid};
 
-use crate::exit::Interrupted;
+use crate::exit::{Interrupted, Usage};
 
 /// Fails where this process may not make network namespaces.
 ///
 /// # Errors
 /// Without root, saying what to do: `instead`, as in `use --where loopback`, may be empty.
 pub fn need_root(instead: &str) -> Result<()> {
-    ensure!(
-        geteuid().is_root(),
-        "network namespaces need root: run this with sudo{instead}"
-    );
+    let why = || {
+        Usage(format!(
+            "network namespaces need root: run this with sudo{instead}"
+        ))
+    };
+    ensure!(geteuid().is_root(), why());
     Ok(())
 }
 

@@ -160,8 +160,10 @@ fn a_launcher_may_start_the_ranks_that_are_measured() {
         (&lines[0]["ranks"], &lines[0]["sealed"]),
         (&2.into(), &false.into())
     );
-    let refused = output(&format!("{ranks} --ranks 2"));
-    assert_eq!(refused.status.code(), Some(2));
+    for choice in ["--ranks 2", "--plain --sealed"] {
+        let refused = output(&format!("{ranks} {choice}"));
+        assert_eq!(refused.status.code(), Some(2), "{choice}");
+    }
 }
 
 #[test]

@@ -12,10 +12,11 @@ mod place;
 mod rank;
 mod report;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use sabani::{Checksum, Comm, Launcher};
 
 use super::transport::Transport;
+use crate::exit::Usage;
 use args::CollArgs;
 
 /// Measures, and reports as the user wishes.
@@ -39,5 +40,9 @@ pub fn run(args: &CollArgs) -> Result<()> {
         drop(comm);
         return jobs::run(args);
     }
+    let both = args.variants.sealed && args.variants.plain;
+    let why =
+        "ranks of a launcher measure one of --sealed and --plain: have it start them once for each";
+    ensure!(!both, Usage(why.into()));
     rank::run(&comm, args, transport)
 }
