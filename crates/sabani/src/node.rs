@@ -649,6 +649,8 @@ fn take_ready(state: &mut State, wanted: &Match) -> Option<Message> {
     message
 }
 
+/// Does what seldom follows on taking a message. Apart, for a message that is held while something may panic is
+/// moved once more.
 #[cold]
 #[inline(never)]
 fn after_take(state: &mut State, message: Option<Message>) -> Option<Message> {

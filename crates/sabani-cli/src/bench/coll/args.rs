@@ -26,8 +26,9 @@ use crate::{
 ///
 /// On this machine ranks are started as `sabani run` does, anew for each turn; more ranks than cores is
 /// normal. Ranks of one machine read the same clock. To measure a cluster, have its launcher start this
-/// command, as in `mpirun -n 16 sabani bench coll --plain` (sealed without `--plain`, and not both): clocks of other hosts are compared with that of
-/// rank 0's before each measurement, by the quickest of 20 round trips, and may be wrong by half of that.
+/// command, as in `mpirun -n 16 sabani bench coll --plain` (sealed without `--plain`, and not both): clocks of
+/// other hosts are compared with that of rank 0's before each measurement, by the quickest of 20 round trips,
+/// and may be wrong by half of that.
 ///
 /// Elements are numbers of 4 bytes, and reductions add them. The size is that of the vector, or of the
 /// block that each rank gives or gets: an alltoall with 8 ranks sends 7 of them from each.
