@@ -106,11 +106,11 @@ impl Hot {
 
     /// What the kernel is to be asked for beside what has come.
     #[inline]
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> Told<'_> {
         if self.coalesced || !self.emptied {
-            Told::All
+            Told::AllHere(&self.ends)
         } else {
-            Told::Nothing
+            Told::Nothing(&self.ends)
         }
     }
 
@@ -310,14 +310,15 @@ mod tests {
     fn senders_are_told_until_the_socket_has_been_empty_and_while_trains_are_coalesced() {
         let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         let peer = socket.local_addr().unwrap();
-        let mut hot = Hot::new(socket, Ends { peer, local: None });
+        let ends = Ends { peer, local: None };
+        let mut hot = Hot::new(socket, ends);
         hot.note_filled(false, true);
-        assert_eq!(hot.told(), Told::All);
+        assert_eq!(hot.told(), Told::AllHere(&ends));
         hot.yields();
-        assert_eq!(hot.told(), Told::Nothing);
+        assert_eq!(hot.told(), Told::Nothing(&ends));
         for _ in 0..COALESCE_AFTER {
             hot.note_filled(true, true);
         }
-        assert_eq!(hot.told(), Told::All);
+        assert_eq!(hot.told(), Told::AllHere(&ends));
     }
 }

@@ -39,6 +39,8 @@ pub struct RecvBatch {
     filled: usize,
     /// Buffers to offer in the next call.
     offer: usize,
+    /// The last call filled all that it was offered.
+    full: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -60,6 +62,19 @@ impl Slot {
         ecn: Ecn::NotCapable,
         truncated: false,
     };
+
+    /// One datagram between these ends, of which nothing else was told.
+    #[inline]
+    fn between(ends: &Ends, len: usize) -> Self {
+        Self {
+            from: ends.peer,
+            to: ends.local,
+            len,
+            segment: len.max(1),
+            ecn: Ecn::NotCapable,
+            truncated: false,
+        }
+    }
 }
 
 /// One buffer's content: a datagram, or several of one sender in a row.
@@ -133,6 +148,7 @@ impl RecvBatch {
             slots: vec![Slot::EMPTY; buffers],
             filled: 0,
             offer: 1,
+            full: false,
         }
     }
 
@@ -177,32 +193,42 @@ impl RecvBatch {
         self.filled > 0 && self.slots[0].len > self.slots[0].segment
     }
 
-    /// Notes what a connected socket did not tell of the last call's datagrams.
-    #[inline]
-    pub(crate) fn came_between(&mut self, ends: &Ends, told: Told) {
-        for slot in &mut self.slots[..self.filled] {
-            slot.to = ends.local;
-            if told == Told::Nothing {
-                slot.from = ends.peer;
-            }
-        }
-    }
-
     /// Whether the last call brought something large first, which may be part of a long message.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
         self.filled > 0 && self.slots[0].len >= LARGE_BYTES
     }
 
-    /// Makes one receiving call and returns how many buffers were filled.
-    fn fill(&mut self, fd: BorrowedFd<'_>, told: Told, control_len: usize) -> Result<usize, Errno> {
+    /// Makes one receiving call, and reads what it brought; returns how many buffers were filled.
+    #[inline]
+    fn fill(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        told: Told<'_>,
+        control_len: usize,
+    ) -> Result<usize, Errno> {
+        if let (Told::Nothing(ends), 1) = (told, self.offer) {
+            let len = sys::recv_plainly(fd, &mut self.bytes[..BUFFER_BYTES])?;
+            self.slots[0] = Slot::between(ends, len);
+            return Ok(1);
+        }
+        let filled = self.fill_told(fd, control_len)?;
+        for (slot, incoming) in self.slots.iter_mut().zip(&self.incoming[..filled]) {
+            *slot = read(incoming);
+            match told {
+                Told::All => {}
+                Told::AllHere(ends) => slot.to = ends.local,
+                Told::Nothing(ends) => (slot.from, slot.to) = (ends.peer, ends.local),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// The same, with what the kernel tells beside.
+    fn fill_told(&mut self, fd: BorrowedFd<'_>, control_len: usize) -> Result<usize, Errno> {
         if self.offer == 1 {
             let buffer = &mut self.bytes[..BUFFER_BYTES];
-            let incoming = &mut self.incoming[0];
-            match told {
-                Told::All => sys::recv_one(fd, buffer, incoming, control_len)?,
-                Told::Nothing => sys::recv_plainly(fd, buffer, incoming)?,
-            }
+            sys::recv_one(fd, buffer, &mut self.incoming[0], control_len)?;
             return Ok(1);
         }
         let buffers = self.bytes.chunks_exact_mut(BUFFER_BYTES);
@@ -213,18 +239,18 @@ impl RecvBatch {
     fn clear(&mut self) {
         self.offer = 1;
         self.filled = 0;
+        self.full = false;
     }
 
     /// Notes what a call brought: `filled` buffers.
+    #[inline]
     fn settle(&mut self, filled: usize, counters: &mut Counters) {
-        let bytes = self.incoming[..filled]
-            .iter()
-            .map(|incoming| incoming.len)
-            .sum();
-        self.offer = next_offer(self.offer, filled, bytes).min(self.slots.len());
         self.filled = filled;
-        for (slot, incoming) in self.slots.iter_mut().zip(&self.incoming[..filled]) {
-            *slot = read(incoming);
+        let full = filled == self.offer;
+        let next = next_offer(self.offer, filled, self.bytes(), self.full);
+        self.offer = next.min(self.slots.len());
+        self.full = full;
+        for slot in &self.slots[..filled] {
             counters.datagrams_received += datagrams(slot.len, slot.segment) as u64;
             counters.bytes_received += slot.len as u64;
             counters.truncated += u64::from(slot.truncated);
@@ -237,12 +263,13 @@ impl RecvBatch {
 /// Asking for one is quickest when one datagram is expected, and best for large trains, each of which is
 /// worth its own call and then finds the same buffer warm in the cache: sixteen buffers in turn take
 /// half as long again. Small datagrams gain a tenth from sharing calls. So the number doubles as long as
-/// all buffers are filled with little.
-fn next_offer(offered: usize, filled: usize, bytes: usize) -> usize {
+/// all buffers are filled with little; but not after the first call that finds something (`again`: the one before did,
+/// too), for an answer comes alone.
+fn next_offer(offered: usize, filled: usize, bytes: usize, again: bool) -> usize {
     if bytes > filled * LITTLE_BYTES {
         1
     } else if filled == offered {
-        2 * offered
+        offered * if again { 2 } else { 1 }
     } else {
         filled.max(1)
     }
@@ -270,11 +297,13 @@ fn read(incoming: &Incoming<DATA_SPACE>) -> Slot {
 
 /// What the kernel tells beside what it hands over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Told<'a> {
     /// The sender's address, and whatever the main socket was set up for.
     All,
-    /// Not even the sender's address, which a connected socket knows.
-    Nothing,
+    /// The same, but for the local address, which a connected socket knows.
+    AllHere(&'a Ends),
+    /// Not even the sender's address, which a connected socket knows, too.
+    Nothing(&'a Ends),
 }
 
 /// The receiving half of a socket.
@@ -298,7 +327,7 @@ impl Receiver {
         &self,
         fd: BorrowedFd<'_>,
         batch: &mut RecvBatch,
-        told: Told,
+        told: Told<'_>,
         hints: &mut Hints,
         counters: &mut Counters,
     ) -> io::Result<usize> {
@@ -343,16 +372,17 @@ mod tests {
 
     #[test]
     fn the_offer_grows_while_small_datagrams_fill_it() {
-        assert_eq!(next_offer(1, 1, 64), 2);
-        assert_eq!(next_offer(8, 8, 8 * 1_472), 16);
-        assert_eq!(next_offer(16, 5, 5 * 64), 5);
-        assert_eq!(next_offer(16, 0, 0), 1);
+        assert_eq!(next_offer(1, 1, 64, false), 1);
+        assert_eq!(next_offer(1, 1, 64, true), 2);
+        assert_eq!(next_offer(8, 8, 8 * 1_472, true), 16);
+        assert_eq!(next_offer(16, 5, 5 * 64, true), 5);
+        assert_eq!(next_offer(16, 0, 0, false), 1);
     }
 
     #[test]
     fn large_trains_come_one_at_a_time() {
-        assert_eq!(next_offer(1, 1, 64_768), 1);
-        assert_eq!(next_offer(16, 16, 16 * 64_768), 1);
+        assert_eq!(next_offer(1, 1, 64_768, true), 1);
+        assert_eq!(next_offer(16, 16, 16 * 64_768, true), 1);
     }
 
     #[test]

@@ -158,7 +158,6 @@ impl Socket {
                     .recv(fd, batch, told, &mut self.hints, &mut self.counters)?;
             if filled > 0 {
                 hot.note_filled(batch.is_large(), self.capabilities.gro);
-                batch.came_between(&hot.ends, told);
                 return Ok(filled);
             }
             if !hot.yields() {

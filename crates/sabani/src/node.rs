@@ -15,7 +15,7 @@ use sabani_udp::{Capabilities, Counters as SocketCounters};
 
 use crate::address;
 use crate::pending::{PostedInto, copy_out};
-use crate::shared::{Shared, State};
+use crate::shared::{Guard, Shared, State};
 use crate::timing::{Stage, Timings};
 use crate::{
     Builder, Envelope, Error, Event, LinkState, Match, Message, NodeStats, PeerId, PeerStats,
@@ -194,19 +194,19 @@ impl Node {
     // Never inlined: see [`take_ready`].
     #[inline(never)]
     pub fn recv(&self, wanted: Match) -> Result<Message, Error> {
-        if let Some(message) = take_ready(&mut *self.0.shared.lock()?, &wanted) {
+        let mut state = self.0.shared.lock()?;
+        state.engine.lap(Stage::Program);
+        let ready = take_ready(&mut state, &wanted);
+        if let Some(message) = ready {
             return Ok(message);
         }
-        self.recv_later(wanted)
-    }
-
-    fn recv_later(&self, wanted: Match) -> Result<Message, Error> {
         let mut vain = Vain::default();
         loop {
-            if let Some(message) = self.recv_timeout(wanted, IN_VAIN_EVERY)? {
+            if let Some(message) = self.recv_later(state, wanted, IN_VAIN_EVERY)? {
                 return Ok(message);
             }
             self.check_in_vain(&[wanted], &mut vain)?;
+            state = self.0.shared.lock()?;
         }
     }
 
@@ -225,10 +225,19 @@ impl Node {
         if ready.is_some() {
             return Ok(ready);
         }
+        self.recv_later(state, wanted, timeout)
+    }
+
+    /// Waits for a message that is not here.
+    fn recv_later(
+        &self,
+        mut state: Guard<'_>,
+        wanted: Match,
+        timeout: Duration,
+    ) -> Result<Option<Message>, Error> {
         check_source(&self.0.shared, &mut state, &wanted)?;
         let ticket = state.engine.node.post(wanted, None);
-        drop(state);
-        self.wait_received(ticket, timeout)
+        self.wait_received(state, ticket, timeout)
     }
 
     /// Takes a message that matches one of these: of several that are here, one that the first of them
@@ -281,22 +290,18 @@ impl Node {
     /// Waits for a receive that is posted, and withdraws it when the time is over.
     fn wait_received(
         &self,
+        state: Guard<'_>,
         ticket: sabani_proto::RecvTicket,
         timeout: Duration,
     ) -> Result<Option<Message>, Error> {
-        let shared = &self.0.shared;
-        let result = shared.wait_until(Some(timeout), |state| {
-            let result = state.engine.node.take_received(ticket);
-            if result.is_some() {
-                state.engine.lap(Stage::MessagesIn);
-            }
-            result
-        })?;
-        if let Some(result) = result {
-            return Ok(Some(result?));
+        let has_ended = |state: &mut State| state.engine.node.has_ended(ticket).then_some(());
+        let (mut state, ended) = self.0.shared.wait_on(state, Some(timeout), has_ended)?;
+        if ended.is_none() {
+            let (result, _) = state.engine.node.cancel(ticket);
+            return result.transpose().map_err(Error::from);
         }
-        let mut state = shared.lock()?;
-        let (result, _) = state.engine.node.cancel(ticket);
+        let result = state.engine.node.take_received(ticket);
+        state.engine.lap(Stage::MessagesIn);
         result.transpose().map_err(Error::from)
     }
 
@@ -340,8 +345,7 @@ impl Node {
                 check_source(&self.0.shared, &mut state, &wanted)?;
             }
             let ticket = state.engine.node.post_within(wanted, max);
-            drop(state);
-            if let Some(message) = self.wait_received(ticket, IN_VAIN_EVERY)? {
+            if let Some(message) = self.wait_received(state, ticket, IN_VAIN_EVERY)? {
                 return Ok(copy_out(&message, buffer));
             }
             self.check_in_vain(&[wanted], &mut vain)?;

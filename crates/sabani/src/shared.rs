@@ -268,9 +268,20 @@ impl Shared {
     pub fn wait_until<T>(
         &self,
         timeout: Option<Duration>,
-        mut check: impl FnMut(&mut State) -> Option<T>,
+        check: impl FnMut(&mut State) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let mut state = self.lock()?;
+        let (_, result) = self.wait_on(self.lock()?, timeout, check)?;
+        Ok(result)
+    }
+
+    /// The same for whoever has the lock, and goes on with it.
+    #[inline]
+    pub fn wait_on<'a, T>(
+        &'a self,
+        mut state: Guard<'a>,
+        timeout: Option<Duration>,
+        mut check: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<(Guard<'a>, Option<T>), Error> {
         let begun = state.engine.clock();
         let ends = timeout.map(|timeout| begun.saturating_add(nanos(timeout)));
         let mut spin_until = begun + nanos(self.spin.time);
@@ -285,7 +296,7 @@ impl Shared {
                 if slept {
                     self.hand_over(&mut state);
                 }
-                return Ok(result);
+                return Ok((state, result));
             }
             if now_ns < spin_until {
                 drop(state);

@@ -321,13 +321,20 @@ impl<C: Cargo> SentLog<C> {
     fn settle(&mut self, place: Place, fate: Fate, tell: &mut impl FnMut(Fate, C)) {
         let run = &mut self.runs[place.run];
         run.state = State::Settled;
-        self.in_flight -= run.cost * run.packets;
-        self.probing -= if run.probe { run.cost } else { 0 };
-        self.in_flight_packets -= run.packets;
+        let run = *run;
+        self.leave_flight(&run);
         let carried = place.content..place.content + usize::from(run.contents);
         for &content in self.contents.range(carried) {
             tell(fate, content);
         }
+    }
+
+    /// This run is not on its way any more.
+    #[inline]
+    fn leave_flight(&mut self, run: &Run) {
+        self.in_flight -= run.cost * run.packets;
+        self.probing -= if run.probe { run.cost } else { 0 };
+        self.in_flight_packets -= run.packets;
     }
 
     /// Takes in an acknowledgement. `None` if it names packets that were never sent.
@@ -477,15 +484,24 @@ impl<C: Cargo> SentLog<C> {
             if self.base + u64::from(front.packets) > end {
                 self.cut(self.front(), end);
             }
-            let run = self.runs.front().copied();
-            let run = run.filter(|run| run.state == State::InFlight);
-            if let Some(run) = run {
-                settled.count_acked(&run);
-                self.settle(self.front(), Fate::Arrived, fate);
+            let Some(run) = self.runs.pop_front() else {
+                break;
+            };
+            self.base += u64::from(run.packets);
+            let in_flight = run.state == State::InFlight;
+            for _ in 0..run.contents {
+                if let Some(content) = self.contents.pop_front()
+                    && in_flight
+                {
+                    fate(Fate::Arrived, content);
+                }
             }
-            self.drop_front();
+            if in_flight {
+                settled.count_acked(&run);
+                self.leave_flight(&run);
+            }
             if self.base == end {
-                settled.sample_from = run.map(|run| run.sent_ns);
+                settled.sample_from = in_flight.then_some(run.sent_ns);
             }
         }
     }

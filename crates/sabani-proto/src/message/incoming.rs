@@ -664,7 +664,7 @@ impl Incoming {
         inbox: &mut Inbox<'_>,
     ) -> Result<(), PeerLost> {
         let landing = self.land(fragment, inbox)?;
-        Ok(self.settle(landing, inbox)?)
+        Ok(self.settle(&landing, inbox)?)
     }
 
     /// Puts a piece of a body to its place. Others may [`follow`](Self::follow) it; then
@@ -715,7 +715,7 @@ impl Incoming {
     /// Takes note of pieces that have been put to their place, and passes the body on if it is
     /// complete.
     #[inline]
-    pub fn settle(&mut self, landing: Landing, inbox: &mut Inbox<'_>) -> Result<(), Violation> {
+    pub fn settle(&mut self, landing: &Landing, inbox: &mut Inbox<'_>) -> Result<(), Violation> {
         let Some((at, _)) = landing.body else {
             return Ok(());
         };

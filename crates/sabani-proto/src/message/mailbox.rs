@@ -502,6 +502,13 @@ impl Mailbox {
 
     #[inline]
     fn first(&mut self, wanted: &Match) -> Option<(PeerId, u64, &Arrived)> {
+        if self.arrived_len() == 0 {
+            return None;
+        }
+        self.first_of_some(wanted)
+    }
+
+    fn first_of_some(&mut self, wanted: &Match) -> Option<(PeerId, u64, &Arrived)> {
         if !self.parked.is_empty()
             && let Some(at) = self.parked_at(wanted)
         {

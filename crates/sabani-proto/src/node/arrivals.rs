@@ -1,7 +1,7 @@
 //! Packets of one connection that arrived together: opened one by one, and noted by runs where
 //! they carry a long body.
 
-use std::{iter, slice};
+use std::slice;
 
 use super::Opened;
 use super::hub::Hub;
@@ -12,7 +12,7 @@ use crate::error::PeerLost;
 use crate::message::{Inbox, Landing, LinkRef, Mailbox, Outgoing};
 use crate::seal::Opening;
 use crate::stats::Dropped;
-use crate::wire::{Fragment, Kind, Prelude};
+use crate::wire::{ConnectionId, Fragment, Kind, Prelude};
 
 /// Datagrams that arrived together, all of one size but the last.
 pub(crate) struct Batch<'a> {
@@ -33,26 +33,21 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Takes the packets that follow on the same connection as `first`, itself before them.
+    /// Takes the next packet if it is on this connection.
     #[inline]
-    fn same_connection(
-        &mut self,
-        first: Packet<'a>,
-    ) -> impl Iterator<Item = Packet<'a>> + use<'_, 'a> {
-        let connection = first.prelude.connection;
-        let follows =
-            move |prelude: &Prelude| prelude.kind == Kind::Data && prelude.connection == connection;
-        let more = iter::from_fn(move || {
-            let front = &self.rest[..self.segment.min(self.rest.len())];
-            let (prelude, _) = Prelude::parse(front).ok()?;
-            let (datagram, opening) = follows(&prelude).then(|| self.next())??;
-            Some(Packet {
-                prelude,
-                datagram,
-                opening,
-            })
-        });
-        iter::once(first).chain(more)
+    fn next_of(&mut self, connection: ConnectionId) -> Option<Packet<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let front = &self.rest[..self.segment.min(self.rest.len())];
+        let (prelude, _) = Prelude::parse(front).ok()?;
+        let follows = prelude.kind == Kind::Data && prelude.connection == connection;
+        let (datagram, opening) = follows.then(|| self.next())??;
+        Some(Packet {
+            prelude,
+            datagram,
+            opening,
+        })
     }
 }
 
@@ -133,8 +128,9 @@ impl Session {
         hub: &mut Hub,
         dropped: &mut Dropped,
     ) -> Result<bool, PeerLost> {
-        let mut run = None;
-        for packet in batch.same_connection(first) {
+        let connection = first.prelude.connection;
+        let (mut first, mut run) = (Some(first), None);
+        while let Some(packet) = first.take().or_else(|| batch.next_of(connection)) {
             let Some((owed, payload)) = self.open(packet, origin.now_ns, dropped) else {
                 continue;
             };
@@ -147,7 +143,9 @@ impl Session {
             {
                 continue;
             }
-            self.settle_run(run.take(), origin, hub)?;
+            if let Some(run) = run.take() {
+                self.settle_run(&run, origin, hub)?;
+            }
             let Some(fragment) = fragment else {
                 if self.on_payload(outgoing, payload, &owed, origin, hub)? {
                     return Ok(true);
@@ -158,7 +156,9 @@ impl Session {
             let landing = self.incoming.land(&fragment, inbox)?;
             run = Some(Run { owed, landing });
         }
-        self.settle_run(run, origin, hub)?;
+        if let Some(run) = run {
+            self.settle_run(&run, origin, hub)?;
+        }
         Ok(false)
     }
 
@@ -208,19 +208,11 @@ impl Session {
 
     /// Takes note of what a run carried, and of what is owed for it.
     #[inline]
-    fn settle_run(
-        &mut self,
-        run: Option<Run>,
-        origin: Origin,
-        hub: &mut Hub,
-    ) -> Result<(), PeerLost> {
-        let Some(Run { owed, landing }) = run else {
-            return Ok(());
-        };
+    fn settle_run(&mut self, run: &Run, origin: Origin, hub: &mut Hub) -> Result<(), PeerLost> {
         let inbox = &mut origin.inbox(&mut hub.mailbox);
-        self.incoming.settle(landing, inbox)?;
+        self.incoming.settle(&run.landing, inbox)?;
         self.channel.received.note_data();
-        self.channel.received.owe(&owed, origin.now_ns);
+        self.channel.received.owe(&run.owed, origin.now_ns);
         Ok(())
     }
 }

@@ -48,6 +48,12 @@ impl Node {
         ticket
     }
 
+    /// Whether [`Node::take_received`] has a result.
+    #[inline]
+    pub fn has_ended(&mut self, ticket: RecvTicket) -> bool {
+        self.hub.mailbox.is_done(ticket)
+    }
+
     /// The result of a receive; `None` while it waits. The ticket is stale once this has returned
     /// something.
     #[inline]

@@ -410,8 +410,9 @@ impl<'a> Frames<'a> {
         payload.first() == Some(&PING) && payload.get(Frame::HEADER) == Some(&PADDING)
     }
 
+    /// The next frame, `None` behind the last.
     #[inline]
-    fn read(&mut self) -> Result<Option<Frame<'a>>, Malformed> {
+    pub(crate) fn read(&mut self) -> Result<Option<Frame<'a>>, Malformed> {
         if self.0.is_empty() || self.0.0[0] == PADDING {
             return Ok(None);
         }

@@ -131,15 +131,12 @@ pub(crate) fn recv_one<const N: usize>(
 }
 
 /// The same on a connected socket with nothing told beside the message, not even whom it is from or that it
-/// was longer than the buffer: 100 ns less.
-pub(crate) fn recv_plainly<const N: usize>(
-    fd: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    incoming: &mut Incoming<N>,
-) -> Result<(), Errno> {
+/// was longer than the buffer: 100 ns less. Returns the message's length.
+#[inline]
+pub(crate) fn recv_plainly(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel writes no more than the length given to `buffer`, borrowed exclusively for longer
     // than the call; it is not asked for an address.
-    let len = check(unsafe {
+    check(unsafe {
         libc::syscall(
             libc::SYS_recvfrom,
             fd.as_raw_fd(),
@@ -149,12 +146,7 @@ pub(crate) fn recv_plainly<const N: usize>(
             ptr::null_mut::<c_void>(),
             ptr::null_mut::<u32>(),
         ) as isize
-    })?;
-    incoming.from = RawAddr::EMPTY;
-    incoming.control.set_len(0);
-    incoming.truncated = false;
-    incoming.len = len;
-    Ok(())
+    })
 }
 
 /// Takes one entry off the error queue; `from` is where the datagram at fault was sent to.
