@@ -10,11 +10,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use sabani_sim::plan::{Seal, shrink};
 use sabani_sim::{Bug, Failure, Plan};
 
@@ -30,13 +30,16 @@ const MOST_SEEDS: u64 = 1 << 62;
 /// More threads than any machine has cores.
 const MOST_JOBS: i64 = 4_096;
 
+/// Where there is no terminal for a bar, a line tells this often how far it has come.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
 /// Run many plans, each drawn from a seed, until one breaks a rule.
 ///
 /// Each seed picks hosts, network, settings, faults, mishaps and traffic of its own, and turns most
 /// of them off, so that what never happens together with everything else is found when it is alone.
 /// The first seed that breaks a rule ends the campaign: the command that runs it again is printed, what was
 /// broken, and its plan, made as small as it can be while it still breaks the rule. Exit
-/// status 1 then. Ctrl-C ends it at once, and says how far it came and how to go on. Exit status 130
+/// status 1 then. Where standard error is no terminal, a line a minute tells how far it has come. Ctrl-C ends it at once, and says how far it came and how to go on. Exit status 130
 /// then.
 #[derive(Args, Clone)]
 pub struct CampaignArgs {
@@ -222,7 +225,14 @@ fn search(args: &CampaignArgs) -> Result<End> {
         })?;
     }
     drop(working);
-    while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) && !interrupt::requested() {}
+    let mut told = Instant::now();
+    while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) && !interrupt::requested() {
+        if search.bar.is_hidden() && told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            let (done, all) = (HumanCount(search.bar.position()), HumanCount(args.seeds));
+            note(format_args!("{done} of {all} seeds so far"));
+        }
+    }
     search.bar.finish_and_clear();
     Ok(search.end())
 }
