@@ -35,6 +35,8 @@ const MOST_PACE: f64 = 1.5;
 /// Leave to grant that may be saved up, beside what is granted at a time: what came due while a host was this late, in
 /// nanoseconds.
 const LATE_NS: f64 = 100_000.0;
+/// A host only receives if it has sent little for so many rounds: where all send to all, it does so now and then.
+const ALONE_ROUNDS: u32 = 8;
 /// A round of the queue's controller, in nanoseconds, if two round trips are shorter.
 const ROUND_NS: u64 = 1_000_000;
 /// A host that sends this part of what it receives, or more, has words about credit wait behind its own data.
@@ -91,6 +93,8 @@ pub(super) struct Link {
     round: Round,
     /// This host has sent about as much as it has received: so many times the queue's term may be on its way.
     duplex: Option<f64>,
+    /// Rounds since then in which something has come.
+    alone: u32,
     tokens: f64,
     tokens_ns: u64,
     /// Changes whenever caps have.
@@ -113,6 +117,7 @@ impl Link {
             brought: false,
             round: Round::default(),
             duplex: None,
+            alone: 0,
             tokens: 0.0,
             tokens_ns: 0,
             version: 0,
@@ -384,6 +389,10 @@ impl Link {
         }
         let times = if few { DUPLEX_FEW } else { DUPLEX_MANY };
         self.duplex = (DUPLEX_PART * self.round.sent > self.round.worth).then_some(times);
+        self.alone = match self.duplex {
+            Some(_) => 0,
+            None => self.alone.saturating_add(u32::from(self.round.worth > 0)),
+        };
         self.version += 1;
         self.start_round(limited, now_ns);
     }
@@ -413,10 +422,15 @@ impl Link {
         (gain * slow * self.rate()).max(least)
     }
 
-    /// Most leave to grant that the pacer saves up: on long paths what is granted at a time may fill the queue already.
+    /// Most leave to grant that the pacer saves up: on long paths what is granted at a time may fill the queue already. Where
+    /// this host only receives, all that the queue takes: what came due while the host was late for longer is not lost then.
     fn bucket(&self) -> f64 {
         let quantum = self.quantum() as f64;
-        (quantum + LATE_NS * self.rate()).min(self.queue.term().max(quantum))
+        let most = self.queue.term().max(quantum);
+        match self.alone >= ALONE_ROUNDS {
+            true => most,
+            false => most.min(quantum + LATE_NS * self.rate()),
+        }
     }
 
     /// Lets time pass for the pacer.
