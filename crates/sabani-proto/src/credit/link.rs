@@ -44,6 +44,7 @@ const DUPLEX_PART: u64 = 4;
 /// So much more may be on its way then, as a multiple of the queue's term: credit that waits elsewhere keeps our
 /// link idle, and does not lengthen our queue. Where few send, and where many do, whose uplinks are busy with others: with
 /// four times there, 16 hosts that exchange 64 KiB get 0.70 of their links, with twice 0.74.
+const FEW: usize = 2;
 const DUPLEX_FEW: f64 = 4.0;
 const DUPLEX_MANY: f64 = 2.0;
 /// What may be on its way is granted in so many parts, ...
@@ -61,8 +62,8 @@ pub(super) struct Pressure {
     pub limited: bool,
     /// Peers do not use what they have.
     pub unused: bool,
-    /// Few want any.
-    pub few: bool,
+    /// So many want any.
+    pub waiting: usize,
 }
 
 /// A round of the queue's controller.
@@ -278,7 +279,7 @@ impl Link {
         let Pressure {
             limited,
             unused,
-            few,
+            waiting,
         } = pressure;
         let brought = match empty {
             true => std::mem::take(&mut self.brought),
@@ -323,7 +324,7 @@ impl Link {
                 Step::Over => self.end_startup(limited, now_ns),
             }
         } else {
-            self.tick_round(limited, few, now_ns);
+            self.tick_round(limited, waiting, now_ns);
             self.settled = self.settled.max(self.rate());
             if self.rate() < self.settled / COLLAPSE {
                 self.restart();
@@ -364,7 +365,7 @@ impl Link {
         self.version += 1;
     }
 
-    fn tick_round(&mut self, limited: bool, few: bool, now_ns: u64) {
+    fn tick_round(&mut self, limited: bool, waiting: usize, now_ns: u64) {
         // What is granted comes back after the round trip and the queue, whatever makes it wait.
         let loop_ns = self.rtt_ns() + self.own_queue_ns();
         let least_ns = if self.queue.is_trying() {
@@ -381,13 +382,18 @@ impl Link {
             let brought = Brought {
                 rate: self.round.worth as f64 / took_ns as f64,
                 duplex: self.duplex.is_some(),
+                alone: waiting <= 1,
             };
             self.queue
                 .on_round(brought, self.rate(), self.rtt_ns(), now_ns);
         } else {
             self.queue.pause();
         }
-        let times = if few { DUPLEX_FEW } else { DUPLEX_MANY };
+        let times = if waiting <= FEW {
+            DUPLEX_FEW
+        } else {
+            DUPLEX_MANY
+        };
         self.duplex = (DUPLEX_PART * self.round.sent > self.round.worth).then_some(times);
         self.alone = match self.duplex {
             Some(_) => 0,

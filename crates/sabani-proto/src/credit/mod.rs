@@ -122,9 +122,6 @@ pub(crate) struct Arrival {
     pub least_rtt_ns: u64,
 }
 
-/// So many peers are few.
-const FEW: usize = 2;
-
 /// What a peer is owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owed {
@@ -376,7 +373,7 @@ impl Granter {
         Pressure {
             limited: self.limited,
             unused: self.overdue > 0,
-            few: self.waiting.len() <= FEW,
+            waiting: self.waiting.len(),
         }
     }
 

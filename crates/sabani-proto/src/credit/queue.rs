@@ -19,6 +19,12 @@ const VARIES: f64 = 0.5;
 /// A link that brings this part of its rate is full. The rate is a maximum, and as such a few
 /// percent too high.
 const FULL: f64 = 0.95;
+/// A round in which it is not makes the term larger by this part, and one in which it is smaller by that: it stays where a round in
+/// five is not, and for one peer alone, behind which nobody waits, where one in nine is not. One in nine for all cost short messages
+/// among seven long flows a third more time (hosts late by 25 us), and brought long ones 0.8 % more.
+const GROWTH: f64 = 16.0;
+const GROWTH_ALONE: f64 = 8.0;
+const SHRINKAGE: f64 = 64.0;
 /// An overflow cuts the estimate to this.
 const CUT: f64 = 0.7;
 /// A size that overflowed is not come near again for this long, and for twice as long each time that it has overflowed again,
@@ -52,6 +58,8 @@ pub(super) struct Brought {
     pub rate: f64,
     /// This host has sent as well: peers that answer late are busy with others, whom more on its way would make wait.
     pub duplex: bool,
+    /// One peer alone wants credit: nobody waits behind what it has on its way.
+    pub alone: bool,
 }
 
 /// A doubled term, tried for one round.
@@ -153,7 +161,11 @@ impl Queue {
 
     /// A round is over; `best` is the link's rate.
     pub fn on_round(&mut self, round: Brought, best: f64, rtt_ns: u64, now_ns: u64) {
-        let Brought { rate, duplex } = round;
+        let Brought {
+            rate,
+            duplex,
+            alone,
+        } = round;
         if let Some(trial) = self.trial.take() {
             self.trial_until_ns = now_ns;
             if rate < trial.rate {
@@ -171,10 +183,11 @@ impl Queue {
                 usual => usual + ROUND_WEIGHT * (rate - usual),
             };
             if rate < FULL * best {
-                self.term += (self.term / 8.0).max(self.least / LEAST_PACKETS as f64);
+                let more = self.term / if alone { GROWTH_ALONE } else { GROWTH };
+                self.term += more.max(self.least / LEAST_PACKETS as f64);
                 self.extend(best, rtt_ns, now_ns);
             } else {
-                self.term -= self.term / 64.0;
+                self.term -= self.term / SHRINKAGE;
             }
         }
         self.bound(best);

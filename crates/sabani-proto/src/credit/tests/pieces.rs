@@ -377,6 +377,7 @@ fn brought(rate: f64) -> Brought {
     Brought {
         rate,
         duplex: false,
+        alone: false,
     }
 }
 
@@ -445,7 +446,7 @@ fn start_up_does_not_end_before_there_is_a_rate() {
     let pressure = Pressure {
         limited: true,
         unused: false,
-        few: true,
+        waiting: 1,
     };
     let arrival = Arrival {
         charge: 16 * FULL,
