@@ -279,3 +279,33 @@ fn a_late_host_that_only_receives_fills_its_link() {
     let mean = (1..=6).map(share).sum::<f64>() / 6.0;
     assert!(mean > 0.86, "{mean}");
 }
+
+/// Of 400 who begin at the same time most Inits are lost. One whose third was lost, too, waited for 160 ms more, and came 65 ms
+/// after all others.
+#[test]
+fn nobody_in_a_crowd_comes_long_after_all_others() {
+    let plan = r#"
+        seed = 1
+        hosts = 401
+        seal = "sealed"
+        [network]
+        shape = "star"
+        rate = "1gbit"
+        delay = "25us"
+        mtu = "1472"
+        queue = "64KiB"
+        [[traffic]]
+        from = "1-400"
+        to = 0
+        bytes = "1"
+        [[traffic]]
+        from = "1-400"
+        to = 0
+        bytes = "64KiB"
+        at = "20500us"
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let goodput = outcome.streams[1].goodput();
+    assert!(goodput > 0.85e9, "{goodput}");
+}
