@@ -94,7 +94,7 @@ pub(super) struct Link {
     round: Round,
     /// This host has sent about as much as it has received: so many times the queue's term may be on its way.
     duplex: Option<f64>,
-    /// Rounds since then in which something has come.
+    /// Rounds in which something has come since this host last did so.
     alone: u32,
     tokens: f64,
     tokens_ns: u64,

@@ -19,9 +19,9 @@ const VARIES: f64 = 0.5;
 /// A link that brings this part of its rate is full. The rate is a maximum, and as such a few
 /// percent too high.
 const FULL: f64 = 0.95;
-/// A round in which it is not makes the term larger by this part, and one in which it is smaller by that: it stays where a round in
-/// five is not, and for one peer alone, behind which nobody waits, where one in nine is not. One in nine for all cost short messages
-/// among seven long flows a third more time (hosts late by 25 us), and brought long ones 0.8 % more.
+/// The term grows by one part in so many with a round in which the link is not full, and shrinks by one with a round in which it is: it
+/// stays where one round in five is not, and for one peer alone, behind which nobody waits, where one in nine is not. One in nine for
+/// all cost short messages among seven long flows half as much time again (hosts late by 25 us), and brought long ones 0.8 % more.
 const GROWTH: f64 = 16.0;
 const GROWTH_ALONE: f64 = 8.0;
 const SHRINKAGE: f64 = 64.0;
