@@ -39,8 +39,8 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 /// of them off, so that what never happens together with everything else is found when it is alone.
 /// The first seed that breaks a rule ends the campaign: the command that runs it again is printed, what was
 /// broken, and its plan, made as small as it can be while it still breaks the rule. Exit
-/// status 1 then. Where standard error is no terminal, a line a minute tells how far it has come. Ctrl-C ends it at once, and says how far it came and how to go on. Exit status 130
-/// then.
+/// status 1 then. Where standard error is no terminal, a line a minute tells how far it has come. Ctrl-C ends
+/// it at once, and says how far it came and how to go on. Exit status 130 then.
 #[derive(Args, Clone)]
 pub struct CampaignArgs {
     /// Seeds to run.

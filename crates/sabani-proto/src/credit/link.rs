@@ -36,15 +36,16 @@ const MOST_PACE: f64 = 1.5;
 /// nanoseconds.
 const LATE_NS: f64 = 100_000.0;
 /// A host only receives if it has sent little for so many rounds: where all send to all, it does so now and then.
-const ALONE_ROUNDS: u32 = 8;
+const RECEIVING_ROUNDS: u32 = 8;
 /// A round of the queue's controller, in nanoseconds, if two round trips are shorter.
 const ROUND_NS: u64 = 1_000_000;
 /// A host that sends this part of what it receives, or more, has words about credit wait behind its own data.
 const DUPLEX_PART: u64 = 4;
+/// So many peers are few.
+const FEW: usize = 2;
 /// So much more may be on its way then, as a multiple of the queue's term: credit that waits elsewhere keeps our
 /// link idle, and does not lengthen our queue. Where few send, and where many do, whose uplinks are busy with others: with
 /// four times there, 16 hosts that exchange 64 KiB get 0.70 of their links, with twice 0.74.
-const FEW: usize = 2;
 const DUPLEX_FEW: f64 = 4.0;
 const DUPLEX_MANY: f64 = 2.0;
 /// What may be on its way is granted in so many parts, ...
@@ -95,7 +96,7 @@ pub(super) struct Link {
     /// This host has sent about as much as it has received: so many times the queue's term may be on its way.
     duplex: Option<f64>,
     /// Rounds in which something has come since this host last did so.
-    alone: u32,
+    receiving: u32,
     tokens: f64,
     tokens_ns: u64,
     /// Changes whenever caps have.
@@ -118,7 +119,7 @@ impl Link {
             brought: false,
             round: Round::default(),
             duplex: None,
-            alone: 0,
+            receiving: 0,
             tokens: 0.0,
             tokens_ns: 0,
             version: 0,
@@ -395,9 +396,11 @@ impl Link {
             DUPLEX_MANY
         };
         self.duplex = (DUPLEX_PART * self.round.sent > self.round.worth).then_some(times);
-        self.alone = match self.duplex {
+        self.receiving = match self.duplex {
             Some(_) => 0,
-            None => self.alone.saturating_add(u32::from(self.round.worth > 0)),
+            None => self
+                .receiving
+                .saturating_add(u32::from(self.round.worth > 0)),
         };
         self.version += 1;
         self.start_round(limited, now_ns);
@@ -433,7 +436,7 @@ impl Link {
     fn bucket(&self) -> f64 {
         let quantum = self.quantum() as f64;
         let most = self.queue.term().max(quantum);
-        match self.alone >= ALONE_ROUNDS {
+        match self.receiving >= RECEIVING_ROUNDS {
             true => most,
             false => most.min(quantum + LATE_NS * self.rate()),
         }

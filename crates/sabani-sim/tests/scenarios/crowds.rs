@@ -1,6 +1,6 @@
 //! All send to all: whom a receiver grants decides whether other links stand idle.
 
-use sabani_sim::Plan;
+use sabani_sim::{Outcome, Plan};
 
 /// Bits of messages for each bit of the links, where `hosts` send `bytes` to each other, over and
 /// over.
@@ -60,35 +60,43 @@ fn who_sends_as_well_keeps_its_own_link_busy() {
     }
 }
 
+/// What comes of eight hosts that send to one, where all are as `program` says.
+fn eight_to_one(seed: u32, rate: &str, queue: &str, program: &str, traffic: &str) -> Outcome {
+    let plan = format!(
+        r#"
+        seed = {seed}
+        hosts = 9
+        seal = "sealed"
+        [network]
+        shape = "star"
+        rate = "{rate}"
+        delay = "25us"
+        mtu = "1472"
+        queue = "{queue}"
+        [[program]]
+        host = "all"
+        {program}
+        {traffic}
+        "#
+    );
+    let outcome = Plan::from_toml(&plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    outcome
+}
+
 /// Packets that go again, as a part of the others: eight hosts that are late send 64 KiB to one at a time.
 fn again_where_hosts_are_late(rate: &str, queue: &str, wake: &str) -> f64 {
-    let again = (1..=24).map(|seed| {
-        let plan = format!(
-            r#"
-            seed = {seed}
-            hosts = 9
-            seal = "sealed"
-            [network]
-            shape = "star"
-            rate = "{rate}"
-            delay = "25us"
-            mtu = "1472"
-            queue = "{queue}"
-            [[program]]
-            host = "all"
-            wake = "{wake}"
-            [[traffic]]
-            from = "1-8"
-            to = "0"
-            bytes = "64KiB"
-            rounds = 40
-            pause = "1ms"
-            "#
-        );
-        let outcome = Plan::from_toml(&plan).expect("a plan").run();
-        assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
-        outcome.extra_packets_ratio()
-    });
+    let program = format!("wake = \"{wake}\"");
+    let traffic = r#"
+        [[traffic]]
+        from = "1-8"
+        to = "0"
+        bytes = "64KiB"
+        rounds = 40
+        pause = "1ms"
+        "#;
+    let again = (1..=24)
+        .map(|seed| eight_to_one(seed, rate, queue, &program, traffic).extra_packets_ratio());
     again.sum::<f64>() / 24.0
 }
 
@@ -242,38 +250,26 @@ fn a_link_that_all_receivers_share_is_not_overflowed_by_each() {
 /// Hosts that are late by 0.3 ms lost the leave to grant that came due meanwhile: 0.85 of the link.
 #[test]
 fn a_late_host_that_only_receives_fills_its_link() {
-    let share = |seed: u32| {
-        let plan = format!(
-            r#"
-            seed = {seed}
-            hosts = 9
-            seal = "sealed"
-            [network]
-            shape = "star"
-            rate = "200mbit"
-            delay = "25us"
-            mtu = "1472"
-            queue = "64KiB"
-            [[program]]
-            host = "all"
-            call_cost = "5us"
-            packet_cost = "2us"
-            wake = "~300us"
-            [[traffic]]
-            from = "1-8"
-            to = 0
-            bytes = "1"
-            [[traffic]]
-            from = "1-8"
-            to = 0
-            bytes = "256KiB"
-            rounds = 20
-            at = "20500us"
-            pause = "1ms"
-            "#
-        );
-        let outcome = Plan::from_toml(&plan).expect("a plan").run();
-        assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let program = r#"
+        call_cost = "5us"
+        packet_cost = "2us"
+        wake = "~300us"
+        "#;
+    let traffic = r#"
+        [[traffic]]
+        from = "1-8"
+        to = 0
+        bytes = "1"
+        [[traffic]]
+        from = "1-8"
+        to = 0
+        bytes = "256KiB"
+        rounds = 20
+        at = "20500us"
+        pause = "1ms"
+        "#;
+    let share = |seed| {
+        let outcome = eight_to_one(seed, "200mbit", "64KiB", program, traffic);
         outcome.streams[1].goodput() / 200e6
     };
     let mean = (1..=6).map(share).sum::<f64>() / 6.0;

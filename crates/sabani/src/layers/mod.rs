@@ -70,7 +70,8 @@ impl Clock {
     }
 }
 
-/// The clock of [`Instant`](std::time::Instant), whose differences cost as much again as to read it.
+/// The clock of [`Instant`](std::time::Instant), whose differences cost as much again as to read it. Not by rustix, which ends
+/// programs that run under Valgrind when it looks for the kernel's fast way to it.
 #[inline]
 fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");

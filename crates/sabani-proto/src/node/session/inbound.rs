@@ -123,21 +123,10 @@ impl Session {
     }
 
     /// Passes on what became of things that packets carried.
-    #[inline]
     pub(super) fn settle_fates(&mut self, outgoing: &mut Outgoing, hub: &mut Hub, now_ns: u64) {
-        // What an answer to a small message settles, nearly always.
-        if let [(Fate::Arrived, Content::Entries { first_id })] = hub.fates[..] {
-            hub.fates.clear();
-            return outgoing.on_entries_arrived(first_id, &mut hub_sends(&mut hub.sends));
-        }
-        self.settle_any(outgoing, hub, now_ns);
-    }
-
-    fn settle_any(&mut self, outgoing: &mut Outgoing, hub: &mut Hub, now_ns: u64) {
-        let mut fates = std::mem::take(&mut hub.fates);
         let mut expired = Vec::new();
         let mut done = hub_sends(&mut hub.sends);
-        for (fate, content) in fates.drain(..) {
+        for (fate, content) in hub.fates.drain(..) {
             match (fate, content) {
                 (Fate::Arrived, Content::Entries { first_id }) => {
                     outgoing.on_entries_arrived(first_id, &mut done);
@@ -160,7 +149,6 @@ impl Session {
         }
         drop(done);
         hub.expire_sends(expired);
-        hub.fates = fates;
     }
 
     fn send_again(&mut self, fate: Fate, content: Content, outgoing: &mut Outgoing, now_ns: u64) {
