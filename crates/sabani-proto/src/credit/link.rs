@@ -385,6 +385,7 @@ impl Link {
         if self.round.limited {
             let brought = Brought {
                 rate: self.round.worth as f64 / took_ns as f64,
+                packet: self.full as f64 / took_ns as f64,
                 duplex: self.duplex.is_some(),
                 alone: waiting <= 1,
             };
