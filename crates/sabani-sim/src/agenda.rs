@@ -58,6 +58,15 @@ impl<T> Agenda<T> {
         Some((self.present_ns, entry))
     }
 
+    /// When the next entry is due; never, if there is none.
+    pub fn next_ns(&self) -> u64 {
+        match (self.due.is_empty(), self.filled) {
+            (false, _) => self.present_ns,
+            (true, 0) => u64::MAX,
+            (true, filled) => self.earliest[filled.trailing_zeros() as usize],
+        }
+    }
+
     /// Moves the present to the time of the next entry, unless that is after `until_ns`.
     fn advance(&mut self, until_ns: u64) {
         if self.filled == 0 {
@@ -111,10 +120,13 @@ mod tests {
         let mut agenda = Agenda::new();
         agenda.push(1_000, 'b');
         assert_eq!(agenda.pop_until(999), None);
+        assert_eq!(agenda.next_ns(), 1_000);
         agenda.push(999, 'a');
+        assert_eq!(agenda.next_ns(), 999);
         assert_eq!(agenda.pop_until(1_000), Some((999, 'a')));
         assert_eq!(agenda.pop_until(998), None);
         assert_eq!(agenda.pop_until(1_000), Some((1_000, 'b')));
         assert_eq!(agenda.pop_until(u64::MAX), None);
+        assert_eq!(agenda.next_ns(), u64::MAX);
     }
 }

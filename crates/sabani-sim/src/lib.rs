@@ -17,6 +17,7 @@
 //! | [`delay`] | how long it takes a process to run, and when others have its processor |
 //! | [`clock`] | a host's clock, fast or slow |
 //! | `script` | [`Network::at`]: what happens at a time of its own |
+//! | `ending` | [`Network::settle`]: how a run ends, and why it failed |
 //! | [`recording`] | queue lengths and rates over time |
 //! | [`watch`] | how far a run is, for another thread |
 //! | `engine`, `agenda`, `datagram` | virtual time, what is to happen, what is under way |
@@ -49,6 +50,7 @@ pub mod checker;
 pub mod clock;
 mod datagram;
 pub mod delay;
+mod ending;
 mod engine;
 pub mod fabric;
 pub mod faults;
@@ -71,11 +73,12 @@ pub use canary::Bug;
 pub use checker::{Checker, Rule, Violation, Wish};
 pub use clock::Clock;
 pub use delay::{Delay, Stalls};
+pub use ending::Failure;
 pub use fabric::{Cable, Pause, Place, Port, PortId, Switch, SwitchId};
 pub use faults::{Faults, Packet};
 pub use host::{Cost, Host, HostId};
 pub use link::Link;
-pub use network::{Failure, Network, sealed};
+pub use network::{Network, sealed};
 pub use plan::{Outcome, Plan};
 pub use recording::Recording;
 pub use rng::Rng;

@@ -1,21 +1,20 @@
 //! Hosts, what joins them, and what happens to them in order of time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use sabani_proto::seal::{JobKey, JobKeys, Mode};
 use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, SendError};
 
 use crate::canary::Canary;
-use crate::checker::{Checker, Rule, Violation, Wish};
+use crate::checker::{Checker, Rule, Wish};
 use crate::datagram::{Datagram, DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
 use crate::fabric::{Cable, Fabric, Place, Port, PortId, Switch, SwitchId};
 use crate::script::Script;
 use crate::tcp::TcpFlow;
 use crate::traffic::{Program, Scene};
-use crate::{Host, HostId, Link, MS, Recording, Rng, SEC, US};
+use crate::{Host, HostId, Link, Recording, Rng, US};
 
 /// A sealed mode under a fixed job key.
 pub fn sealed() -> Mode {
@@ -31,34 +30,6 @@ const CHECK_EVERY: u64 = 4;
 /// A host that runs this often in a row without doing anything spins.
 const SPIN: u32 = 10_000;
 
-/// Why a run did not end as it should have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The seed that replays the run.
-    pub seed: u64,
-    /// What was expected, what happened, and when.
-    pub violations: Vec<Violation>,
-    /// What the hosts were doing.
-    pub state: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 8;
-        writeln!(f, "seed {}:", self.seed)?;
-        for violation in self.violations.iter().take(SHOWN) {
-            writeln!(f, "  {violation}")?;
-        }
-        let hidden = self.violations.len().saturating_sub(SHOWN);
-        if hidden > 0 {
-            writeln!(f, "  and {hidden} more")?;
-        }
-        write!(f, "{}", self.state)
-    }
-}
-
-impl std::error::Error for Failure {}
-
 /// What was sent to, and came from, an address at which there is no host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stranger {
@@ -71,7 +42,7 @@ pub struct Stranger {
 /// A network in virtual time.
 #[derive(Debug)]
 pub struct Network {
-    seed: u64,
+    pub(crate) seed: u64,
     pub(crate) engine: Engine,
     pub(crate) hosts: Vec<Host>,
     by_addr: HashMap<SocketAddr, HostId>,
@@ -81,7 +52,7 @@ pub struct Network {
     pub(crate) tcp: Vec<TcpFlow>,
     pub(crate) recording: Option<Box<Recording>>,
     strangers: BTreeMap<SocketAddr, Stranger>,
-    largest: usize,
+    pub(crate) largest: usize,
     trace: u64,
     events: u64,
     packet_events: u64,
@@ -508,6 +479,13 @@ impl Network {
         self.run_until(self.engine.now_ns + duration_ns);
     }
 
+    /// Runs for a step, or for as many as pass until something happens, or until `until_ns`.
+    pub(crate) fn run_steps(&mut self, step_ns: u64, until_ns: u64) {
+        let next_ns = self.engine.agenda.next_ns().min(until_ns);
+        let steps = next_ns.saturating_sub(self.now_ns()).div_ceil(step_ns);
+        self.run_for(steps.max(1) * step_ns);
+    }
+
     /// A datagram comes to its next stop.
     fn arrive(&mut self, id: DatagramId) {
         self.packet_events += 1;
@@ -703,150 +681,6 @@ impl Network {
         }
     }
 
-    /// Whether nothing is left to do: all that was planned has been accepted, all that was
-    /// accepted has been delivered and acknowledged, and nothing is in flight.
-    pub fn is_settled(&self) -> bool {
-        // What is quick to see comes first.
-        self.is_done() && !self.ends().any(|end| self.has_in_flight(end))
-    }
-
-    /// Each end of each connection: the host, and the other one.
-    fn ends(&self) -> impl Iterator<Item = (HostId, PeerId)> {
-        self.host_ids().flat_map(|id| {
-            let node = self.hosts[id.index()].node.iter();
-            node.flat_map(Node::peer_ids).map(move |peer| (id, peer))
-        })
-    }
-
-    fn has_in_flight(&self, (id, peer): (HostId, PeerId)) -> bool {
-        let node = self.hosts[id.index()].node.as_ref();
-        node.is_some_and(|node| node.in_flight_bytes(peer) > 0)
-    }
-
-    /// The same, but that something may be in flight: signs of life, for instance.
-    fn is_done(&self) -> bool {
-        let idle = |host: &Host| host.node.is_none() || host.program.is_idle();
-        let acknowledged = |host: &Host| host.node.as_ref().is_none_or(Node::is_settled);
-        self.checker.ledger.is_settled()
-            && self.hosts.iter().all(idle)
-            && self.hosts.iter().all(acknowledged)
-    }
-
-    /// Whether programs have taken all that came: what its sender has given up may have come, and
-    /// wait for a program that naps. Copies of what has come may wait, too: a node that has not read
-    /// them sees to what is not pressing, such as credit that nobody needs any more, after them.
-    fn is_read(&self) -> bool {
-        let taken = |node: &Node| node.unmatched_messages() == 0;
-        let mut hosts = self.hosts.iter();
-        hosts.all(|host| host.node.as_ref().is_none_or(taken) && !host.is_behind())
-    }
-
-    /// Runs until everything is settled. Where many hosts ask each other for signs of life,
-    /// something is always in flight: it is enough that each connection was once seen without.
-    ///
-    /// # Errors
-    /// If that takes longer than `within_ns`, or a rule was broken on the way.
-    pub fn settle(&mut self, within_ns: u64) -> Result<(), Failure> {
-        let step_ns = MS / 4;
-        let deadline_ns = self.now_ns() + within_ns;
-        let mut loud: Option<Vec<_>> = None;
-        while self.checker.violations().is_empty() {
-            let done = self.is_done();
-            if done {
-                let loud = loud.get_or_insert_with(|| self.ends().collect());
-                loud.retain(|&end| self.has_in_flight(end));
-            }
-            let settled = done && loud.as_ref().is_some_and(Vec::is_empty);
-            let late = self.now_ns() >= deadline_ns;
-            if late && !settled {
-                self.note_unsettled(within_ns);
-            }
-            // What nobody ever reads is found by those who look at who holds what.
-            if late || settled && self.is_read() {
-                break;
-            }
-            self.run_for(step_ns);
-        }
-        if self.checker.violations().is_empty() {
-            self.check_at_rest();
-        }
-        self.verdict()
-    }
-
-    fn note_unsettled(&mut self, within_ns: u64) {
-        let seconds = within_ns as f64 / SEC as f64;
-        let missing = match self.checker.ledger.missing() {
-            Some((count, first)) => format!("{count} messages did not arrive, first {first}"),
-            None => "all messages arrived".into(),
-        };
-        let what = format!("expected everything to be settled within {seconds} s; {missing}");
-        self.checker.violated(self.now_ns(), Rule::Progress, what);
-    }
-
-    /// Everything is settled: nobody may hold anything.
-    fn check_at_rest(&mut self) {
-        let now_ns = self.now_ns();
-        let nodes = self.hosts.iter().map(|host| host.node.as_ref());
-        let nodes: Vec<_> = nodes.collect();
-        for (index, node) in nodes.iter().enumerate() {
-            if let Some(node) = node {
-                let id = HostId(index as u32);
-                self.checker.check_at_rest(now_ns, id, node, &nodes);
-            }
-        }
-    }
-
-    /// Closes every node and runs until all connections have ended, and `silence_ns` longer.
-    ///
-    /// # Errors
-    /// If that takes longer than `within_ns`, leaves memory charged, or a rule was broken.
-    pub fn close_all(&mut self, within_ns: u64, silence_ns: u64) -> Result<(), Failure> {
-        let deadline_ns = self.now_ns() + within_ns;
-        for id in self.host_ids() {
-            self.close(id);
-        }
-        while !self.is_closed() && self.now_ns() < deadline_ns {
-            self.run_for(MS);
-        }
-        let now_ns = self.now_ns();
-        if !self.is_closed() {
-            let seconds = within_ns as f64 / SEC as f64;
-            let what = format!("expected every connection to end within {seconds} s of closing");
-            self.checker.violated(now_ns, Rule::Progress, what);
-        }
-        self.run_for(silence_ns);
-        for (index, host) in self.hosts.iter().enumerate() {
-            if let Some(node) = host.node.as_ref().filter(|_| host.closed) {
-                self.checker
-                    .check_closed(now_ns, HostId(index as u32), node);
-            }
-        }
-        self.verdict()
-    }
-
-    /// Whether all rules have been kept so far.
-    ///
-    /// # Errors
-    /// If not.
-    pub fn verdict(&mut self) -> Result<(), Failure> {
-        let (now_ns, largest) = (self.engine.now_ns, self.largest);
-        for (index, host) in self.hosts.iter().enumerate() {
-            if let Some(node) = &host.node {
-                let id = HostId(index as u32);
-                self.checker
-                    .check_bounds(now_ns, id, &host.config, node, largest);
-            }
-        }
-        if self.checker.violations().is_empty() {
-            return Ok(());
-        }
-        Err(Failure {
-            seed: self.seed,
-            violations: self.checker.violations().to_vec(),
-            state: self.describe(),
-        })
-    }
-
     /// Why connections ended at a host, in order.
     pub fn losses(&mut self, id: HostId) -> Vec<PeerLost> {
         let events = self.host(id).program.events.iter();
@@ -856,31 +690,6 @@ impl Network {
                 _ => None,
             })
             .collect()
-    }
-
-    /// What the hosts are doing, for failure reports: those that are not at rest, at most a few.
-    fn describe(&self) -> String {
-        const SHOWN: usize = 12;
-        let mut lines = Vec::new();
-        for (index, host) in self.hosts.iter().enumerate() {
-            let Some(node) = &host.node else {
-                lines.push(format!("  host {index} has crashed"));
-                continue;
-            };
-            let stats = node.stats();
-            lines.push(format!(
-                "  host {index}: {} unread datagrams, {} overflows, {:?}, {:?}",
-                host.socket.len(),
-                host.socket.overflows,
-                stats.dropped,
-                stats.credit
-            ));
-            let peers = node.peer_ids().filter_map(|peer| node.peer_stats(peer));
-            let busy = peers.filter(|stats| stats.queued_messages > 0 || stats.in_flight_bytes > 0);
-            lines.extend(busy.map(|stats| format!("    {stats:?}")));
-        }
-        lines.truncate(SHOWN);
-        lines.join("\n")
     }
 }
 

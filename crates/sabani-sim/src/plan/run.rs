@@ -247,13 +247,15 @@ impl Plan {
             if courses.is_empty() {
                 return net.run_until(last_ns);
             }
-            if net.checker.delivered > delivered || net.now_ns() < last_ns {
+            if net.checker.delivered > delivered {
                 (delivered, progress_ns) = (net.checker.delivered, net.now_ns());
-            } else if net.now_ns() > progress_ns + patience_ns {
+            }
+            let patient_ns = progress_ns.max(last_ns).saturating_add(patience_ns);
+            if net.now_ns() > patient_ns {
                 // What is missing is for the checker to say.
                 return;
             }
-            net.run_for(LOOK_NS);
+            net.run_steps(LOOK_NS, look_ns.min(patient_ns + 1));
         }
     }
 }

@@ -91,7 +91,7 @@ impl Foresight {
 /// What decides on an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decider {
-    /// The prediction, as in a compiled table.
+    /// The prediction, as in the table that a measurement ends with; the rule, if it ends without one.
     Model,
     /// The documented rule.
     Rule,
@@ -116,7 +116,11 @@ impl Decider {
                 let best = all.min_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns))?;
                 let rule = cells.iter().copied().find(|cell| cell.is_rule)?;
                 let is_worth = choose::is_worth(best.usual_ns, rule.usual_ns);
-                Some(if is_worth { best } else { rule })
+                Some(if is_worth && !best.is_unsteady {
+                    best
+                } else {
+                    rule
+                })
             }
             Decider::Rule => all.find(|cell| cell.is_rule),
             Decider::Always(_, choice) => all.find(|cell| cell.choice == choice),
@@ -186,6 +190,11 @@ mod tests {
         let close = [cells[0].clone(), cell("chain", 10, 98.0, 120.0)];
         let chosen = decisions(&close, Decider::Model)[0].chosen;
         assert!(chosen.is_rule, "what is hardly faster does not replace it");
+        let unsteady = cells.clone().map(|cell| Cell {
+            is_unsteady: true,
+            ..cell
+        });
+        assert!(decisions(&unsteady, Decider::Model)[0].chosen.is_rule);
         let all = decisions(&cells, Decider::Model);
         assert_eq!(all[0].best.choice.algorithm.name, "split_binary");
         assert_eq!(regrets(all.iter()), (all[0].regret(), all[0].regret()));
