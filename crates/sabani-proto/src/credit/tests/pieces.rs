@@ -383,14 +383,14 @@ fn brought(rate: f64) -> Brought {
 }
 
 /// The term in full packets after rounds of ten packets at 50 Mbit/s, of which the last may come in the next.
-fn term_of_a_slow_link(packets: [f64; 4], alone: bool) -> f64 {
+fn term_of_a_slow_link(packets: [f64; 4], duplex: bool, alone: bool) -> f64 {
     let packet = 0.005 * GIGABIT;
     let mut queue = Queue::new(FULL, 6 << 20);
     for round in 1..1_000 {
         let brought = Brought {
             rate: packets[round as usize % 4] * packet,
             packet,
-            duplex: true,
+            duplex,
             alone,
         };
         queue.on_round(brought, 10.0 * packet, 400 * US, round * 3 * MS);
@@ -399,13 +399,17 @@ fn term_of_a_slow_link(packets: [f64; 4], alone: bool) -> f64 {
 }
 
 #[test]
-fn few_packets_wait_for_a_slow_link_unless_one_peer_alone_sends_them() {
+fn few_packets_wait_for_a_slow_link_where_several_send_to_one() {
     let full = [10.0; 4];
-    assert_eq!(term_of_a_slow_link(full, false), 2.0);
-    assert_eq!(term_of_a_slow_link(full, true), 8.0);
-    assert_eq!(term_of_a_slow_link([9.0, 11.0, 10.0, 10.0], false), 2.0);
+    assert_eq!(term_of_a_slow_link(full, false, false), 2.0);
+    assert_eq!(
+        term_of_a_slow_link([9.0, 11.0, 10.0, 10.0], false, false),
+        2.0
+    );
+    assert_eq!(term_of_a_slow_link(full, false, true), 8.0);
+    assert_eq!(term_of_a_slow_link(full, true, false), 8.0);
     // What covers 1.6 ms, and no more: that is eight packets.
-    let term = term_of_a_slow_link([7.0; 4], false);
+    let term = term_of_a_slow_link([7.0; 4], false, false);
     assert!((7.9..8.1).contains(&term), "{term}");
 }
 
