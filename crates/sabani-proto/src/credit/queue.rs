@@ -52,7 +52,8 @@ const MOST_REST_ROUNDS: u32 = 64;
 struct Habit {
     /// The least of it, as a part of [`LEAST_PACKETS`]: what counts on links so slow that a packet takes longer than hosts do.
     least: f64,
-    /// Packets that a round may lack and still show a full link, since it ends between two.
+    /// Packets that a round may lack and still show a full link, since it ends between two: on slow links that is more than
+    /// the part that it may lack anyway.
     lacking: f64,
     /// It grows by one part in so many with a round in which the link is not full: it stays where one round in nine is not, or
     /// in five. ...
@@ -82,7 +83,7 @@ const EXCHANGING: Habit = Habit {
 /// Mbit/s, and 20 times at 200 Mbit/s (the slowest of a hundred), with these 6 and 9 times; the flows lose one part in a hundred.
 const AMONG_OTHERS: Habit = Habit {
     least: 0.25,
-    lacking: 1.0,
+    lacking: 1.5,
     growth: 16.0,
     grown_ns: 4.0 * MOST_NS,
     most_rest: 2 * MOST_REST_ROUNDS,
@@ -237,7 +238,8 @@ impl Queue {
             0.0 => round.rate,
             usual => usual + ROUND_WEIGHT * (round.rate - usual),
         };
-        if round.rate + habit.lacking * round.packet < FULL * best {
+        let lacking = ((1.0 - FULL) * best).max(habit.lacking * round.packet);
+        if round.rate < best - lacking {
             let more = (self.term / habit.growth).max(self.least / LEAST_PACKETS as f64);
             let most = self.covers(habit.grown_ns, best, rtt_ns).max(self.term);
             self.term = (self.term + more).min(most);
