@@ -40,7 +40,7 @@ const LATE_NS: f64 = 100_000.0;
 const LATE_RECEIVING_NS: f64 = 400_000.0;
 /// A host only receives if it has sent little for so many rounds: where all send to all, it does so now and then.
 const RECEIVING_ROUNDS: u32 = 8;
-/// A round of the queue's controller, in nanoseconds, if two round trips are shorter.
+/// A round of the queue's controller, in nanoseconds, if two round trips and so many packets as it must have room for are shorter.
 const ROUND_NS: u64 = 1_000_000;
 /// A host that sends this part of what it receives, or more, has words about credit wait behind its own data.
 const DUPLEX_PART: u64 = 4;
@@ -325,7 +325,7 @@ impl Link {
             match startup.tick(took_ns, self.rate.get(), rtt_ns, limited, now_ns) {
                 Step::None => {}
                 Step::Doubled => self.version += 1,
-                Step::Over => self.end_startup(limited, now_ns),
+                Step::Over => self.end_startup(limited, waiting, now_ns),
             }
         } else {
             self.tick_round(limited, waiting, now_ns);
@@ -355,13 +355,14 @@ impl Link {
     }
 
     /// What the link carries is known.
-    fn end_startup(&mut self, limited: bool, now_ns: u64) {
+    fn end_startup(&mut self, limited: bool, waiting: usize, now_ns: u64) {
         let Some(startup) = self.startup.take() else {
             return;
         };
         let (rate, rtt_ns) = (self.rate(), self.rtt_ns());
         let proven = startup.proven() - rate * rtt_ns as f64;
-        self.queue.settle(proven.max(0.0), rate, rtt_ns);
+        self.queue
+            .settle(proven.max(0.0), waiting <= 1, rate, rtt_ns);
         self.settled = rate;
         self.tokens = self.bucket();
         self.tokens_ns = now_ns;
@@ -372,10 +373,11 @@ impl Link {
     fn tick_round(&mut self, limited: bool, waiting: usize, now_ns: u64) {
         // What is granted comes back after the round trip and the queue, whatever makes it wait.
         let loop_ns = self.rtt_ns() + self.own_queue_ns();
+        let packets_ns = self.path_ns(self.queue.round_packets() * self.full);
         let least_ns = if self.queue.is_trying() {
             TRIAL_ROUND_NS.max(3 * loop_ns)
         } else {
-            ROUND_NS.max(2 * loop_ns)
+            ROUND_NS.max(2 * loop_ns).max(packets_ns)
         };
         let took_ns = now_ns.saturating_sub(self.round.since_ns);
         self.round.limited &= limited;
@@ -385,6 +387,8 @@ impl Link {
         if self.round.limited {
             let brought = Brought {
                 rate: self.round.worth as f64 / took_ns as f64,
+                paced: self.blame.slow(),
+                stretch: (packets_ns as f64 / ROUND_NS as f64).max(1.0),
                 packet: self.full as f64 / took_ns as f64,
                 duplex: self.duplex.is_some(),
                 alone: waiting <= 1,

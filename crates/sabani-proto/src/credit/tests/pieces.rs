@@ -376,26 +376,42 @@ fn a_rate_that_is_far_too_low_does_not_keep_itself_low() {
 fn brought(rate: f64) -> Brought {
     Brought {
         rate,
+        paced: 1.0,
+        stretch: 1.0,
         packet: 0.0,
         duplex: false,
         alone: false,
     }
 }
 
-/// The term in full packets after rounds of ten packets at 50 Mbit/s, of which the last may come in the next.
-fn term_of_a_slow_link(packets: [f64; 4], duplex: bool, alone: bool) -> f64 {
-    let packet = 0.005 * GIGABIT;
-    let mut queue = Queue::new(FULL, 6 << 20);
-    for round in 1..1_000 {
-        let brought = Brought {
-            rate: packets[round as usize % 4] * packet,
-            packet,
-            duplex,
-            alone,
-        };
-        queue.on_round(brought, 10.0 * packet, 400 * US, round * 3 * MS);
+/// A round of ten packets at 50 Mbit/s, of which the last may come in the next.
+fn slow_round(packets: f64, duplex: bool, alone: bool) -> Brought {
+    Brought {
+        rate: packets * SLOW_PACKET,
+        paced: 1.0,
+        stretch: 1.0,
+        packet: SLOW_PACKET,
+        duplex,
+        alone,
     }
-    queue.term() / FULL as f64
+}
+
+const SLOW_PACKET: f64 = 0.005 * GIGABIT;
+
+/// The term in full packets after each of `rounds`.
+fn terms_of_a_slow_link(rounds: impl Iterator<Item = Brought>) -> Vec<f64> {
+    let mut queue = Queue::new(FULL, 6 << 20);
+    let after = |(at, round): (u64, Brought)| {
+        queue.on_round(round, 10.0 * SLOW_PACKET, 400 * US, at * 3 * MS);
+        queue.term() / FULL as f64
+    };
+    (1..).zip(rounds).map(after).collect()
+}
+
+/// ... after all of a thousand that bring as much as these four.
+fn term_of_a_slow_link(packets: [f64; 4], duplex: bool, alone: bool) -> f64 {
+    let rounds = packets.into_iter().cycle().take(1_000);
+    terms_of_a_slow_link(rounds.map(|packets| slow_round(packets, duplex, alone)))[999]
 }
 
 #[test]
@@ -411,6 +427,47 @@ fn few_packets_wait_for_a_slow_link_where_several_send_to_one() {
     // What covers 1.6 ms, and no more: that is eight packets.
     let term = term_of_a_slow_link([7.0; 4], false, false);
     assert!((7.9..8.1).contains(&term), "{term}");
+}
+
+/// What goes slower because of loss brings less, and with more on its way no more.
+#[test]
+fn a_slowed_link_is_full_at_its_pace() {
+    let slowed = |paced| Brought {
+        paced,
+        ..slow_round(7.0, false, false)
+    };
+    let term_after_all = |paced| terms_of_a_slow_link(vec![slowed(paced); 1_000].into_iter())[999];
+    assert_eq!(term_after_all(0.7), 2.0);
+    assert!(term_after_all(1.0) > 7.9);
+}
+
+/// Rounds that last longer so that they have room for packets are fewer: what makes others wait goes as soon.
+#[test]
+fn a_long_term_goes_faster_in_long_rounds() {
+    let rounds_until_short = |stretch| {
+        let full = Brought {
+            stretch,
+            ..slow_round(10.0, false, false)
+        };
+        let terms = terms_of_a_slow_link(vec![full; 1_000].into_iter());
+        terms.iter().position(|&term| term <= 4.0)
+    };
+    let (usual, stretched) = (rounds_until_short(1.0), rounds_until_short(4.0));
+    assert!(
+        2 * stretched.unwrap() < usual.unwrap(),
+        "{usual:?} {stretched:?}"
+    );
+}
+
+/// Several that begin to send at a time: nothing has shown that they need as much as one alone would have.
+#[test]
+fn start_up_leaves_a_slow_link_few_packets_where_several_send() {
+    let term = |alone| {
+        let mut queue = Queue::new(FULL, 6 << 20);
+        queue.settle(0.0, alone, 10.0 * SLOW_PACKET, 400 * US);
+        queue.term() / FULL as f64
+    };
+    assert_eq!((term(true), term(false)), (8.0, 2.0));
 }
 
 #[test]
