@@ -93,7 +93,7 @@ const EXCHANGING: Habit = Habit {
 };
 
 /// For several that only send here. With one peer's values short messages among seven long flows take 17 times as long as without them at 50
-/// Mbit/s, and 20 times at 200 Mbit/s (the slowest of a hundred), with these 6 and 10 times; the flows lose one part in a hundred.
+/// Mbit/s, and 20 times at 200 Mbit/s (the slowest of a hundred), with these 6 and 9 to 13 times; the flows lose one part in a hundred.
 const AMONG_OTHERS: Habit = Habit {
     least: 0.25,
     round_packets: 24,
@@ -151,7 +151,7 @@ fn least(full: u64, most: f64) -> f64 {
 }
 
 /// So long, or what the round trip varies by.
-fn late_ns(late_ns: f64, rtt_ns: u64) -> f64 {
+fn lateness(late_ns: f64, rtt_ns: u64) -> f64 {
     late_ns.max(VARIES * rtt_ns as f64)
 }
 
@@ -226,12 +226,10 @@ impl Queue {
     pub fn settle(&mut self, proven: f64, alone: bool, rate: f64, rtt_ns: u64) {
         let proven = proven.min(self.useful(rate, rtt_ns)).max(LEAST_NS * rate);
         self.size = self.size.max(2.0 * proven).min(2.0 * self.most);
-        if alone {
-            self.term = self.term.max(proven);
-        } else {
-            self.habit = &AMONG_OTHERS;
-            self.term = proven.min(late_ns(MOST_NS, rtt_ns) * rate);
-        }
+        (self.habit, self.term) = match alone {
+            true => (&ALONE, self.term.max(proven)),
+            false => (&AMONG_OTHERS, proven.min(lateness(MOST_NS, rtt_ns) * rate)),
+        };
         self.bound(rate);
         self.rest = 0;
     }
@@ -331,7 +329,7 @@ impl Queue {
 
     /// What covers so much, between the least and what the socket's buffer has room for.
     fn covers(&self, late_ns: f64, rate: f64, rtt_ns: u64) -> f64 {
-        (self::late_ns(late_ns, rtt_ns) * rate)
+        (lateness(late_ns, rtt_ns) * rate)
             .max(self.least)
             .min(self.most)
     }

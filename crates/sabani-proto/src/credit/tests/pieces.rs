@@ -384,6 +384,9 @@ fn brought(rate: f64) -> Brought {
     }
 }
 
+/// A packet in each round, as a rate.
+const SLOW_PACKET: f64 = 0.005 * GIGABIT;
+
 /// A round of ten packets at 50 Mbit/s, of which the last may come in the next.
 fn slow_round(packets: f64, duplex: bool, alone: bool) -> Brought {
     Brought {
@@ -395,8 +398,6 @@ fn slow_round(packets: f64, duplex: bool, alone: bool) -> Brought {
         alone,
     }
 }
-
-const SLOW_PACKET: f64 = 0.005 * GIGABIT;
 
 /// The term in full packets after each of `rounds`.
 fn terms_of_a_slow_link(rounds: impl Iterator<Item = Brought>) -> Vec<f64> {
