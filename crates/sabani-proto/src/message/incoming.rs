@@ -2,11 +2,11 @@
 //! bodies, fragments put where they belong (H2), credit given back.
 
 mod discard;
+mod early;
 mod expiry;
 mod log_credit;
 
-use std::collections::BTreeMap;
-
+use early::Early;
 pub(crate) use log_credit::LogCredit;
 
 use super::mailbox::{Charge, Pending};
@@ -20,12 +20,6 @@ use crate::error::PeerLost;
 use crate::rare::{Empty, Rare, RareQueue};
 use crate::stats::Shortage;
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Malformed};
-
-/// What entries are charged, but for bodies that travel apart.
-fn charge_here(frame: &Entries<'_>) -> u64 {
-    let body = |entry: &Entry<'_>| ENTRY_CHARGE + entry.body.len() as u64;
-    frame.iter().flatten().map(|entry| body(&entry)).sum()
-}
 
 /// The peer broke a promise of the protocol; the connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,11 +140,7 @@ pub(crate) struct Incoming {
 /// What a connection has to remember at times only.
 #[derive(Debug, Default, PartialEq)]
 struct Aside {
-    /// Frames of entries behind a gap, by their first message.
-    early: BTreeMap<u64, (u16, Box<[u8]>)>,
-    early_bytes: u64,
-    /// What these are charged, but for bodies that travel apart.
-    early_charge: u64,
+    early: Early,
     /// What eager bodies whose envelope is not here yet will take of the log's credit.
     early_bodies: u64,
     /// Lengths of all bodies that are not complete.
@@ -170,9 +160,7 @@ struct Aside {
 impl Empty for Aside {
     fn empty() -> &'static Self {
         const EMPTY: &Aside = &Aside {
-            early: BTreeMap::new(),
-            early_bytes: 0,
-            early_charge: 0,
+            early: Early::EMPTY,
             early_bodies: 0,
             under_way: 0,
             unasked: 0,
@@ -214,17 +202,14 @@ impl Incoming {
             return self.keep_early(first, frame, *inbox.mailbox.log_windows.end());
         }
         self.deliver(first, frame, inbox)?;
-        while let Some((&first, _)) = self.aside.early.first_key_value()
-            && first <= self.next_id
-            && let Some((count, log)) = self.aside.early.remove(&first)
+        while let Some(first) = self.aside.early.next(self.next_id)
+            && let Some(kept) = self.aside.early.remove(first)
         {
             let frame = Entries {
                 first_id: first as u32,
-                count,
-                log: &log,
+                count: kept.count,
+                log: &kept.log,
             };
-            self.aside.early_bytes -= log.len() as u64;
-            self.aside.early_charge -= charge_here(&frame);
             self.deliver(first, &frame, inbox)?;
         }
         Ok(())
@@ -236,29 +221,7 @@ impl Incoming {
         if ahead > (self.log.announced - self.log.arrived) / ENTRY_CHARGE {
             return Err(Violation("more entries than the log's limit allows"));
         }
-        let known = self.aside.early.get(&first);
-        if known.is_some_and(|(count, _)| *count >= frame.count) {
-            return Ok(());
-        }
-        self.aside.early_bytes += frame.log.len() as u64;
-        if self.aside.early_bytes > most {
-            return Err(Violation("more entries than the log's limit allows"));
-        }
-        self.aside.early_charge += charge_here(frame);
-        if let Some((count, old)) = self
-            .aside
-            .early
-            .insert(first, (frame.count, frame.log.into()))
-        {
-            let old = Entries {
-                first_id: frame.first_id,
-                count,
-                log: &old,
-            };
-            self.aside.early_bytes -= old.log.len() as u64;
-            self.aside.early_charge -= charge_here(&old);
-        }
-        Ok(())
+        self.aside.early.keep(first, frame, most)
     }
 
     #[inline]
@@ -835,9 +798,9 @@ impl Incoming {
     /// Bytes that are allowed, known to be coming, and not here.
     #[inline]
     pub fn remaining_bytes(&self) -> u64 {
-        // What waits behind a gap is here. It may be there twice, cut differently.
+        // What waits behind a gap is here.
         let allowed = self.log.allowed(self.requested);
-        let missing = allowed.saturating_sub(self.aside.early_charge);
+        let missing = allowed.saturating_sub(self.aside.early.charge());
         self.missing + self.log.on_wire(missing.max(allowed.min(1)))
     }
 

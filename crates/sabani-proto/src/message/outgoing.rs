@@ -482,8 +482,13 @@ impl Outgoing {
     /// else is on its way.
     #[inline]
     pub fn has_entries(&self) -> bool {
+        self.entries_go_again() || (self.unsent > 0 && !self.is_blocked())
+    }
+
+    /// Whether entries that went before must go again.
+    #[inline]
+    pub fn entries_go_again(&self) -> bool {
         matches!(self.resend.front(), Some(Content::Entries { .. }))
-            || (self.unsent > 0 && !self.is_blocked())
     }
 
     /// Whether something that went before must go again.

@@ -64,6 +64,11 @@ fn plans_that_were_slow() {
             1_500,
         ),
         (
+            include_str!("../plans/lost-entries-are-told-of-again.toml"),
+            "small",
+            2_000,
+        ),
+        (
             include_str!("../plans/a-window-is-no-link.toml"),
             "big",
             600,

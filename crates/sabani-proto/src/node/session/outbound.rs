@@ -430,10 +430,12 @@ impl Session {
     }
 
     /// Tells of entries that wait for credit, with the last packet that there is credit for: of those as well that the
-    /// log's limit holds back, so that credit for the path comes with the next limit.
+    /// log's limit holds back, so that credit for the path comes with the next limit, and of those that go again, for
+    /// the peer may know nothing of what it has lost.
     fn fill_request(&mut self, outgoing: &Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
         let bytes = self.channel.mtu.current();
-        if self.channel.has_credit(bytes, 2) || outgoing.unsent_bytes() <= body.room() {
+        let fits = outgoing.unsent_bytes() <= body.room() && !outgoing.entries_go_again();
+        if self.channel.has_credit(bytes, 2) || fits {
             return;
         }
         if outgoing.is_curbed() {
