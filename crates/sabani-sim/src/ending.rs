@@ -38,7 +38,7 @@ impl std::error::Error for Failure {}
 impl Network {
     /// Whether nothing is left to do: all that was planned has been accepted, all that was
     /// accepted has been delivered and acknowledged, and nothing is in flight.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_settled(&mut self) -> bool {
         // What is quick to see comes first.
         self.is_done() && !self.ends().any(|end| self.has_in_flight(end))
     }
@@ -57,12 +57,12 @@ impl Network {
     }
 
     /// The same, but that something may be in flight: signs of life, for instance.
-    fn is_done(&self) -> bool {
+    fn is_done(&mut self) -> bool {
         let idle = |host: &Host| host.node.is_none() || host.program.is_idle();
-        let acknowledged = |host: &Host| host.node.as_ref().is_none_or(Node::is_settled);
+        let acknowledged = |host: &mut Host| host.node.as_mut().is_none_or(Node::is_settled);
         self.checker.ledger.is_settled()
             && self.hosts.iter().all(idle)
-            && self.hosts.iter().all(acknowledged)
+            && self.hosts.iter_mut().all(acknowledged)
     }
 
     /// Whether programs have taken all that came: what its sender has given up may have come, and

@@ -623,12 +623,14 @@ fn check_acknowledged(
     time: Duration,
 ) -> Result<(), Error> {
     check_dropped(node)?;
-    let waits = |peer| Error::Unacknowledged {
-        peer,
-        time,
-        unconnected: node.unconnected(now_ns, peer),
-    };
-    node.unsettled().map(waits).map_or(Ok(()), Err)
+    match node.unsettled() {
+        None => Ok(()),
+        Some(peer) => Err(Error::Unacknowledged {
+            peer,
+            time,
+            unconnected: node.unconnected(now_ns, peer),
+        }),
+    }
 }
 
 /// Whether a message would be accepted; `None` if that is to be waited for.

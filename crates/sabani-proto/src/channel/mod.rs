@@ -355,6 +355,14 @@ impl<C: Cargo> Channel<C> {
         self.sent.push(sent, full, contents, now_ns);
     }
 
+    /// Whether an acknowledgement does nothing but settle what was sent, up to some packet, and give credit.
+    #[inline]
+    pub fn is_plain(&self, ack: &Ack) -> bool {
+        self.governor.is_none()
+            && self.sent.recovery == Recovery::Selective
+            && self.sent.is_plain(ack)
+    }
+
     /// Takes in an acknowledgement; tells the fate of what it settles.
     pub fn on_ack(&mut self, ack: &Ack, now_ns: u64, fate: &mut impl FnMut(Fate, C)) -> AckEffect {
         let given = ack.window.min(MAX_WINDOW);
@@ -373,7 +381,7 @@ impl<C: Cargo> Channel<C> {
             if self.polls_unanswered == 0 {
                 self.note_pace(took_ns, settled.newly_acked);
             }
-            self.progress_ns = now_ns;
+            self.progress_ns = self.sent.settled_from(now_ns, self.rtt.min_ns());
         }
         // Karn's rule: until the path has been measured again, its answers may just be slower than
         // they were.

@@ -189,6 +189,25 @@ impl<C: Cargo> SentLog<C> {
         self.runs.front().map(|run| run.sent_ns)
     }
 
+    /// From when on the peer could settle what is on its way, if it has settled all from before `now_ns`: that may have left
+    /// later, where an acknowledgement is taken in late.
+    #[inline]
+    pub fn settled_from(&self, now_ns: u64, least_rtt_ns: u64) -> u64 {
+        match self.oldest_ns() {
+            Some(sent_ns) if sent_ns > now_ns => sent_ns + least_rtt_ns,
+            _ => now_ns,
+        }
+    }
+
+    /// Whether an acknowledgement leaves nothing missing below the newest packet that it names.
+    #[inline]
+    pub fn is_plain(&self, ack: &Ack) -> bool {
+        ack.largest < self.next
+            && ack.largest.saturating_sub(self.base) < u64::from(ack.first_len)
+            && self.loss_deadline.is_none()
+            && self.recently_lost.is_empty()
+    }
+
     pub fn loss_deadline(&self) -> Option<u64> {
         self.loss_deadline
     }
@@ -252,7 +271,10 @@ impl<C: Cargo> SentLog<C> {
             self.base = self.next;
             return;
         }
-        self.contents.extend(contents);
+        match contents {
+            [content] => self.contents.push_back(*content),
+            several => self.contents.extend(several),
+        }
         self.runs.push_back(Run {
             sent_ns: now_ns,
             packets: sent.packets,

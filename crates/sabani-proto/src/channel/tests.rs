@@ -667,6 +667,36 @@ fn an_acknowledgement_says_how_long_it_waited_and_what_it_answers() {
     assert!(!received.owes() && received.deadline().is_none());
 }
 
+/// It says nothing of what has left since it came.
+#[test]
+fn an_acknowledgement_that_is_taken_in_late_does_what_it_would_have_done_when_it_came() {
+    let ack = Ack {
+        window: 1 << 20,
+        ..ack_of(&HashSet::from([0])).expect("it names one")
+    };
+    let states = [false, true].map(|late| {
+        let mut channel = channel(1 << 20);
+        let take = |channel: &mut Channel<u64>| channel.on_ack(&ack, MS, &mut |_, _| {});
+        channel.on_sent(packet(0), &[0], 0);
+        assert!(channel.is_plain(&ack));
+        if !late {
+            take(&mut channel);
+        }
+        channel.on_sent(packet(1), &[1], 2 * MS);
+        if late {
+            take(&mut channel);
+        }
+        let (sent, rtt) = (&channel.sent, &channel.rtt);
+        (
+            (channel.credit, sent.ahead(), sent.in_flight_packets()),
+            (rtt.latest_ns(), channel.stuck_ns(9 * MS), channel.packet_ns),
+            channel.deadline(2 * MS),
+        )
+    });
+    assert_eq!(states[0], states[1]);
+    assert_eq!(states[0].1.1, 9 * MS - 3 * MS, "a round trip after it left");
+}
+
 fn channel(window: u32) -> Channel<u64> {
     recovering(Recovery::Selective, window)
 }

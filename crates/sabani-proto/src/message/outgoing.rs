@@ -496,13 +496,18 @@ impl Outgoing {
         !self.resend.is_empty()
     }
 
+    /// Whether there is nothing to send but new entries, if anything.
+    #[inline]
+    pub fn has_only_entries(&self) -> bool {
+        self.resend.is_empty() && self.eager.is_empty() && self.granted.is_empty()
+    }
+
     /// Whether there is anything to send now, as far as credit for memory goes.
     #[inline]
     pub fn has_sendable(&self) -> bool {
-        let ready = !self.resend.is_empty()
-            || self.may_send_eager()
-            || !self.granted.is_empty()
-            || (self.unsent > 0 && !self.is_blocked());
+        let again = || !self.resend.is_empty() || !self.granted.is_empty() || self.may_send_eager();
+        let ready =
+            (self.unsent > 0 && !self.is_blocked()) || (!self.has_only_entries() && again());
         ready && !self.held
     }
 

@@ -33,6 +33,12 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Whether there are no more.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// Takes the next packet if it is on this connection.
     #[inline]
     fn next_of(&mut self, connection: ConnectionId) -> Option<Packet<'a>> {
@@ -147,7 +153,7 @@ impl Session {
                 self.settle_run(&run, origin, hub)?;
             }
             let Some(fragment) = fragment else {
-                if self.on_payload(outgoing, payload, &owed, origin, hub)? {
+                if self.on_payload(outgoing, payload, &owed, batch.is_over(), origin, hub)? {
                     return Ok(true);
                 }
                 continue;

@@ -71,18 +71,24 @@ impl Node {
         self.peers.index(peer).ok_or(SendError::UnknownPeer(peer))
     }
 
-    /// Gives credit if that can't wait.
+    /// Gives credit if that can't wait; returns how many bytes are still to come.
     #[inline]
-    pub(super) fn give_pressing_credit(&mut self, index: u32, now_ns: u64) {
-        let session = self.peers[index].session();
-        if session.is_some_and(|session| session.is_credit_pressing()) {
+    pub(super) fn give_pressing_credit(&mut self, index: u32, now_ns: u64) -> u64 {
+        let Some(session) = self.peers[index].session() else {
+            return 0;
+        };
+        let remaining = session.incoming.remaining_bytes();
+        if session.is_credit_pressing(remaining) {
             self.give_credit(index, now_ns);
         }
+        remaining
     }
 
     /// Takes into account what has come from a peer, and what it still has to send, and gives
     /// credit to whoever is next (U9, U11, H6).
     pub(super) fn give_credit(&mut self, index: u32, now_ns: u64) {
+        // What it says of the round-trip time counts here.
+        self.catch_up_with(index);
         let Some(session) = self.peers[index].session_mut() else {
             return;
         };
@@ -146,9 +152,9 @@ impl Session {
     /// Whether credit is to be given before anything else: there is more to come, or the peer would
     /// miss what it has used. Otherwise an answer goes first.
     #[inline]
-    pub fn is_credit_pressing(&self) -> bool {
+    fn is_credit_pressing(&self, remaining: u64) -> bool {
         self.incoming.has_grants()
-            || self.incoming.remaining_bytes() > 0
+            || remaining > 0
             || self.channel.received.used() > self.credit / MISSED_PART
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::clock::Clock;
 use super::keyring::KeyJournal;
+use super::later::LateAck;
 use crate::channel::{Fate, datagram_cost};
 use crate::credit::{CreditConfig, Granter};
 use crate::error::PeerLost;
@@ -45,6 +46,7 @@ pub(crate) struct Hub {
     pub train_packets: usize,
     pub contents: Vec<Content>,
     pub fates: Vec<(Fate, Content)>,
+    pub late_ack: Option<LateAck>,
     pub keys: KeyJournal,
     /// Counters of connections that have ended.
     pub past: Counters,
@@ -73,6 +75,7 @@ impl Hub {
             train_packets: 64,
             contents: Vec::new(),
             fates: Vec::new(),
+            late_ack: None,
             keys: KeyJournal::new(config.seal_below),
             past: Counters::default(),
             events: VecDeque::new(),

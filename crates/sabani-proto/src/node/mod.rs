@@ -9,6 +9,7 @@ mod gate;
 mod handshake;
 mod hub;
 mod keyring;
+mod later;
 mod path;
 mod peers;
 mod receive;
@@ -189,6 +190,7 @@ impl Node {
 
     /// Ends a peer's connection, and tells the program.
     fn lose(&mut self, index: u32, why: PeerLost) {
+        self.catch_up_with(index);
         let peer = &mut self.peers[index];
         let Some(mut link) = peer.link.take() else {
             return;
@@ -238,6 +240,7 @@ impl Node {
 
     /// Takes no more messages for sending.
     pub fn stop_sending(&mut self) {
+        self.catch_up();
         self.closing = true;
         self.release_all();
         for index in self.peers.indices() {

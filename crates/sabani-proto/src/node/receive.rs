@@ -57,6 +57,7 @@ impl Node {
         marked: bool,
         datagrams: Opened<'_>,
     ) {
+        self.catch_up();
         let now_ns = self.hub.clock.lived(now_ns);
         let path = Path { peer: from, local };
         let mut touched = None;
@@ -85,11 +86,11 @@ impl Node {
     /// Once per peer and batch: what the packets call for.
     fn after_packets(&mut self, index: u32, now_ns: u64) {
         self.note_news(index, now_ns);
-        self.give_pressing_credit(index, now_ns);
+        self.catch_up_before_sending(index);
+        self.expected_bytes = self.give_pressing_credit(index, now_ns);
         if let Some(link) = &self.peers[index].link
             && let Some(session) = &link.session
         {
-            self.expected_bytes = session.incoming.remaining_bytes();
             if session.is_closed() {
                 return self.lose(index, PeerLost::ClosedHere);
             }
@@ -214,7 +215,7 @@ impl Node {
 
     /// What came can't be taken in, most often because the peer broke the protocol: tell it, and end the
     /// connection.
-    fn break_off(&mut self, index: u32, why: PeerLost, now_ns: u64) {
+    pub(super) fn break_off(&mut self, index: u32, why: PeerLost, now_ns: u64) {
         self.dropped.malformed += u64::from(matches!(why, PeerLost::Violation(_)));
         if let Some(session) = self.peers[index].session_mut() {
             session.close(match why {

@@ -3,10 +3,9 @@
 use super::Node;
 use super::hub::SendState;
 use super::peers::{self, Link};
-use super::session::Session;
 use crate::PeerId;
 use crate::error::{ConnectError, SendError, Undelivered};
-use crate::message::{Arrived, LinkRef, Outbound, Outgoing, SendTicket};
+use crate::message::{Arrived, LinkRef, Outbound, Outgoing, SendTicket, Tickets};
 use crate::wire::INLINE_MAX;
 
 /// What waits to be sent to a peer, and how the way there is.
@@ -187,6 +186,9 @@ impl Node {
         let link = peer.link.as_mut().expect("a link was just made");
         let window = link.send_window(&self.hub.config);
         if size.bounded && !link.outgoing.has_room(size.len, &window) {
+            if self.catch_up() {
+                return self.send_with(now_ns, to, tag, size, want_ticket, push);
+            }
             return Err(self.full(index));
         }
         let ticket = want_ticket.then(|| self.hub.sends.insert(SendState::Pending));
@@ -233,7 +235,7 @@ impl Node {
     /// # Errors
     /// The [`SendError`] that [`Node::send`] would give, but for [`SendError::PeerLost`], which is said
     /// to a send alone.
-    pub fn has_room(&self, to: PeerId, len: usize) -> Result<(), SendError> {
+    pub fn has_room(&mut self, to: PeerId, len: usize) -> Result<(), SendError> {
         if self.closing {
             return Err(SendError::Closed);
         }
@@ -251,21 +253,26 @@ impl Node {
         {
             return Ok(());
         }
+        if self.catch_up() {
+            return self.has_room(to, len);
+        }
         Err(self.full(index))
     }
 
     /// What waits to be sent to a peer.
     #[inline]
     pub fn waiting(&self, to: PeerId) -> Waiting {
-        let link = self.peers.index(to).map(|index| &self.peers[index].link);
-        let Some(Some(link)) = link else {
+        let Some(index) = self.peers.index(to) else {
+            return Waiting::NOTHING;
+        };
+        let Some(link) = &self.peers[index].link else {
             return Waiting::NOTHING;
         };
         let flow = link.session.as_ref().map(|session| &session.channel);
         Waiting {
             bytes: link.outgoing.unsent_bytes(),
-            idle: flow.is_none_or(|flow| flow.sent.in_flight() == 0)
-                || link.session.as_ref().is_some_and(Session::is_prompt),
+            idle: (link.session.as_ref())
+                .is_none_or(|session| self.is_idle(index, session) || session.is_prompt()),
             late: flow.is_some_and(|flow| flow.is_peer_late()),
             rtt_ns: flow.map_or(0, |flow| flow.rtt.smoothed_ns()),
         }
@@ -295,18 +302,25 @@ impl Node {
     /// What became of a send with a ticket: `None` while it is under way. The ticket is stale
     /// once this has returned something.
     pub fn take_sent(&mut self, ticket: SendTicket) -> Option<Result<(), Undelivered>> {
-        match self.hub.sends.get_mut(ticket) {
-            Some(SendState::Pending) => None,
-            _ => match self.hub.sends.remove(ticket) {
-                Some(SendState::Lost { peer, end, why }) => {
-                    if let Some(ended) = self.ended(peer) {
-                        ended.on_send_told(end);
-                    }
-                    Some(Err(Undelivered::PeerLost(why)))
+        let pends = |sends: &mut Tickets<_>| {
+            let state = sends.get_mut(ticket);
+            state.is_some_and(|state| *state == SendState::Pending)
+        };
+        if pends(&mut self.hub.sends) {
+            self.catch_up();
+            if pends(&mut self.hub.sends) {
+                return None;
+            }
+        }
+        match self.hub.sends.remove(ticket) {
+            Some(SendState::Lost { peer, end, why }) => {
+                if let Some(ended) = self.ended(peer) {
+                    ended.on_send_told(end);
                 }
-                Some(SendState::Expired) => Some(Err(Undelivered::Expired)),
-                _ => Some(Ok(())),
-            },
+                Some(Err(Undelivered::PeerLost(why)))
+            }
+            Some(SendState::Expired) => Some(Err(Undelivered::Expired)),
+            _ => Some(Ok(())),
         }
     }
 
@@ -316,7 +330,8 @@ impl Node {
     }
 
     /// A peer that has not acknowledged everything yet.
-    pub fn unsettled(&self) -> Option<PeerId> {
+    pub fn unsettled(&mut self) -> Option<PeerId> {
+        self.catch_up();
         let waits = |peer: &&peers::Peer| {
             let link = peer.link.as_ref();
             link.is_some_and(|link| !link.outgoing.is_settled())
@@ -333,7 +348,7 @@ impl Node {
 
     /// Whether everything accepted for sending has been acknowledged, or dropped with a connection
     /// ([`Node::take_dropped`]).
-    pub fn is_settled(&self) -> bool {
+    pub fn is_settled(&mut self) -> bool {
         self.unsettled().is_none()
     }
 }

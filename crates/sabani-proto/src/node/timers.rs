@@ -116,6 +116,7 @@ impl Node {
     /// Does for the peers of which something has come what was not pressing.
     #[inline]
     pub(super) fn arm_changed(&mut self) {
+        self.catch_up();
         let now_ns = self.hub.clock.latest();
         while let Some(index) = self.changed.pop() {
             self.peers[index].changed = false;

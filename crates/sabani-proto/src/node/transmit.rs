@@ -44,6 +44,7 @@ impl Node {
             self.peers[index].queued = false;
             // Room for a body, given by the program, is a reason to give credit for it.
             self.give_pressing_credit(index, now_ns);
+            self.catch_up_before_sending(index);
             let peer = &mut self.peers[index];
             let Some(link) = peer.link.as_mut() else {
                 continue;
@@ -74,6 +75,7 @@ impl Node {
 
     /// The system refused a datagram of `bytes` to this address as too large for the interface.
     pub fn handle_too_big(&mut self, now_ns: u64, to: SocketAddr, bytes: usize) {
+        self.catch_up();
         let now_ns = self.hub.clock.lived(now_ns);
         for index in self.peers.indices() {
             let peer = &mut self.peers[index];

@@ -57,10 +57,12 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
+    #[inline]
     pub fn new(bytes: &'a mut [u8]) -> Self {
         Writer { bytes, at: 0 }
     }
 
+    #[inline]
     pub fn room(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -71,14 +73,17 @@ impl<'a> Writer<'a> {
         self.at += bytes.len();
     }
 
+    #[inline]
     pub fn u16(&mut self, value: u16) {
         self.put(&value.to_le_bytes());
     }
 
+    #[inline]
     pub fn u32(&mut self, value: u32) {
         self.put(&value.to_le_bytes());
     }
 
+    #[inline]
     pub fn u64(&mut self, value: u64) {
         self.put(&value.to_le_bytes());
     }

@@ -249,7 +249,7 @@ impl Frame<'_> {
             + match self {
                 Frame::Entries(entries) => 8 + entries.log.len(),
                 Frame::Fragment(fragment) => 20 + fragment.data.len(),
-                Frame::Ack(ack) => 24 + 8 * ack.ranges.len(),
+                Frame::Ack(ack) => ack.body_len(),
                 Frame::Grant(_) => 12,
                 Frame::LogLimit(_) | Frame::Blocked(_) | Frame::Floor(_) | Frame::Request(_) => 8,
                 Frame::Disconnect(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) => 8,
@@ -263,86 +263,75 @@ impl Frame<'_> {
     /// Writes the frame; the caller has made sure of [`Frame::wire_len`] bytes of room.
     #[inline]
     pub(crate) fn write(&self, out: &mut Writer<'_>) {
-        let len = (self.wire_len() - Self::HEADER) as u16;
-        let mut head = |kind: u8| {
-            out.put(&(u32::from(kind) | u32::from(len) << 16).to_le_bytes());
-        };
+        let len = self.wire_len() - Self::HEADER;
+        let mut begin = |kind: u8| out.u32(head(kind, len));
         match self {
-            Frame::Entries(entries) => {
-                head(ENTRIES);
-                out.u32(entries.first_id);
-                out.u16(entries.count);
-                out.u16(0);
-                out.put(entries.log);
-            }
+            Frame::Entries(entries) => entries.write(out),
             Frame::Fragment(fragment) => fragment.write(out),
-            Frame::Ack(ack) => {
-                head(ACK);
-                write_ack(ack, out);
-            }
+            Frame::Ack(ack) => ack.write(out),
             Frame::Grant(grant) => {
-                head(GRANT);
+                begin(GRANT);
                 out.u32(grant.id);
                 out.u64(grant.upto);
             }
             Frame::LogLimit(limit) => {
-                head(LOG_LIMIT);
+                begin(LOG_LIMIT);
                 out.u64(*limit);
             }
             Frame::Blocked(limit) => {
-                head(BLOCKED);
+                begin(BLOCKED);
                 out.u64(*limit);
             }
-            Frame::Ping => head(PING),
-            Frame::Unknown(kind) => head(*kind),
+            Frame::Ping => begin(PING),
+            Frame::Unknown(kind) => begin(*kind),
             Frame::Close(reason) => {
-                head(CLOSE);
+                begin(CLOSE);
                 out.u32(u32::from(reason.code()));
             }
             Frame::Arrived(before) => {
-                head(ARRIVED);
+                begin(ARRIVED);
                 out.u64(*before);
             }
             Frame::Returned(units) => {
-                head(RETURNED);
+                begin(RETURNED);
                 out.u32(u32::from(*units));
             }
             Frame::Floor(floor) => {
-                head(FLOOR);
+                begin(FLOOR);
                 out.u64(*floor);
             }
-            Frame::Credit => head(CREDIT),
+            Frame::Credit => begin(CREDIT),
             Frame::Request(upto) => {
-                head(REQUEST);
+                begin(REQUEST);
                 out.u64(*upto);
             }
             Frame::Disconnect(changes) => {
-                head(DISCONNECT);
+                begin(DISCONNECT);
                 out.u64(*changes);
             }
             Frame::PathChallenge(token) => {
-                head(PATH_CHALLENGE);
+                begin(PATH_CHALLENGE);
                 out.u64(*token);
             }
             Frame::PathResponse(token) => {
-                head(PATH_RESPONSE);
+                begin(PATH_RESPONSE);
                 out.u64(*token);
             }
             Frame::Expire(id) => {
-                head(EXPIRE);
+                begin(EXPIRE);
                 out.u32(*id);
             }
             Frame::Marked(count) => {
-                head(MARKED);
+                begin(MARKED);
                 out.u32(*count);
             }
             Frame::Wish { number, terms } => {
-                head(WISH);
+                begin(WISH);
                 out.u32(*number);
                 terms.write(out);
             }
             Frame::Terms { number, terms } => {
-                head(TERMS);
+                begin(TERMS);
                 out.u32(*number);
                 terms.write(out);
             }
@@ -350,16 +339,61 @@ impl Frame<'_> {
     }
 }
 
-fn write_ack(ack: &Ack, out: &mut Writer<'_>) {
-    out.u64(ack.largest);
-    out.u32(ack.first_len);
-    out.u32(ack.delay_ns);
-    out.u32(ack.answers);
-    out.u32(ack.window);
-    for range in &ack.ranges {
-        out.u32(range.gap);
-        out.u32(range.len);
+/// The first four bytes of a frame with so many behind them.
+#[inline]
+fn head(kind: u8, len: usize) -> u32 {
+    u32::from(kind) | (len as u32) << 16
+}
+
+impl Ack {
+    /// Bytes behind the first four, ranges apart.
+    const LEN: usize = 24;
+
+    fn body_len(&self) -> usize {
+        Self::LEN + 8 * self.ranges.len()
     }
+
+    /// Writes the frame; the caller has made sure of the room.
+    #[inline]
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+        let mut fixed = [0; Frame::HEADER + Self::LEN];
+        let mut front = Writer::new(&mut fixed);
+        front.u32(head(ACK, self.body_len()));
+        front.u64(self.largest);
+        front.u32(self.first_len);
+        front.u32(self.delay_ns);
+        front.u32(self.answers);
+        front.u32(self.window);
+        out.put(&fixed);
+        for range in &self.ranges {
+            out.u32(range.gap);
+            out.u32(range.len);
+        }
+    }
+}
+
+impl Entries<'_> {
+    /// Writes the frame; the caller has made sure of the room.
+    #[inline]
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+        let mut fixed = [0; Frame::ENTRIES_HEADER];
+        let mut front = Writer::new(&mut fixed);
+        front.u32(head(ENTRIES, 8 + self.log.len()));
+        front.u32(self.first_id);
+        front.u16(self.count);
+        out.put(&fixed);
+        out.put(self.log);
+    }
+}
+
+#[inline]
+fn read_entries<'a>(mut body: Reader<'a>) -> Result<Entries<'a>, Malformed> {
+    let (first_id, count) = (body.u32()?, body.u32()? as u16);
+    Ok(Entries {
+        first_id,
+        count,
+        log: body.0,
+    })
 }
 
 fn read_ack(mut body: Reader<'_>) -> Result<Ack, Malformed> {
@@ -404,10 +438,38 @@ impl<'a> Frames<'a> {
         Frames(Reader(payload))
     }
 
+    /// Whether there may be more.
+    #[inline]
+    pub fn go_on(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Whether the payload is a probe of the path: a PING, and padding.
     #[inline]
     pub fn is_probe(payload: &[u8]) -> bool {
         payload.first() == Some(&PING) && payload.get(Frame::HEADER) == Some(&PADDING)
+    }
+
+    /// What follows the first four bytes of the next frame, if that is of this kind.
+    #[inline]
+    fn read_kind(&mut self, kind: u8) -> Result<Option<Reader<'a>>, Malformed> {
+        if self.0.0.first() != Some(&kind) {
+            return Ok(None);
+        }
+        let head = self.0.u32()?;
+        Ok(Some(Reader(self.0.take((head >> 16) as usize)?)))
+    }
+
+    /// The next frame if it is an acknowledgement.
+    #[inline]
+    pub(crate) fn read_ack(&mut self) -> Result<Option<Ack>, Malformed> {
+        self.read_kind(ACK)?.map(read_ack).transpose()
+    }
+
+    /// The next frame if it is one of entries.
+    #[inline]
+    pub(crate) fn read_entries(&mut self) -> Result<Option<Entries<'a>>, Malformed> {
+        self.read_kind(ENTRIES)?.map(read_entries).transpose()
     }
 
     /// The next frame, `None` behind the last.
@@ -419,15 +481,7 @@ impl<'a> Frames<'a> {
         let head = self.0.u32()?;
         let mut body = Reader(self.0.take((head >> 16) as usize)?);
         let frame = match head as u8 {
-            ENTRIES => {
-                let (first_id, count) = (body.u32()?, body.u32()? as u16);
-                let log = body.0;
-                Frame::Entries(Entries {
-                    first_id,
-                    count,
-                    log,
-                })
-            }
+            ENTRIES => Frame::Entries(read_entries(body)?),
             FRAGMENT => Frame::Fragment(read_fragment(body)?),
             ACK => Frame::Ack(read_ack(body)?),
             GRANT => Frame::Grant(Grant {

@@ -94,6 +94,7 @@ impl Node {
     /// The peer chose the other one of two connections made at once: it has seen nothing of this
     /// one, so what was sent here goes there, from the start.
     fn follow(&mut self, index: u32, log_limit: u64) {
+        self.catch_up_with(index);
         let peer = &mut self.peers[index];
         let mut inbox = Inbox {
             mailbox: &mut self.hub.mailbox,

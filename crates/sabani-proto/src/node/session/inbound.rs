@@ -8,7 +8,8 @@ use crate::event::Event;
 use crate::message::{Content, Inbox, Outgoing, Ticket, Tickets, Violation};
 use crate::node::arrivals::Origin;
 use crate::node::hub::{Hub, SendState};
-use crate::wire::{Ack, CloseReason, Frame, Frames};
+use crate::node::later::LateAck;
+use crate::wire::{Ack, CloseReason, Frame, Frames, Malformed};
 
 impl Session {
     /// Takes in the frames of an opened packet; returns whether the peer has closed.
@@ -17,6 +18,7 @@ impl Session {
         outgoing: &mut Outgoing,
         payload: &[u8],
         owed: &Owed,
+        last: bool,
         origin: Origin,
         hub: &mut Hub,
     ) -> Result<bool, PeerLost> {
@@ -25,16 +27,36 @@ impl Session {
         let mut closed = false;
         let mut whole_before = 0;
         let mut frames = Frames::new(payload);
-        while let Some(frame) = frames.read().map_err(|bad| PeerLost::Violation(bad.0))? {
-            eliciting |= frame.must_arrive();
-            if matches!(frame, Frame::Entries(_) | Frame::Fragment(_)) {
-                self.channel.received.note_data();
+        loop {
+            // What most packets have first, without a detour through all that there may be.
+            if let Some(ack) = frames.read_ack()? {
+                if last && frames.go_on() && self.may_be_late(&ack, outgoing) {
+                    hub.late_ack = Some(LateAck {
+                        peer: origin.link.peer,
+                        ack,
+                        came_ns: now_ns,
+                    });
+                } else {
+                    self.on_ack(outgoing, &ack, peer, hub, now_ns)?;
+                }
+                continue;
             }
             let mut inbox = origin.inbox(&mut hub.mailbox);
+            if let Some(entries) = frames.read_entries()? {
+                eliciting = true;
+                self.channel.received.note_data();
+                self.incoming.on_entries(&entries, &mut inbox)?;
+                continue;
+            }
+            let Some(frame) = frames.read()? else {
+                break;
+            };
+            eliciting |= frame.must_arrive();
             match frame {
-                Frame::Entries(entries) => self.incoming.on_entries(&entries, &mut inbox)?,
-                Frame::Fragment(fragment) => self.incoming.on_fragment(&fragment, &mut inbox)?,
-                Frame::Ack(ack) => self.on_ack(outgoing, &ack, peer, hub, now_ns)?,
+                Frame::Fragment(fragment) => {
+                    self.channel.received.note_data();
+                    self.incoming.on_fragment(&fragment, &mut inbox)?;
+                }
                 Frame::Marked(count) => self.channel.on_marks(count, now_ns),
                 Frame::Expire(id) => {
                     let unheard = self.incoming.on_expire(id, &mut inbox);
@@ -49,6 +71,9 @@ impl Session {
                 Frame::Returned(units) => self.incoming.on_returned(units, inbox.mailbox)?,
                 Frame::Arrived(before) => whole_before = before,
                 Frame::Close(reason) => {
+                    if let Some(late) = hub.late_ack.take() {
+                        self.on_ack(outgoing, &late.ack, peer, hub, now_ns)?;
+                    }
                     closed = true;
                     self.close = Closing::Done;
                     outgoing.leave_before(whole_before, &mut hub_sends(&mut hub.sends));
@@ -82,7 +107,7 @@ impl Session {
         }
     }
 
-    fn on_ack(
+    pub fn on_ack(
         &mut self,
         outgoing: &mut Outgoing,
         ack: &Ack,
@@ -179,6 +204,12 @@ impl Session {
             }
             Content::Ping => {}
         }
+    }
+}
+
+impl From<Malformed> for PeerLost {
+    fn from(bad: Malformed) -> Self {
+        PeerLost::Violation(bad.0)
     }
 }
 

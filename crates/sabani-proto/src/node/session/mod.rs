@@ -166,6 +166,12 @@ impl Session {
         unheard.then_some(self.channel.last_heard_ns)
     }
 
+    /// Whether nothing has been sent since memory was last given back.
+    #[inline]
+    pub fn is_resting(&self) -> bool {
+        self.resting
+    }
+
     /// Gives the peer a reason to answer.
     pub fn ping(&mut self) {
         self.ping = true;

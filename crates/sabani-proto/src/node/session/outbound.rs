@@ -43,6 +43,12 @@ enum Leave {
 
 impl Session {
     fn has_control(&self, outgoing: &Outgoing) -> bool {
+        self.has_own_control(outgoing) || self.must_tell_blocked(outgoing)
+    }
+
+    /// The same but for what new entries may make due.
+    #[inline]
+    fn has_own_control(&self, outgoing: &Outgoing) -> bool {
         self.ping
             || self.poll
             || self.log_limit_due
@@ -53,7 +59,6 @@ impl Session {
             || self.incoming.has_grants()
             || outgoing.has_expired()
             || matches!(self.close, Closing::Due(_))
-            || self.must_tell_blocked(outgoing)
     }
 
     /// Whether there is something to tell that most connections never have.
@@ -120,7 +125,6 @@ impl Session {
             };
         }
         let segment = self.channel.mtu.current();
-        let whole = out.len() / segment * segment;
         let packets = if self.channel.sent.in_flight() == 0 {
             FIRST_TRAIN
         } else {
@@ -128,7 +132,11 @@ impl Session {
         };
         // One key seals all of it.
         let packets = packets.min(SealTx::one_key(self.channel.sent.next_number()) as usize);
-        let out = &mut out[..whole.min(packets * segment)];
+        let bytes = match packets * segment {
+            bytes if bytes <= out.len() => bytes,
+            _ => out.len() / segment * segment,
+        };
+        let out = &mut out[..bytes];
         let mut train = Train {
             bytes: 0,
             segment,
@@ -235,7 +243,7 @@ impl Session {
             Frame::Marked(marks).write(body);
         }
         let ack = self.channel.received.take_ack(self.credit_left(), now_ns);
-        Frame::Ack(ack).write(body);
+        ack.write(body);
     }
 
     /// Builds one packet into `packet`, which is as long as the path allows; returns its length, and
@@ -248,8 +256,10 @@ impl Session {
         now_ns: u64,
     ) -> (usize, bool) {
         let leave = self.leave(outgoing, packet.len());
-        let eliciting =
-            self.has_control(outgoing) || (outgoing.has_sendable() && leave != Leave::Nothing);
+        let control = self.has_own_control(outgoing);
+        let eliciting = control
+            || self.must_tell_blocked(outgoing)
+            || (leave != Leave::Nothing && outgoing.has_sendable());
         let ack_due = self
             .channel
             .received
@@ -268,21 +278,29 @@ impl Session {
             self.write_ack(&mut body, now_ns);
         }
         if eliciting {
-            self.fill_control(outgoing, &mut body, hub);
+            self.fill_beside(outgoing, &mut body, hub);
+            if control {
+                self.fill_control(outgoing, &mut body, hub);
+            }
             self.fill_messages(outgoing, leave, &mut body, hub);
         }
         if body.at == 0 {
             return (0, false);
         }
         let full = Prelude::LEN + body.bytes.len() + self.tx.overhead();
-        let (waiting, flags) = self.ask_flags(outgoing, full, hub);
+        let alone = hub.contents.is_empty();
+        let poll = !alone && std::mem::take(&mut self.poll);
+        let waiting = !alone && self.has_more(control, outgoing);
+        let flags = match alone {
+            true => 0,
+            false => self.ask_flags(outgoing, poll, waiting, full, hub),
+        };
         let more = waiting && self.channel.may_send(full, 2);
         // A train's packets have one size: a little padding is cheaper than another system call.
         if more && body.room() < body.bytes.len() / 4 {
             body.pad();
         }
         let bytes = Prelude::LEN + body.at + self.tx.overhead();
-        let alone = hub.contents.is_empty();
         self.counters.acks_alone += u64::from(alone);
         self.finish_packet(&mut packet[..bytes], flags, hub, now_ns);
         // Some of it may need no credit, or have found no room beside a long acknowledgement.
@@ -292,13 +310,23 @@ impl Session {
         )
     }
 
-    /// Whether more waits behind this packet, and whether it asks for an answer.
-    fn ask_flags(&mut self, outgoing: &Outgoing, full: usize, hub: &Hub) -> (bool, u8) {
-        if hub.contents.is_empty() {
-            return (false, 0);
-        }
-        let poll = std::mem::take(&mut self.poll);
-        let waiting = outgoing.has_sendable() || self.has_control(outgoing);
+    /// Whether more waits behind a packet, before which there was something to tell or not.
+    #[inline]
+    fn has_more(&self, control: bool, outgoing: &Outgoing) -> bool {
+        outgoing.has_sendable()
+            || (control && self.has_own_control(outgoing))
+            || self.must_tell_blocked(outgoing)
+    }
+
+    /// Whether a packet asks for an answer: it is a POLL or not, and more is `waiting` behind it or not.
+    fn ask_flags(
+        &self,
+        outgoing: &Outgoing,
+        poll: bool,
+        waiting: bool,
+        full: usize,
+        hub: &Hub,
+    ) -> u8 {
         // Credit comes unasked to those who are known to have more; congestion control has asked.
         let goes_on =
             waiting && (self.channel.has_credit(full, 2) || self.channel.sent.ahead() > 0);
@@ -311,12 +339,11 @@ impl Session {
             || outgoing.is_awaited()
             || self.channel.needs_answer(full)
             || (is_stream(&hub.contents) && self.channel.is_credit_low(full));
-        let flags = match (goes_on, urgent) {
+        match (goes_on, urgent) {
             (true, _) if !poll && !self.channel.wants_ask(full, 1) => 0,
             (_, true) => Prelude::ASK | Prelude::URGENT,
             (_, false) => Prelude::ASK,
-        };
-        (waiting, flags)
+        }
     }
 
     /// What is left to do for the train that was built last.
@@ -375,20 +402,30 @@ impl Session {
         self.counters.bytes_sent += u64::from(sent.packets) * sent.bytes as u64;
     }
 
-    fn fill_control(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+    /// What goes with whatever else does.
+    #[inline]
+    fn fill_beside(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
         if outgoing.take_resent() {
             Frame::Floor(self.channel.sent.floor()).write(body);
-        }
-        if let Closing::Due(reason) = self.close {
-            self.close = Closing::Sent(reason);
-            // The peer may have forgotten what was in packets that are acknowledged late.
-            Frame::Arrived(self.incoming.whole_before()).write(body);
-            put(Frame::Close(reason), Content::Close, body, hub);
         }
         if self.log_limit_due || self.incoming.log.is_due() {
             self.log_limit_due = false;
             let limit = self.incoming.log.announce();
             put(Frame::LogLimit(limit), Content::LogLimit, body, hub);
+        }
+        self.fill_request(outgoing, body, hub);
+        if outgoing.is_blocked() {
+            self.fill_blocked(outgoing, body, hub);
+        }
+    }
+
+    /// What must be told.
+    fn fill_control(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+        if let Closing::Due(reason) = self.close {
+            self.close = Closing::Sent(reason);
+            // The peer may have forgotten what was in packets that are acknowledged late.
+            Frame::Arrived(self.incoming.whole_before()).write(body);
+            put(Frame::Close(reason), Content::Close, body, hub);
         }
         if std::mem::take(&mut self.credit_due) {
             put(Frame::Credit, Content::Credit, body, hub);
@@ -397,15 +434,11 @@ impl Session {
             let units = outgoing.returned();
             put(Frame::Returned(units), Content::Returned, body, hub);
         }
-        self.fill_request(outgoing, body, hub);
         if let Some(changes) = self.take_turn() {
             put(Frame::Disconnect(changes), Content::Disconnect, body, hub);
         }
         while let Some(frame) = self.take_terms() {
             put(frame, Content::Terms, body, hub);
-        }
-        if outgoing.is_blocked() {
-            self.fill_blocked(outgoing, body, hub);
         }
         while body.room() >= 64
             && let Some(id) = self.incoming.pop_grant()
@@ -466,28 +499,33 @@ impl Session {
         if leave == Leave::Nothing || outgoing.is_held() {
             return;
         }
+        if outgoing.has_only_entries() {
+            return self.fill_entries(outgoing, body, hub);
+        }
         if !fill_resends(leave == Leave::Again, outgoing, body, hub) || leave == Leave::Again {
             return;
         }
         if leave == Leave::All && outgoing.is_body_next() {
             fill_fragments(outgoing, body, hub);
         }
-        let window = self.send_window(&hub.config);
-        while hub.contents.len() < PIECES
-            && let Some((first_id, frame)) = outgoing.next_entries(body.room(), &window)
-        {
-            put(
-                Frame::Entries(frame),
-                Content::Entries { first_id },
-                body,
-                hub,
-            );
-        }
+        self.fill_entries(outgoing, body, hub);
         // Behind new entries: a small message must not wait until all is repaired.
         if leave == Leave::Entries || !fill_resends(true, outgoing, body, hub) {
             return;
         }
         fill_fragments(outgoing, body, hub);
+    }
+
+    /// New entries.
+    #[inline]
+    fn fill_entries(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
+        let window = self.send_window(&hub.config);
+        while hub.contents.len() < PIECES
+            && let Some((first_id, frame)) = outgoing.next_entries(body.room(), &window)
+        {
+            frame.write(body);
+            hub.contents.push(Content::Entries { first_id });
+        }
     }
 }
 
