@@ -148,6 +148,9 @@ impl Arrivals {
     pub fn received(&mut self) -> impl Iterator<Item = (Received<'_>, &[Opening])> {
         let mut openings = &self.openings[..];
         self.batch.received().map(move |received| {
+            if openings.is_empty() {
+                return (received, openings);
+            }
             let datagrams = received.bytes.len().div_ceil(received.segment);
             let (these, others) = openings.split_at(datagrams.min(openings.len()));
             openings = others;
