@@ -362,10 +362,10 @@ impl Scene {
         assert!(self.broken, "messages are missing although nothing failed");
     }
 
-    fn is_done(&self) -> bool {
+    fn is_done(&mut self) -> bool {
+        let settled = self.sides.iter_mut().all(|side| side.node.is_settled());
         let arrived =
             |from: usize| self.sides[1 - from].received.len() == self.sides[from].sent.len();
-        let settled = self.sides.iter().all(|side| side.node.is_settled());
         settled && (self.broken || (arrived(0) && arrived(1)))
     }
 }

@@ -540,7 +540,9 @@ impl Node {
 
     /// A snapshot of the whole node.
     pub fn stats(&self) -> NodeStats {
-        self.0.shared.lock_raw().engine.node.stats()
+        let mut state = self.0.shared.lock_raw();
+        state.engine.node.catch_up();
+        state.engine.node.stats()
     }
 
     /// Where the time of this node's calls went; `None` unless it was opened with
@@ -556,7 +558,8 @@ impl Node {
 
     /// A snapshot of one peer's flow (U7); `None` if the peer is not known.
     pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
-        let state = self.0.shared.lock_raw();
+        let mut state = self.0.shared.lock_raw();
+        state.engine.node.catch_up();
         let mut stats = state.engine.node.peer_stats(peer)?;
         if state.engine.below.is_blocked() && stats.queued_bytes > 0 {
             stats.limit = crate::Limit::Socket;

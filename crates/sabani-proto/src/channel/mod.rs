@@ -359,6 +359,7 @@ impl<C: Cargo> Channel<C> {
     #[inline]
     pub fn is_plain(&self, ack: &Ack) -> bool {
         self.governor.is_none()
+            && self.polls_unanswered == 0
             && self.sent.recovery == Recovery::Selective
             && self.sent.is_plain(ack)
     }

@@ -205,7 +205,6 @@ impl<C: Cargo> SentLog<C> {
         ack.largest < self.next
             && ack.largest.saturating_sub(self.base) < u64::from(ack.first_len)
             && self.loss_deadline.is_none()
-            && self.recently_lost.is_empty()
     }
 
     pub fn loss_deadline(&self) -> Option<u64> {

@@ -2,6 +2,7 @@
 //! leave before the acknowledgement that came with it is taken in.
 
 use super::Node;
+use super::peers::chunk_max;
 use super::session::Session;
 use crate::message::Outgoing;
 use crate::wire::Ack;
@@ -22,6 +23,7 @@ impl Session {
     pub fn may_be_late(&self, ack: &Ack, outgoing: &Outgoing) -> bool {
         self.channel.is_plain(ack)
             && !self.is_resting()
+            && !self.is_closing()
             && !outgoing.is_awaited()
             && !outgoing.has_sendable()
     }
@@ -32,18 +34,22 @@ impl Session {
         ack.largest + 1 == self.channel.sent.next_number()
     }
 
-    /// Whether what waits leaves in one packet, and may leave however late the peer's last acknowledgement is.
+    /// Whether what waits leaves in one packet, and nothing else before it, however late the peer's last
+    /// acknowledgement is.
     #[inline]
-    fn may_answer(&self, outgoing: &Outgoing) -> bool {
+    fn may_answer(&mut self, outgoing: &Outgoing, now_ns: u64) -> bool {
         let (unsent, full) = (outgoing.unsent_bytes(), self.channel.mtu.current());
-        unsent == 0 || (unsent <= full && self.channel.may_send(full, 1))
+        unsent == 0
+            || (unsent <= chunk_max(full)
+                && self.channel.may_send(full, 1)
+                && self.channel.mtu.wanted(now_ns).is_none())
     }
 }
 
 impl Node {
-    /// Takes in what was put off; `false` if that is nothing.
+    /// Takes in an acknowledgement that was put off, so that statistics know of it; `false` if there is none.
     #[inline]
-    pub(super) fn catch_up(&mut self) -> bool {
+    pub fn catch_up(&mut self) -> bool {
         let late = self.hub.late_ack.take();
         if let Some(late) = &late {
             self.take_in_late(late);
@@ -61,13 +67,14 @@ impl Node {
 
     /// The same unless an answer to this peer may leave first, or nothing waits.
     #[inline]
-    pub(super) fn catch_up_before_sending(&mut self, index: u32) {
+    pub(super) fn catch_up_before_sending(&mut self, index: u32, now_ns: u64) {
         if self.hub.late_ack.is_none() {
             return;
         }
-        let link = self.peers[index].link.as_ref();
-        let answers = link.and_then(|link| Some(link.session.as_ref()?.may_answer(&link.outgoing)));
-        if answers == Some(false) {
+        if let Some(link) = self.peers[index].link.as_mut()
+            && let Some(session) = link.session.as_mut()
+            && !session.may_answer(&link.outgoing, now_ns)
+        {
             self.catch_up_with(index);
         }
     }

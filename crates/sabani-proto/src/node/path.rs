@@ -149,6 +149,7 @@ impl Node {
     /// Packets came over another path than the peer's, or told something of paths.
     #[cold]
     pub(super) fn look_at_path(&mut self, index: u32, path: Path, before: Before, now_ns: u64) {
+        self.catch_up_with(index);
         let token = self.entropy.next_u64();
         let peer = &mut self.peers[index];
         let at = peer.addr;

@@ -86,7 +86,7 @@ impl Node {
     /// Once per peer and batch: what the packets call for.
     fn after_packets(&mut self, index: u32, now_ns: u64) {
         self.note_news(index, now_ns);
-        self.catch_up_before_sending(index);
+        self.catch_up_before_sending(index, now_ns);
         self.expected_bytes = self.give_pressing_credit(index, now_ns);
         if let Some(link) = &self.peers[index].link
             && let Some(session) = &link.session

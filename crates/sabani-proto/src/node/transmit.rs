@@ -44,7 +44,7 @@ impl Node {
             self.peers[index].queued = false;
             // Room for a body, given by the program, is a reason to give credit for it.
             self.give_pressing_credit(index, now_ns);
-            self.catch_up_before_sending(index);
+            self.catch_up_before_sending(index, now_ns);
             let peer = &mut self.peers[index];
             let Some(link) = peer.link.as_mut() else {
                 continue;

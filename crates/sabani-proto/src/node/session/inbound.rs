@@ -30,7 +30,8 @@ impl Session {
         loop {
             // What most packets have first, without a detour through all that there may be.
             if let Some(ack) = frames.read_ack()? {
-                if last && frames.go_on() && self.may_be_late(&ack, outgoing) {
+                let may_wait = last && frames.go_on() && hub.late_ack.is_none();
+                if may_wait && self.may_be_late(&ack, outgoing) {
                     hub.late_ack = Some(LateAck {
                         peer: origin.link.peer,
                         ack,
