@@ -73,19 +73,27 @@ impl<'a> Writer<'a> {
         self.at += bytes.len();
     }
 
+    /// The same for few bytes, known to the compiler: no call where crates are optimised one by one.
+    #[inline]
+    pub fn array<const N: usize>(&mut self, bytes: [u8; N]) {
+        let place = self.bytes[self.at..].first_chunk_mut();
+        *place.expect("the caller has made sure of the room") = bytes;
+        self.at += N;
+    }
+
     #[inline]
     pub fn u16(&mut self, value: u16) {
-        self.put(&value.to_le_bytes());
+        self.array(value.to_le_bytes());
     }
 
     #[inline]
     pub fn u32(&mut self, value: u32) {
-        self.put(&value.to_le_bytes());
+        self.array(value.to_le_bytes());
     }
 
     #[inline]
     pub fn u64(&mut self, value: u64) {
-        self.put(&value.to_le_bytes());
+        self.array(value.to_le_bytes());
     }
 
     /// Fills what is left with zeros.

@@ -364,7 +364,7 @@ impl Ack {
         front.u32(self.delay_ns);
         front.u32(self.answers);
         front.u32(self.window);
-        out.put(&fixed);
+        out.array(fixed);
         for range in &self.ranges {
             out.u32(range.gap);
             out.u32(range.len);
@@ -381,7 +381,7 @@ impl Entries<'_> {
         front.u32(head(ENTRIES, 8 + self.log.len()));
         front.u32(self.first_id);
         front.u16(self.count);
-        out.put(&fixed);
+        out.array(fixed);
         out.put(self.log);
     }
 }

@@ -99,9 +99,6 @@ impl Prelude {
     pub fn encode(&self) -> [u8; Self::LEN] {
         let kind = VERSION << 4 | self.kind as u8;
         let first = u64::from(kind) | u64::from(self.flags) << 8 | self.packet_number << 16;
-        let mut bytes = [0; Self::LEN];
-        bytes[..8].copy_from_slice(&first.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.connection.0.to_le_bytes());
-        bytes
+        (u128::from(first) | u128::from(self.connection.0) << 64).to_le_bytes()
     }
 }

@@ -386,8 +386,10 @@ impl Session {
             connection: self.remote,
         }
         .encode();
-        let (head, rest) = packet.split_at_mut(Prelude::LEN);
-        head.copy_from_slice(&prelude);
+        let (head, rest) = packet
+            .split_first_chunk_mut()
+            .expect("the caller has made sure of the room");
+        *head = prelude;
         let key = self.tx.claim(number);
         if !self.seal_below {
             key.seal(number, &prelude, rest);
