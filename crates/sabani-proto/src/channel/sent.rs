@@ -270,6 +270,7 @@ impl<C: Cargo> SentLog<C> {
             self.base = self.next;
             return;
         }
+        // Nearly always there is one, for which the way of several is long.
         match contents {
             [content] => self.contents.push_back(*content),
             several => self.contents.extend(several),

@@ -28,7 +28,7 @@ impl Session {
         let mut whole_before = 0;
         let mut frames = Frames::new(payload);
         loop {
-            // What most packets have first, without a detour through all that there may be.
+            // What most packets have, without a detour through all that there may be: these two are always read here.
             if let Some(ack) = frames.read_ack()? {
                 let may_wait = last && frames.go_on() && hub.late_ack.is_none();
                 if may_wait && self.may_be_late(&ack, outgoing) {
@@ -72,6 +72,7 @@ impl Session {
                 Frame::Returned(units) => self.incoming.on_returned(units, inbox.mailbox)?,
                 Frame::Arrived(before) => whole_before = before,
                 Frame::Close(reason) => {
+                    // It came in this packet.
                     if let Some(late) = hub.late_ack.take() {
                         self.on_ack(outgoing, &late.ack, peer, hub, now_ns)?;
                     }
