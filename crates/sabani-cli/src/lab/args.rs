@@ -1,6 +1,6 @@
 //! What the user may ask `sabani lab` for.
 
-use std::{ffi::OsString, fmt, str::FromStr};
+use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
 
 use anyhow::{Context, Error, Result, bail, ensure};
 use clap::{Args, Subcommand};
@@ -150,6 +150,12 @@ impl Rate {
         let payload = (MTU_BYTES - UDP_HEADER_BYTES) as f64;
         self.0 as f64 / 8.0 * payload / (MTU_BYTES + ETHERNET_BYTES) as f64
     }
+
+    /// How long a UDP packet is on the wire, with so much in it or as much as it has room for.
+    pub fn wire(self, payload: usize) -> Duration {
+        let packet = (UDP_HEADER_BYTES + payload as u64).min(MTU_BYTES) + ETHERNET_BYTES;
+        Duration::from_secs_f64((8 * packet) as f64 / self.0 as f64)
+    }
 }
 
 impl FromStr for Rate {
@@ -221,6 +227,12 @@ mod tests {
         }
         assert_eq!(Rate(50_000_000).to_string(), "50mbit");
         assert_eq!(Rate(2_500_000_000).to_string(), "2.5gbit");
+    }
+
+    #[test]
+    fn a_packet_takes_as_long_as_its_bytes_and_headers() {
+        let wire = |payload| Rate(50_000_000).wire(payload).as_nanos();
+        assert_eq!((wire(1_024), wire(1 << 20)), (170_560, 242_240));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct IncastArgs {
 ///
 /// The last sender answers a request with a message of 1 KiB, every 10 to 20 ms, while all others
 /// send messages of 1 MiB without a pause. Its completion time, request included, is compared
-/// with that of the same request while the others are silent. Otherwise as `sabani bench incast`.
+/// with that of the same request, every 2 ms, while the others are silent. Otherwise as `sabani bench incast`.
 #[derive(Args, Debug)]
 pub struct MixArgs {
     /// Number of senders, the one of the short message included.

@@ -61,17 +61,21 @@ fn measure(senders: u16, pattern: Pattern, args: &FanInArgs) -> Result<()> {
     Machine::here().head(&mut reports)?;
     interrupt::install()?;
     let mut fleet = Renewed::start(|| Fleet::start(senders, args.link, &transports, &args.layers))?;
-    let round_trip = fleet.turn(Fleet::round_trip)?;
+    let link = Link {
+        rate: args.link.rate,
+        round_trip: fleet.turn(Fleet::round_trip)?,
+    };
+    let mut cells = take_turns(&mut fleet, &transports, pattern, args.rounds)?;
+    for cell in &mut cells {
+        cell.finish(&link, pattern);
+    }
     let results = Results {
         senders,
         pattern,
-        link: Link {
-            rate: args.link.rate,
-            round_trip,
-        },
+        link,
         queue_bytes: args.link.queue,
         schedule,
-        cells: take_turns(&mut fleet, &transports, pattern, args.rounds)?,
+        cells,
     };
     drop(fleet);
     reports.write(&report::render(&results)?)
@@ -104,6 +108,5 @@ fn take_turns(
         }
     }
     progress.finish_and_clear();
-    cells.iter_mut().for_each(Cell::finish);
     Ok(cells)
 }

@@ -72,6 +72,16 @@ pub enum Pattern {
     Mix { short: usize, long: usize },
 }
 
+impl Pattern {
+    /// Size of the messages whose times are told.
+    pub fn size_bytes(self) -> usize {
+        match self {
+            Pattern::Incast { bytes } => bytes,
+            Pattern::Mix { short, .. } => short,
+        }
+    }
+}
+
 /// What a process answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     net::{Ipv4Addr, UdpSocket},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -23,6 +24,9 @@ const LONG_AHEAD: usize = 2;
 /// flows at different moments.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_STEPS: u32 = 10;
+/// Pause between short messages while the long flows are silent, as in the simulator: the port's token bucket fills again, and
+/// processors do not fall asleep. Among long flows they don't either.
+const UNLOADED_PAUSE: Duration = Duration::from_millis(2);
 /// How long the long flows run before what they bring counts: all of them are then under way, and
 /// nothing of theirs is left lying.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -133,6 +137,7 @@ impl Mix<'_> {
         let mut times = Times::default();
         let before = self.requester.arrived_bytes();
         for _ in 0..=rounds {
+            thread::sleep(UNLOADED_PAUSE);
             times.unloaded_ns.push(self.short_message()?);
         }
         times.unloaded_ns.remove(0);

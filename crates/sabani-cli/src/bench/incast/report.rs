@@ -62,6 +62,8 @@ struct JsonLine {
     /// The median while the long flows are silent.
     #[serde(skip_serializing_if = "Option::is_none")]
     unloaded_ms: Option<f64>,
+    /// The part of all these times that was added for the last packet's time on the wire.
+    wire_ms: f64,
     sealed: bool,
     /// The schedule of a node's layers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,13 +101,6 @@ impl Results {
         matches!(self.pattern, Pattern::Mix { .. })
     }
 
-    fn size_bytes(&self) -> usize {
-        match self.pattern {
-            Pattern::Incast { bytes } => bytes,
-            Pattern::Mix { short, .. } => short,
-        }
-    }
-
     fn ideal_ms(&self) -> f64 {
         self.link.ideal_ms(self.senders, self.pattern)
     }
@@ -141,7 +136,7 @@ impl Results {
                 "sabani"
             },
             senders: self.senders,
-            size_bytes: self.size_bytes(),
+            size_bytes: self.pattern.size_bytes(),
             rounds: cell.times.completion_ns.len(),
             goodput_ratio: cell.goodput_ratio(&self.link),
             extra_packets_ratio: cell.extra_packets_ratio(),
@@ -150,6 +145,7 @@ impl Results {
             max_ms: cell.completion_ms(1.0),
             ideal_ms: self.ideal_ms(),
             unloaded_ms: self.is_mix().then(|| cell.unloaded_ms()),
+            wire_ms: self.link.wire(self.pattern).as_secs_f64() * 1e3,
             sealed: cell.transport.is_sealed(),
             threads: cell.transport.threads(&self.schedule),
             congestion: cell.transport.congestion(),
