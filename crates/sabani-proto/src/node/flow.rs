@@ -15,7 +15,7 @@ const MISSED_PART: u32 = 64;
 
 impl Node {
     /// Gives a peer `weight` parts of this node's link where others have one, if several want to
-    /// send here; 1…1,000, default 1. It stays if the connection ends.
+    /// send here; 1…1,000, default 1, and the nearest of these for any other. It stays if the connection ends.
     ///
     /// # Errors
     /// [`SendError::UnknownPeer`].
@@ -29,7 +29,8 @@ impl Node {
 
     /// Fixes what a peer may have on its way here, in bytes as the kernel charges them
     /// ([`crate::datagram_cost`]), whatever the path carries (U9); `None` leaves it to the node
-    /// again. It stays if the connection ends.
+    /// again. With 0 nothing comes, with less than a full datagram only what is as small; the peer's
+    /// [`PeerStats::limit`](crate::PeerStats::limit) says so. It stays if the connection ends.
     ///
     /// # Errors
     /// [`SendError::UnknownPeer`].

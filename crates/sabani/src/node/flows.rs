@@ -4,8 +4,8 @@ use super::Node;
 use crate::{Congestion, Error, PeerId, Quality};
 
 impl Node {
-    /// Gives a peer `weight` parts (1…1,000, default 1) of what arrives here where others have one,
-    /// if several want to send. Stays in force when the connection ends.
+    /// Gives a peer `weight` parts (1…1,000, default 1, and the nearest of these for any other) of what
+    /// arrives here where others have one, if several want to send. Stays in force when the connection ends.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -17,7 +17,10 @@ impl Node {
 
     /// Fixes what a peer may have on its way here (U9), in bytes as the kernel charges them: 2,304
     /// for a datagram of 1,472. `None` leaves it to the library again, which is best unless the
-    /// program knows more of the path. Stays in force when the connection ends.
+    /// program knows more of the path. With 0 nothing comes until it is raised, with less than a full
+    /// datagram only what is as small: what waits for that is not lost, and the sender's
+    /// [`PeerStats::limit`](crate::PeerStats::limit) is [`Limit::Window`](crate::Limit::Window) meanwhile. Stays in
+    /// force when the connection ends.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
