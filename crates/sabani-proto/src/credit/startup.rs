@@ -59,6 +59,7 @@ pub(super) struct Startup {
     /// Since when credit has been the limit without a pause, and samples in a row that began no sooner.
     limited_ns: Option<u64>,
     within: u8,
+    overflowed: bool,
     /// The largest rate at an overflow.
     overflowed_rate: f64,
     /// Rounds for which the last overflow without a larger one keeps the window as it is, and those that are still to go.
@@ -87,6 +88,7 @@ impl Startup {
             short: 0,
             limited_ns: None,
             within: 0,
+            overflowed: false,
             overflowed_rate: 0.0,
             backoff: 0,
             hold: 0,
@@ -96,6 +98,11 @@ impl Startup {
     /// What may be on its way.
     pub fn window(&self) -> f64 {
         self.window
+    }
+
+    /// A window has been too large.
+    pub fn has_overflowed(&self) -> bool {
+        self.overflowed
     }
 
     /// A window that a doubling has proven to be of use, or nothing.
@@ -187,6 +194,7 @@ impl Startup {
 
     /// Something has overflowed: half the window has to do, for a while.
     pub fn on_overflow(&mut self, rate: f64, full: u64) {
+        self.overflowed = true;
         if rate >= GROWTH * self.overflowed_rate {
             self.overflowed_rate = rate;
             self.backoff = 0;

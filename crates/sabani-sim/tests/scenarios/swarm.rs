@@ -69,6 +69,16 @@ fn plans_that_were_slow() {
             2_000,
         ),
         (
+            include_str!("../plans/a-long-path-and-a-short-queue.toml"),
+            "flow",
+            4_000,
+        ),
+        (
+            include_str!("../plans/start-up-into-a-short-queue.toml"),
+            "flow",
+            3_000,
+        ),
+        (
             include_str!("../plans/a-window-is-no-link.toml"),
             "big",
             600,
