@@ -206,7 +206,10 @@ pub fn parse_queue(text: &str) -> Result<usize> {
 }
 
 fn parse_percent(text: &str) -> Result<u32> {
-    let percent: f64 = text.parse()?;
+    let percent: f64 = text
+        .trim_end_matches('%')
+        .parse()
+        .context("write a number of percent, such as 0.5")?;
     ensure!(
         (0.0..=100.0).contains(&percent),
         "a percentage goes from 0 to 100"

@@ -17,10 +17,6 @@ const TRAINS: u64 = 128;
 /// A long path's content is granted in so many parts, and one more is on its way while the room for
 /// it is still being made.
 const QUANTA: f64 = 64.0;
-/// None of them is more than this part of the path's queue: it comes at once, maybe over a cable that is faster than what is
-/// behind the queue (1 Gbit/s behind 64 KiB, over 10 Gbit/s: 251 Mbit/s at 40 ms without, half of it sent again, and 794 with 2 %
-/// again; 600 ms with 1 % lost 2 and 691).
-const PART_OF_QUEUE: f64 = 0.25;
 /// Grants of start-up, where they are paced, leave at so many windows in a round trip.
 const STARTUP_PACE: f64 = 2.0;
 /// They may save up this part of the path's queue.
@@ -234,7 +230,7 @@ impl Link {
     /// What is granted at a time: a part of what may wait, so that several may be under way, and more
     /// on long paths, or acknowledgements would be half of all packets.
     pub fn quantum(&self) -> u64 {
-        let at_once = PART_OF_QUEUE * self.queue.size();
+        let at_once = self.queue.at_once();
         let quantum = match &self.startup {
             Some(startup) if self.is_paced() => (startup.window() / 6.0).min(at_once),
             Some(startup) => startup.window() / 6.0,

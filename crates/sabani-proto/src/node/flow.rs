@@ -29,8 +29,8 @@ impl Node {
 
     /// Fixes what a peer may have on its way here, in bytes as the kernel charges them
     /// ([`crate::datagram_cost`]), whatever the path carries (U9); `None` leaves it to the node
-    /// again. With 0 nothing comes, with less than a full datagram only what is as small; the peer's
-    /// [`PeerStats::limit`](crate::PeerStats::limit) says so. It stays if the connection ends.
+    /// again. Below a full datagram only short messages come, a packet of them in each round trip; the
+    /// peer's [`PeerStats::limit`](crate::PeerStats::limit) says so. It stays if the connection ends.
     ///
     /// # Errors
     /// [`SendError::UnknownPeer`].

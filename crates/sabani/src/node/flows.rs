@@ -17,10 +17,10 @@ impl Node {
 
     /// Fixes what a peer may have on its way here (U9), in bytes as the kernel charges them: 2,304
     /// for a datagram of 1,472. `None` leaves it to the library again, which is best unless the
-    /// program knows more of the path. With 0 nothing comes until it is raised, with less than a full
-    /// datagram only what is as small: what waits for that is not lost, and the sender's
-    /// [`PeerStats::limit`](crate::PeerStats::limit) is [`Limit::Window`](crate::Limit::Window) meanwhile. Stays in
-    /// force when the connection ends.
+    /// program knows more of the path. Below a full datagram nothing comes that needs more than the window,
+    /// once what the peer already holds has lapsed, but short messages, a packet of them in each round trip: what waits is not
+    /// lost, and the sender's [`PeerStats::limit`](crate::PeerStats::limit) is
+    /// [`Limit::Window`](crate::Limit::Window) meanwhile. Stays in force when the connection ends.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
