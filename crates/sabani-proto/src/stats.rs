@@ -16,7 +16,8 @@ pub enum Limit {
     /// What is on its way fills the receiver's window.
     Window,
     /// This side's congestion control ([`crate::Congestion`]): what is on its way fills its window,
-    /// or the pacer spreads it.
+    /// or the pacer spreads it; so it does at the rate that the program has set
+    /// ([`crate::Node::set_max_pacing_rate`]).
     Congestion,
     /// The receiver's program leaves messages untaken, or has not granted a large body.
     Grant,
@@ -58,7 +59,8 @@ pub struct PeerStats {
     /// What this side's congestion control lets be on its way, in the same bytes; zero if there is
     /// none.
     pub congestion_window_bytes: u32,
-    /// How fast it lets them leave, in the same bytes per second; zero before it is known.
+    /// How fast it, or the program's own limit, lets them leave, in the same bytes per second; zero before it is
+    /// known, and without either.
     pub pacing_rate: u64,
     /// On its way, in the same bytes.
     pub in_flight_bytes: u32,

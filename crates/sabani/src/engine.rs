@@ -13,6 +13,9 @@ use crate::timing::{Stage, Timings};
 const RECV_CALLS: usize = 4;
 /// Looks at the socket for each look at the clock, while a call spins.
 const LOOKS: usize = 4;
+/// A program that sends and sends looks at the socket this often, even if the window is open: a
+/// look in vain takes half a microsecond.
+const LOOK_NS: u64 = 50_000;
 /// While datagrams keep coming, deadlines are looked at this often.
 const DEADLINES_EVERY_NS: u64 = 20_000;
 /// A call that brought less than this has emptied the socket, most likely: looking again would
@@ -50,7 +53,7 @@ pub(crate) struct Engine {
     /// When something last left.
     pub sent_ns: u64,
     /// When the socket was last looked at.
-    pub looked_ns: u64,
+    looked_ns: u64,
     /// Sends since the clock was last read.
     pub unclocked: u32,
     reports: Vec<Report>,
@@ -285,6 +288,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Whether nobody has looked at the socket for a while, as of when the clock was last read.
+    pub fn is_look_due(&self) -> bool {
+        self.now_ns() >= self.looked_ns + LOOK_NS
     }
 
     /// Whether small messages to a peer this far away have waited for company long enough.

@@ -166,6 +166,7 @@ impl Node {
         act(&mut state.engine.node, now_ns)?;
         state.engine.transmit();
         self.0.shared.call_others(&mut state, true);
+        self.0.shared.progress_at_times(&mut state);
         Ok(())
     }
 
@@ -445,12 +446,15 @@ impl Node {
             .wait_until(Some(timeout), |state| state.engine.node.probe(&wanted))
     }
 
-    /// Whether a message of `len` bytes to the peer would be accepted now; makes no progress.
+    /// Whether a message of `len` bytes to the peer would be accepted now; makes progress if not.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
     pub fn is_writable(&self, to: PeerId, len: usize) -> Result<bool, Error> {
         let mut state = self.0.shared.lock()?;
+        if room(&mut state, to, len).is_none() {
+            self.0.shared.progress(&mut state);
+        }
         Ok(room(&mut state, to, len).transpose()?.is_some())
     }
 
@@ -501,6 +505,7 @@ impl Node {
         state.engine.clock();
         state.engine.transmit();
         self.0.shared.call_others(&mut state, false);
+        self.0.shared.progress_at_times(&mut state);
         Ok(())
     }
 

@@ -233,6 +233,14 @@ impl Shared {
         received
     }
 
+    /// The same for a call that has another purpose, if nobody has looked at the socket for a while: a program that makes such
+    /// calls and no others keeps the helper away, and would hear nothing.
+    pub fn progress_at_times(&self, state: &mut State) {
+        if state.engine.is_look_due() {
+            self.progress(state);
+        }
+    }
+
     /// After work on the engine: wakes the sleeper if something came, or if it would oversleep.
     pub fn call_others(&self, state: &mut State, received: bool) {
         if received {

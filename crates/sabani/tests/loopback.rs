@@ -348,6 +348,44 @@ fn progress_goes_on_while_the_program_is_away() {
     );
 }
 
+/// Whoever calls keeps the helper away, so every call has to see to what comes.
+#[test]
+fn progress_goes_on_whatever_a_program_calls_again_and_again() {
+    type Call = fn(&Node);
+    let calls: [(&str, Call); 6] = [
+        ("retransmit_now", |node| {
+            node.retransmit_now(PeerId(1)).unwrap();
+        }),
+        ("hold_resends", |node| {
+            node.hold_resends(PeerId(1), false).unwrap();
+        }),
+        ("flush", |node| node.flush().unwrap()),
+        ("set_weight", |node| node.set_weight(PeerId(1), 2).unwrap()),
+        ("set_window", |node| {
+            node.set_window(PeerId(1), None).unwrap()
+        }),
+        ("is_writable", |node| {
+            node.is_writable(PeerId(1), 3 << 20).unwrap();
+        }),
+    ];
+    let (left, right) = pair(true);
+    for (name, call) in calls {
+        // More than any window.
+        let body = pattern(4 << 20, 5);
+        let _sent = left.send_tracked(PeerId(1), 1, body).unwrap();
+        let began = Instant::now();
+        while left.peer_stats(PeerId(1)).unwrap().queued_bytes > 0 {
+            call(&left);
+            assert!(
+                began.elapsed() < SOON,
+                "nothing comes in while a program calls {name}"
+            );
+        }
+        let message = right.recv(Match::any()).unwrap();
+        assert_eq!(message.body().len(), 4 << 20);
+    }
+}
+
 /// A message of this length is here in part, or whole, after its receive was withdrawn.
 fn withdrawn(left: &Node, right: &Node, tag: u64, len: usize) {
     let body = Arc::<[u8]>::from(pattern(len, 1));

@@ -13,6 +13,8 @@ mod sent;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU64;
+
 use crate::credit::DECAY_NS;
 use crate::wire::Ack;
 pub use congestion::Congestion;
@@ -177,8 +179,23 @@ impl<C: Cargo> Channel<C> {
 
     /// What keeps packets to what the path carries, from now on.
     pub fn set_congestion(&mut self, kind: Congestion, now_ns: u64) {
-        let full = datagram_cost(self.mtu.current());
-        self.governor = Governor::new(kind, full, now_ns);
+        let max_rate = self.governor().and_then(Governor::max_rate);
+        self.govern_by(kind, max_rate, now_ns);
+    }
+
+    /// Bytes that leave in a second at most, in full datagrams.
+    pub fn set_max_pacing_rate(&mut self, rate: Option<NonZeroU64>, now_ns: u64) {
+        match &mut self.governor {
+            Some(governor) if rate.is_some() || governor.own_window().is_some() => {
+                governor.set_max_rate(rate);
+                self.refresh(now_ns);
+            }
+            _ => self.govern_by(Congestion::None, rate, now_ns),
+        }
+    }
+
+    fn govern_by(&mut self, kind: Congestion, max_rate: Option<NonZeroU64>, now_ns: u64) {
+        self.governor = Governor::new(kind, max_rate, self.mtu.current(), now_ns);
         self.refresh(now_ns);
     }
 
@@ -189,12 +206,11 @@ impl<C: Cargo> Channel<C> {
     /// Works out what may leave now. Packets that use credit up use this up, too, until then.
     #[inline]
     pub fn refresh(&mut self, now_ns: u64) {
-        let full = datagram_cost(self.mtu.current());
         let most = self.most();
         let mut room = most.saturating_sub(self.sent.in_flight_but_probes());
         self.ask_every = most.min(ASK_EVERY);
         if let Some(governor) = &mut self.governor {
-            governor.set_full(full);
+            governor.set_full(self.mtu.current());
             room = room.min(governor.room(self.sent.in_flight_but_probes(), &self.rtt, now_ns));
             self.ask_every = self.ask_every.min(governor.ask_every());
         }
@@ -257,6 +273,13 @@ impl<C: Cargo> Channel<C> {
     #[inline]
     pub fn may_send(&self, bytes: usize, packets: u32) -> bool {
         self.sent.ahead() + packets * datagram_cost(bytes) <= self.window
+    }
+
+    /// Whether nothing holds `packets` more of `bytes` each back but the rate that the program has set.
+    #[inline]
+    pub fn is_held_to_rate(&self, bytes: usize, packets: u32) -> bool {
+        let has_rate = self.governor().is_some_and(|it| it.max_rate().is_some());
+        has_rate && self.has_credit(bytes, packets) && !self.may_send(bytes, packets)
     }
 
     /// Size of the probe to send now, if one is called for. One for more is charged what it takes, and one that was lost may be

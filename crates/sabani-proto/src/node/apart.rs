@@ -168,7 +168,7 @@ impl Node {
         };
         let held = peer.state.is_apart();
         let was_held = link.outgoing.hold(held);
-        link.outgoing.keep_lost(peer.keeps_lost);
+        link.outgoing.keep_lost(peer.wants.keeps_lost);
         if let Some(session) = &mut link.session {
             session.set_apart(peer.state.is_disconnected());
             if was_held && !held {

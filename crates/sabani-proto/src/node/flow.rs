@@ -1,6 +1,7 @@
 //! Who may send how much to this node, and what the program says to that.
 
 use std::cmp::Reverse;
+use std::num::NonZeroU64;
 
 use super::session::Session;
 use super::{GRANT_TIMER, Node};
@@ -12,6 +13,10 @@ use crate::{Congestion, PeerId};
 
 /// A peer does not miss less than this part of its credit.
 const MISSED_PART: u32 = 64;
+
+/// Bytes a second to which a program may keep what it sends to a peer, at least: a full datagram of
+/// Ethernet in 15 ms, so that no window lapses (100 ms) between two of them.
+const LEAST_PACING_RATE: u64 = 100_000;
 
 impl Node {
     /// Gives a peer `weight` parts of this node's link where others have one, if several want to
@@ -59,10 +64,34 @@ impl Node {
     ) -> Result<(), SendError> {
         let now_ns = self.hub.clock.lived(now_ns);
         let index = self.known(peer)?;
-        self.peers[index].congestion = kind;
+        self.peers[index].wants.congestion = kind;
         let kind = kind.unwrap_or(self.hub.config.congestion);
         if let Some(session) = self.peers[index].session_mut() {
             session.channel.set_congestion(kind, now_ns);
+            self.enqueue(index);
+        }
+        Ok(())
+    }
+
+    /// Bytes that leave for a peer in a second at most, in full datagrams (U10, U12: slow write); 100,000
+    /// at least, which is taken for less. A smaller datagram counts as the part of a full
+    /// one that its charge is ([`crate::datagram_cost`]). `None`: no limit of one's own. Acknowledgements, credit and POLLs don't wait.
+    /// It stays if the connection ends.
+    ///
+    /// # Errors
+    /// [`SendError::UnknownPeer`].
+    pub fn set_max_pacing_rate(
+        &mut self,
+        now_ns: u64,
+        peer: PeerId,
+        rate: Option<u64>,
+    ) -> Result<(), SendError> {
+        let now_ns = self.hub.clock.lived(now_ns);
+        let index = self.known(peer)?;
+        let rate = rate.and_then(|rate| NonZeroU64::new(rate.max(LEAST_PACING_RATE)));
+        self.peers[index].wants.max_pacing_rate = rate;
+        if let Some(session) = self.peers[index].session_mut() {
+            session.channel.set_max_pacing_rate(rate, now_ns);
             self.enqueue(index);
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 use std::ops::{Index, IndexMut};
 
 use super::ends::Ended;
@@ -12,6 +13,7 @@ use super::session::Session;
 use crate::channel::BASE_DATAGRAM;
 use crate::error::PeerLost;
 use crate::message::{LinkRef, Outgoing, SendWindow};
+use crate::rare::{Empty, Rare};
 use crate::seal::Entropy;
 use crate::wire::{ConnectionId, Entry, Frame, Hello, INLINE_MAX, INLINE_MAX_AT_FIRST, Prelude};
 use crate::{Config, Congestion, LinkState, PeerId, Quality};
@@ -67,19 +69,40 @@ pub(crate) struct Peer {
     pub changed: bool,
     /// The peer said goodbye: packets on dead connections need no answer.
     pub farewell: bool,
-    /// What the program wants for this peer, whatever holds for others.
-    pub congestion: Option<Congestion>,
-    /// What is lost on the way there waits for the program.
-    pub keeps_lost: bool,
     /// The entry in the timer heap that counts.
     pub timer_at_ns: u64,
     /// Changed by [`super::Node::happen`] only.
     pub state: LinkState,
     pub link: Option<Box<Link>>,
     /// What the program wants of what it sends there, if it has said so.
-    pub quality: Option<Box<Quality>>,
+    pub wants: Rare<Wants>,
     /// How connections have ended.
     pub lost: Option<Box<Ended>>,
+}
+
+/// What the program has said of what it sends to one peer; it outlives connections.
+#[derive(Debug, Default)]
+pub(crate) struct Wants {
+    pub quality: Quality,
+    /// In place of what holds for others.
+    pub congestion: Option<Congestion>,
+    /// Bytes a second at most.
+    pub max_pacing_rate: Option<NonZeroU64>,
+    /// What is lost waits for the program.
+    pub keeps_lost: bool,
+}
+
+impl Empty for Wants {
+    #[inline]
+    fn empty() -> &'static Self {
+        static EMPTY: Wants = Wants {
+            quality: Quality::Even,
+            congestion: None,
+            max_pacing_rate: None,
+            keeps_lost: false,
+        };
+        &EMPTY
+    }
 }
 
 impl Peer {
@@ -222,12 +245,10 @@ impl Peers {
             queued: false,
             changed: false,
             farewell: false,
-            congestion: None,
-            keeps_lost: false,
             timer_at_ns: u64::MAX,
             state: LinkState::Known,
             link: None,
-            quality: None,
+            wants: Rare::default(),
             lost: None,
         });
         self.by_id.insert(id, index);

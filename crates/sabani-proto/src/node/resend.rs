@@ -15,7 +15,7 @@ impl Node {
     pub fn hold_resends(&mut self, peer: PeerId, hold: bool) -> Result<(), SendError> {
         let index = self.known(peer)?;
         let peer = &mut self.peers[index];
-        peer.keeps_lost = hold;
+        peer.wants.keeps_lost = hold;
         if let Some(link) = &mut peer.link {
             link.outgoing.keep_lost(hold);
         }
@@ -43,7 +43,7 @@ impl Node {
     pub(super) fn release_all(&mut self) {
         for index in self.peers.indices() {
             let peer = self.peers[index].id;
-            if self.peers[index].keeps_lost {
+            if self.peers[index].wants.keeps_lost {
                 self.hold_resends(peer, false).expect("the peer is known");
             }
         }

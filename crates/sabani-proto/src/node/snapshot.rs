@@ -21,7 +21,7 @@ impl Node {
             peer: peer.id,
             address: Some(peer.addr),
             state: peer.state,
-            quality: peer.quality.as_deref().copied().unwrap_or_default(),
+            quality: peer.wants.quality,
             posted_bytes: withdrawn_bytes,
             withdrawn_bytes,
             ..PeerStats::default()
@@ -123,7 +123,7 @@ impl Session {
         stats.obstacle = self.obstacle();
         stats.window_bytes = self.channel.credit;
         if let Some(governor) = self.channel.governor() {
-            stats.congestion_window_bytes = governor.window();
+            stats.congestion_window_bytes = governor.own_window().unwrap_or(0);
             stats.pacing_rate = governor.rate();
         }
         stats.in_flight_bytes = self.channel.sent.in_flight();

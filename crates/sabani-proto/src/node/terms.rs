@@ -147,7 +147,7 @@ impl Node {
     pub fn set_quality(&mut self, peer: PeerId, quality: Quality) -> Result<(), SendError> {
         let index = self.known(peer)?;
         let peer = &mut self.peers[index];
-        peer.quality = (quality != Quality::Even).then(|| Box::new(quality));
+        peer.wants.quality = quality;
         if let Some(session) = peer.session_mut() {
             session.prefer(&quality);
         }

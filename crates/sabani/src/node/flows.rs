@@ -12,7 +12,9 @@ impl Node {
     pub fn set_weight(&self, peer: PeerId, weight: u32) -> Result<(), Error> {
         let mut state = self.0.shared.lock()?;
         let now_ns = state.engine.clock();
-        Ok(state.engine.node.set_weight(now_ns, peer, weight)?)
+        state.engine.node.set_weight(now_ns, peer, weight)?;
+        self.0.shared.progress_at_times(&mut state);
+        Ok(())
     }
 
     /// Fixes what a peer may have on its way here (U9), in bytes as the kernel charges them: 2,304
@@ -29,6 +31,7 @@ impl Node {
         let now_ns = state.engine.clock();
         state.engine.node.set_window(now_ns, peer, bytes)?;
         state.engine.transmit();
+        self.0.shared.progress_at_times(&mut state);
         Ok(())
     }
 
@@ -52,6 +55,23 @@ impl Node {
     /// [`Error::UnknownPeer`].
     pub fn set_congestion(&self, peer: PeerId, kind: Option<Congestion>) -> Result<(), Error> {
         self.steer(|node, now_ns| node.set_congestion(now_ns, peer, kind))
+    }
+
+    /// Bytes that leave for a peer in a second at most (U10; U12: slow write), counted as full datagrams without their
+    /// headers: 1,472 bytes each on Ethernet. Smaller ones count as the part of one that the kernel charges for them: a third
+    /// up to 128 bytes. 100,000 at least, which is taken for less; `None`, the default: no limit of one's own. What
+    /// leaves at once takes a millisecond of it at most, or an eighth of a round trip, but may be two datagrams;
+    /// acknowledgements, credit and requests for them don't wait. Holds beside the peer's credit and
+    /// [`Node::set_congestion`]; stays in force when the connection ends.
+    ///
+    /// For a sender that must leave a part of its link to others, or that knows what a path carries which its receiver can't see.
+    /// Costs a timer for each half of what may leave at once. Meanwhile [`PeerStats::limit`](crate::PeerStats::limit) is
+    /// [`Limit::Congestion`](crate::Limit::Congestion).
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
+    pub fn set_max_pacing_rate(&self, peer: PeerId, rate: Option<u64>) -> Result<(), Error> {
+        self.steer(|node, now_ns| node.set_max_pacing_rate(now_ns, peer, rate))
     }
 
     /// Whether what is lost on the way to a peer waits for [`Node::retransmit_now`], or goes again by

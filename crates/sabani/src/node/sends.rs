@@ -13,9 +13,6 @@ use crate::{Error, PeerId, Sent, Value};
 
 /// A send reads the clock once in this many calls.
 const SENDS_PER_CLOCK: u32 = 32;
-/// A program that sends and sends looks at the socket this often, even if the window is open: a
-/// look in vain takes half a microsecond.
-const LOOK_NS: u64 = 50_000;
 /// Of a longer body a copy is made before the node is taken hold of. A shorter one takes some ten microseconds.
 const COPIED_APART: usize = 256 << 10;
 
@@ -334,7 +331,7 @@ impl Node {
         engine.transmit();
         // Acknowledgements make a difference when the window is used up.
         let left = engine.node.waiting(to).bytes;
-        if left >= TRAIN_BYTES || engine.now_ns() >= engine.looked_ns + LOOK_NS {
+        if left >= TRAIN_BYTES || engine.is_look_due() {
             self.0.shared.progress(state);
         } else {
             self.0.shared.call_others(state, false);

@@ -11,13 +11,16 @@ mod pacer;
 mod recent;
 #[cfg(test)]
 mod tests;
+mod unlimited;
 
 use std::fmt::Debug;
+use std::num::NonZeroU64;
 
-use super::Rtt;
+use super::{Rtt, datagram_cost};
 use copa::Copa;
 use cubic::Cubic;
 use pacer::Pacer;
+use unlimited::Unlimited;
 
 /// How a sender keeps to what the path carries. The receiver's credit holds beside all of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +83,12 @@ pub(crate) struct Governor {
     kind: Congestion,
     controller: Box<dyn Controller>,
     pacer: Pacer,
+    /// What the program allows, in bytes a second.
+    max_rate: Option<NonZeroU64>,
     /// Charge of a full packet.
     full: u32,
+    /// Its bytes.
+    bytes: u32,
     /// What was lost, or marked, of packets that left before is known already.
     known_ns: u64,
     /// Packets that have come to the peer marked.
@@ -89,10 +96,16 @@ pub(crate) struct Governor {
 }
 
 impl Governor {
-    /// A governor of this kind; `full` is the charge of a full packet.
-    pub fn new(kind: Congestion, full: u32, now_ns: u64) -> Option<Box<Governor>> {
+    /// A governor of this kind, for full packets of so many bytes, if there is anything to govern.
+    pub fn new(
+        kind: Congestion,
+        max_rate: Option<NonZeroU64>,
+        bytes: usize,
+        now_ns: u64,
+    ) -> Option<Box<Governor>> {
         let controller: Box<dyn Controller> = match kind {
-            Congestion::None => return None,
+            Congestion::None if max_rate.is_none() => return None,
+            Congestion::None => Box::new(Unlimited),
             Congestion::Cubic => Box::new(Cubic::new()),
             Congestion::Copa => Box::new(Copa::new()),
         };
@@ -100,15 +113,26 @@ impl Governor {
             kind,
             controller,
             pacer: Pacer::new(now_ns),
-            full,
+            max_rate,
+            full: datagram_cost(bytes),
+            bytes: bytes as u32,
             known_ns: 0,
             marks: 0,
         }))
     }
 
-    /// The charge of a full packet may change with the path's MTU.
-    pub fn set_full(&mut self, full: u32) {
-        self.full = full;
+    /// A full packet has so many bytes: the path's MTU may change.
+    pub fn set_full(&mut self, bytes: usize) {
+        self.full = datagram_cost(bytes);
+        self.bytes = bytes as u32;
+    }
+
+    pub fn max_rate(&self) -> Option<NonZeroU64> {
+        self.max_rate
+    }
+
+    pub fn set_max_rate(&mut self, rate: Option<NonZeroU64>) {
+        self.max_rate = rate;
     }
 
     pub fn kind(&self) -> Congestion {
@@ -118,6 +142,11 @@ impl Governor {
     /// Charge that may be on its way.
     pub fn window(&self) -> u32 {
         (self.controller.window() * f64::from(self.full)) as u32
+    }
+
+    /// The same, if there is a limit to it.
+    pub fn own_window(&self) -> Option<u32> {
+        (self.kind != Congestion::None).then(|| self.window())
     }
 
     /// Charge that leaves in a second at most; zero before it is known.
@@ -132,19 +161,32 @@ impl Governor {
 
     /// Charge that may leave now, where so much is on its way.
     pub fn room(&mut self, in_flight: u32, rtt: &Rtt, now_ns: u64) -> u32 {
-        let smoothed_ns = rtt.smoothed_ns();
-        if smoothed_ns > 0 {
-            let gain = self.controller.pace_gain();
-            let rate = gain * f64::from(self.window()) / smoothed_ns as f64;
-            self.pacer.refill(rate, self.full, smoothed_ns, now_ns);
+        if let Some(rate) = self.wanted_rate(rtt) {
+            self.pacer
+                .refill(rate, self.full, rtt.smoothed_ns(), now_ns);
         }
         let window = self.window().saturating_sub(in_flight);
         window.min(self.pacer.left())
     }
 
+    /// Charge that is to leave in a nanosecond; `None` while nothing is known of the path, and the program sets no
+    /// limit.
+    fn wanted_rate(&self, rtt: &Rtt) -> Option<f64> {
+        let allowed = self.max_rate.map(|rate| {
+            let charge = f64::from(self.full) / f64::from(self.bytes);
+            rate.get() as f64 * charge / 1e9
+        });
+        let smoothed_ns = rtt.smoothed_ns();
+        let own = (self.kind != Congestion::None && smoothed_ns > 0).then(|| {
+            let gain = self.controller.pace_gain();
+            gain * f64::from(self.window()) / smoothed_ns as f64
+        });
+        own.into_iter().chain(allowed).reduce(f64::min)
+    }
+
     /// When the pacer, should it be what holds packets back, lets the next ones go.
     pub fn release_ns(&self, in_flight: u32) -> Option<u64> {
-        if in_flight + self.full > self.window() {
+        if in_flight.saturating_add(self.full) > self.window() {
             return None;
         }
         self.pacer.release_ns(self.full)

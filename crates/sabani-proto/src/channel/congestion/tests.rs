@@ -4,6 +4,7 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 const FULL: u32 = 2_304;
+const BYTES: usize = 1_472;
 
 /// A path that takes `packet_ns` for each packet, after a queue of `queue` packets.
 struct Path {
@@ -23,7 +24,7 @@ struct Course {
 
 /// A flow alone on the path, round trip by round trip.
 fn follow(kind: Congestion, path: &Path, trips: u32) -> Course {
-    let mut governor = Governor::new(kind, FULL, 0).unwrap();
+    let mut governor = Governor::new(kind, None, BYTES, 0).unwrap();
     let holds = path.trip_ns as f64 / path.packet_ns as f64;
     let (mut now_ns, mut losses, mut sums) = (0, 0, (0.0, 0.0));
     let mut next = 0.0;
@@ -82,7 +83,7 @@ fn copa_fills_the_path_and_hardly_its_queue() {
 
 #[test]
 fn packets_lost_in_one_round_trip_are_one_event() {
-    let mut governor = Governor::new(Congestion::Cubic, FULL, 0).unwrap();
+    let mut governor = Governor::new(Congestion::Cubic, None, BYTES, 0).unwrap();
     let first = governor.window();
     governor.on_congestion(5 * MS, 10 * MS);
     let after = governor.window();
@@ -95,7 +96,7 @@ fn packets_lost_in_one_round_trip_are_one_event() {
 
 #[test]
 fn marks_count_once_in_each_round_trip_and_old_news_not_at_all() {
-    let mut governor = Governor::new(Congestion::Cubic, FULL, 0).unwrap();
+    let mut governor = Governor::new(Congestion::Cubic, None, BYTES, 0).unwrap();
     let mut rtt = Rtt::default();
     rtt.on_sample(10 * MS, 0);
     let mut windows = vec![governor.window()];
@@ -116,7 +117,7 @@ fn marks_count_once_in_each_round_trip_and_old_news_not_at_all() {
 #[test]
 fn who_does_not_use_the_window_does_not_widen_it() {
     for kind in [Congestion::Cubic, Congestion::Copa] {
-        let mut governor = Governor::new(kind, FULL, 0).unwrap();
+        let mut governor = Governor::new(kind, None, BYTES, 0).unwrap();
         let first = governor.window();
         for trip in 1..100 {
             governor.on_acked(&Acked {
@@ -134,7 +135,7 @@ fn who_does_not_use_the_window_does_not_widen_it() {
 #[test]
 fn silence_closes_the_window() {
     for kind in [Congestion::Cubic, Congestion::Copa] {
-        let mut governor = Governor::new(kind, FULL, 0).unwrap();
+        let mut governor = Governor::new(kind, None, BYTES, 0).unwrap();
         governor.on_silence();
         assert_eq!(governor.window(), 2 * FULL, "{kind:?}");
     }
@@ -142,7 +143,7 @@ fn silence_closes_the_window() {
 
 #[test]
 fn the_pacer_spreads_a_window_over_a_round_trip() {
-    let mut governor = Governor::new(Congestion::Copa, FULL, 0).unwrap();
+    let mut governor = Governor::new(Congestion::Copa, None, BYTES, 0).unwrap();
     let mut rtt = Rtt::default();
     rtt.on_sample(10 * MS, 0);
     let (mut sent, mut now_ns, mut largest) = (0, 0, 0);
@@ -162,4 +163,31 @@ fn the_pacer_spreads_a_window_over_a_round_trip() {
         "{windows} in ten round trips, at twice the pace"
     );
     assert!(f64::from(largest) < window / 2.0);
+}
+
+#[test]
+fn a_rate_of_the_programs_holds_with_and_without_a_controller() {
+    let allowed = NonZeroU64::new(1_000_000).unwrap();
+    for kind in [Congestion::None, Congestion::Cubic, Congestion::Copa] {
+        let mut governor = Governor::new(kind, Some(allowed), BYTES, 0).unwrap();
+        let mut rtt = Rtt::default();
+        let (mut packets, mut now_ns) = (0, 0);
+        while now_ns < 1_000 * MS {
+            let room = governor.room(0, &rtt, now_ns) / FULL;
+            assert!(
+                room <= 2,
+                "{room} packets at once, less than 1 ms of the rate"
+            );
+            governor.on_sent(room * FULL);
+            packets += room;
+            now_ns = governor.release_ns(0).expect("less than a packet is left");
+            // From now on the controller has a rate, a hundred times the program's.
+            rtt.on_sample(MS / 10, now_ns);
+        }
+        let bytes = u64::from(packets) * BYTES as u64;
+        assert!(
+            (990_000..=1_003_000).contains(&bytes),
+            "{kind:?}: {bytes} bytes in a second"
+        );
+    }
 }

@@ -123,11 +123,14 @@ impl Node {
         session.credit = self.hub.granter.admit(index, now_ns);
         let span = session.span.id();
         let peer = &mut self.peers[index];
-        if let Some(quality) = &peer.quality {
-            session.prefer(quality);
+        if peer.wants.quality != crate::Quality::Even {
+            session.prefer(&peer.wants.quality);
         }
-        if let Some(kind) = peer.congestion {
+        if let Some(kind) = peer.wants.congestion {
             session.channel.set_congestion(kind, now_ns);
+        }
+        if let Some(rate) = peer.wants.max_pacing_rate {
+            session.channel.set_max_pacing_rate(Some(rate), now_ns);
         }
         let link = peer.link.get_or_insert_default();
         link.outgoing.set_log_limit(hello.log_limit);

@@ -242,7 +242,7 @@ impl Session {
         } else if self.ping {
             // It waits for room below already, and not for time.
             u64::MAX
-        } else if outgoing.has_sendable() {
+        } else if self.wants_credit(outgoing) {
             heard_ns + STARVED_NS.min(config.keep_alive_ns)
         } else {
             heard_ns + config.keep_alive_ns
@@ -271,9 +271,15 @@ impl Session {
     /// much it hears meanwhile: a peer that takes its credit for unused has no reason to tell of it.
     fn starves_at(&self, outgoing: &Outgoing) -> Option<u64> {
         let starves = self.channel.sent.in_flight_packets() == 0
-            && outgoing.has_sendable()
+            && self.wants_credit(outgoing)
             && !self.may_leave(outgoing);
         starves.then(|| self.channel.last_sent_ns() + STARVED_NS)
+    }
+
+    /// Whether something waits, and not for its time.
+    fn wants_credit(&self, outgoing: &Outgoing) -> bool {
+        let full = self.channel.mtu.current();
+        outgoing.has_sendable() && !self.channel.is_held_to_rate(full, 1)
     }
 
     /// Drops what is worth nothing any more.
@@ -314,7 +320,7 @@ impl Session {
                 });
             }
         } else if silent >= hub.config.keep_alive_ns
-            || (silent >= STARVED_NS && outgoing.has_sendable())
+            || (silent >= STARVED_NS && self.wants_credit(outgoing))
             || self.starves_at(outgoing).is_some_and(|at| at <= now_ns)
         {
             self.ping = true;

@@ -74,8 +74,9 @@ impl Session {
 
     /// What of the messages may leave now, as far as the peer's credit for the path goes.
     fn leave(&self, outgoing: &Outgoing, bytes: usize) -> Leave {
+        let may_poll = self.poll && !self.channel.is_held_to_rate(bytes, 1);
         match self.channel.may_request() {
-            _ if self.poll || self.channel.may_send(bytes, 1) => Leave::All,
+            _ if may_poll || self.channel.may_send(bytes, 1) => Leave::All,
             true if outgoing.has_entries() => Leave::Entries,
             // The peer may have all of it, and know of nothing to give credit for.
             true if self.starved && outgoing.goes_again() => Leave::Again,
@@ -327,9 +328,11 @@ impl Session {
         full: usize,
         hub: &Hub,
     ) -> u8 {
-        // Credit comes unasked to those who are known to have more; congestion control has asked.
-        let goes_on =
-            waiting && (self.channel.has_credit(full, 2) || self.channel.sent.ahead() > 0);
+        // Credit comes unasked to those who are known to have more; congestion control has asked. What waits for its
+        // time comes too late to ask for what is before it.
+        let goes_on = waiting
+            && (self.channel.has_credit(full, 2) || self.channel.sent.ahead() > 0)
+            && !self.channel.is_held_to_rate(full, 2);
         // Who has little room left for messages may wait for more.
         let is_filled = 2 * outgoing.queued_bytes() >= hub.config.send_queue_bytes;
         let urgent = poll
@@ -458,7 +461,8 @@ impl Session {
         {
             put(Frame::Expire(id as u32), Content::Expire { id }, body, hub);
         }
-        if self.ping || (self.poll && !outgoing.has_sendable()) {
+        let asks_alone = !outgoing.has_sendable() || !self.may_leave(outgoing);
+        if self.ping || (self.poll && asks_alone) {
             self.ping = false;
             put(Frame::Ping, Content::Ping, body, hub);
         }
