@@ -340,6 +340,12 @@ impl<C: Cargo> Channel<C> {
         self.unasked + datagram_cost(bytes) * packets >= self.ask_every
     }
 
+    /// Whether an answer has been missing for so long that a packet more must not go without asking for one: each
+    /// puts the POLL off.
+    pub fn is_overdue(&self, now_ns: u64) -> bool {
+        self.stuck_ns(now_ns) > self.rtt.patience_ns() + u64::from(self.peer_late_ack_ns)
+    }
+
     /// How many packets of `bytes` may leave in a row with no answer asked for before the last of
     /// them, such that there is window for one more.
     #[inline]

@@ -79,6 +79,11 @@ fn plans_that_were_slow() {
             3_000,
         ),
         (
+            include_str!("../plans/nothing-puts-a-poll-off.toml"),
+            "body",
+            600,
+        ),
+        (
             include_str!("../plans/a-window-is-no-link.toml"),
             "big",
             600,

@@ -294,7 +294,7 @@ impl Session {
         let waiting = !alone && self.has_more(control, outgoing);
         let flags = match alone {
             true => 0,
-            false => self.ask_flags(outgoing, poll, waiting, full, hub),
+            false => self.ask_flags(outgoing, [poll, waiting], full, hub, now_ns),
         };
         let more = waiting && self.channel.may_send(full, 2);
         // A train's packets have one size: a little padding is cheaper than another system call.
@@ -323,10 +323,10 @@ impl Session {
     fn ask_flags(
         &self,
         outgoing: &Outgoing,
-        poll: bool,
-        waiting: bool,
+        [poll, waiting]: [bool; 2],
         full: usize,
         hub: &Hub,
+        now_ns: u64,
     ) -> u8 {
         // Credit comes unasked to those who are known to have more; congestion control has asked. What waits for its
         // time comes too late to ask for what is before it.
@@ -342,8 +342,9 @@ impl Session {
             || outgoing.is_awaited()
             || self.channel.needs_answer(full)
             || (is_stream(&hub.contents) && self.channel.is_credit_low(full));
+        let must_ask = self.channel.wants_ask(full, 1) || self.channel.is_overdue(now_ns);
         match (goes_on, urgent) {
-            (true, _) if !poll && !self.channel.wants_ask(full, 1) => 0,
+            (true, _) if !poll && !must_ask => 0,
             (_, true) => Prelude::ASK | Prelude::URGENT,
             (_, false) => Prelude::ASK,
         }
