@@ -291,6 +291,8 @@ impl Granter {
         if window.is_some_and(|window| share.window < u64::from(window)) {
             self.hear(slot, now_ns);
             self.raise_fixed(slot, u64::from(window.unwrap_or(0)));
+            // Who has nothing to send may soon: the window is for what the program is about to ask for.
+            self.note_raised(slot);
             self.account(slot);
         }
         self.watch(now_ns);

@@ -3,7 +3,7 @@
 use sabani_proto::{Config, GrantOrder, PeerId, Quality, Terms, datagram_cost};
 use sabani_sim::{HostId, MS, Network, SEC, Sorting, sealed};
 
-use crate::{A, B, counters, peer_stats, sound, warm_pair};
+use crate::{A, B, counters, peer_stats, sound, time_to_deliver, warm_pair};
 
 /// What B has granted to A's program.
 fn granted(net: &mut Network) -> Terms {
@@ -211,4 +211,35 @@ fn nobody_gains_at_the_cost_of_others() {
     };
     let (greedy, other) = (last(B), last(HostId(2)));
     assert!(other * 10 < greedy * 13, "{other} ns beside {greedy} ns");
+}
+
+/// How long an answer of 100 KB takes from a peer that has been idle for so long that it holds no credit any more.
+fn answer_after_a_rest(window: Option<u32>) -> u64 {
+    let mut net = warm_pair(9, &sealed());
+    net.links(|link| link.delay_ns = 5 * MS);
+    net.run_for(SEC);
+    let asked_ns = net.now_ns();
+    let client = net.host(A).node();
+    client.set_window(asked_ns, PeerId(B.0), window).unwrap();
+    net.kick(A);
+    net.send(A, B, 64);
+    let had = net.checker.delivered;
+    time_to_deliver(&mut net, had + 1, SEC);
+    net.send(B, A, 100_000);
+    time_to_deliver(&mut net, had + 2, SEC);
+    let took_ns = net.now_ns() - asked_ns;
+    sound(net.settle(SEC));
+    took_ns
+}
+
+#[test]
+fn a_request_grants_its_answer_in_advance() {
+    let unasked_ns = answer_after_a_rest(None);
+    let granted_ns = answer_after_a_rest(Some(80 * datagram_cost(1_472)));
+    println!("{unasked_ns} ns, {granted_ns} ns if granted in advance");
+    assert!(
+        granted_ns < 11 * MS,
+        "{granted_ns} ns for a round trip of 10 ms"
+    );
+    assert!(unasked_ns > 20 * MS, "{unasked_ns} ns without");
 }
