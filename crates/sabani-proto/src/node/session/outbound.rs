@@ -342,9 +342,9 @@ impl Session {
             || outgoing.is_awaited()
             || self.channel.needs_answer(full)
             || (is_stream(&hub.contents) && self.channel.is_credit_low(full));
-        let must_ask = self.channel.wants_ask(full, 1) || self.channel.is_overdue(now_ns);
+        let must_ask = || self.channel.wants_ask(full, 1) || self.channel.is_overdue(now_ns);
         match (goes_on, urgent) {
-            (true, _) if !poll && !must_ask => 0,
+            (true, _) if !poll && !must_ask() => 0,
             (_, true) => Prelude::ASK | Prelude::URGENT,
             (_, false) => Prelude::ASK,
         }
