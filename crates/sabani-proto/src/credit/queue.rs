@@ -29,6 +29,9 @@ const CUT: f64 = 0.7;
 /// up to the most: what was lost for other reasons, of all sizes down to the least, must not hold a fast link for ten seconds.
 const CAPPED_NS: u64 = 50_000_000;
 const MOST_CAPPED_NS: u64 = 10_000_000_000;
+/// A queue of one size that is capped for so long has overflowed again and again: growing while all go slower because of that makes it
+/// overflow once more (1 GiB as below: 558 Mbit/s, now 692).
+const OFTEN_NS: u64 = 4 * CAPPED_NS;
 /// Of a queue that has overflowed this part is granted at a time at most, whatever a long path holds: it comes at once, maybe over a
 /// cable that is faster than what is behind the queue (64 KiB before 1 Gbit/s, over 10 Gbit/s, 40 ms there and back, 256 MiB: 251 Mbit/s
 /// without, half of it sent again, and 794 with 2 % again).
@@ -65,7 +68,7 @@ struct Habit {
     /// the part that it may lack anyway.
     lacking: f64,
     /// While all go slower because of loss, a link is full at that pace. For one alone it is not: where 5 % are lost within 1 ms, and
-    /// each packet is acknowledged, it gets 0.83 of its link so, and 0.75 otherwise.
+    /// each packet is acknowledged, it gets 0.83 of its link so, and 0.75 otherwise; but see [`OFTEN_NS`].
     at_pace: bool,
     /// It grows by one part in so many with a round in which the link is not full: it stays where one round in nine is not, or
     /// in five. ...
@@ -284,7 +287,8 @@ impl Queue {
             usual => usual + ROUND_WEIGHT * (round.rate - usual),
         };
         let lacking = ((1.0 - FULL) * best).max(habit.lacking * round.packet);
-        let full = best * if habit.at_pace { round.paced } else { 1.0 };
+        let at_pace = habit.at_pace || self.capped.is_some_and(|cap| cap.lasts_ns >= OFTEN_NS);
+        let full = best * if at_pace { round.paced } else { 1.0 };
         if round.rate < full - lacking {
             let packet = self.least / LEAST_PACKETS as f64;
             let step = (STEP_NS * best).clamp(habit.step * packet, packet);
