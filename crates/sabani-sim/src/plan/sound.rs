@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Fault, Hosts, Mishap, Plan, ProgramSettings, Settings, Shape, TcpFlows, Traffic, What,
+    Fault, Hosts, Mishap, Plan, ProgramSettings, Seal, Settings, Shape, TcpFlows, Traffic, What,
 };
 use crate::{Faults, HostId, Rate, SEC, Size, Time};
 
@@ -25,6 +25,15 @@ const MOST_DELAY: Time = Time(100 * SEC);
 const MOST_MESSAGES: u64 = 100_000_000;
 
 impl Plan {
+    /// Lets packets be looked into, and damages none any more, since nothing would tell.
+    pub fn unseal(&mut self) {
+        self.seal = Seal::Plain;
+        for fault in &mut self.faults {
+            (fault.corrupt, fault.truncate) = (0.0, 0.0);
+        }
+        self.faults.retain(|fault| !fault.is_idle());
+    }
+
     pub(super) fn check(&self) -> Result<(), Wrong> {
         if !(2..=MOST_HOSTS).contains(&self.hosts) {
             let what = format!(
@@ -186,6 +195,13 @@ impl Plan {
                     .into(),
             );
         }
+        if self.seal == Seal::Plain && fault.damages() {
+            return Err(
+                "damaged packets would be believed: write `seal = \"checked\"` or \"sealed\", or leave `corrupt` and \
+                 `truncate` away"
+                    .into(),
+            );
+        }
         if fault.again > 0 && (fault.until.is_none() || fault.every == Time(0)) {
             return Err(
                 "what comes again has an end: write `until =`, and `every =` from one beginning to the next"
@@ -225,6 +241,11 @@ impl Plan {
 }
 
 impl Fault {
+    /// Whether datagrams arrive other than they were sent.
+    fn damages(&self) -> bool {
+        self.corrupt > 0.0 || self.truncate > 0.0
+    }
+
     /// Whether it does nothing to anybody at any time.
     pub(super) fn is_idle(&self) -> bool {
         let mut harm = Faults::default();

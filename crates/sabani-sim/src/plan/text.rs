@@ -237,6 +237,11 @@ mod tests {
                 Some(3),
                 "a range as in",
             ),
+            (
+                "hosts = 2\nseal = \"plain\"\n[[traffic]]\n[[fault]]\ntruncate = 0.1\n",
+                Some(4),
+                "write `seal = \"checked\"`",
+            ),
             ("hosts = ", Some(1), ""),
             (
                 "hosts = 2\n[settings]\nmemory = 65536\n[[traffic]]\nbytes = 65537\n",

@@ -120,11 +120,9 @@ fn drawn_plans_find_planted_bugs() {
         Bug::AckUnread,
     ] {
         let found = |seed| {
-            let plan = Plan {
-                canary: Some(bug),
-                seal: Seal::Plain,
-                ..Plan::from_seed(seed)
-            };
+            let mut plan = Plan::from_seed(seed);
+            plan.unseal();
+            plan.canary = Some(bug);
             plan.run().failure.is_some()
         };
         assert!((0..8).any(found), "{bug}");
