@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::{
     Fault, Hosts, Mishap, Plan, ProgramSettings, Seal, Settings, Shape, TcpFlows, Traffic, What,
 };
-use crate::{Faults, HostId, Rate, SEC, Size, Time};
+use crate::{Faults, HostId, MS, Rate, SEC, Size, Time};
 
 /// Something wrong in a table of an array: its name, its index, what is wrong.
 pub(super) type Wrong = (&'static str, usize, String);
@@ -21,6 +21,8 @@ const MOST_POSTED: u64 = 100_000;
 const DRIFTS_PPM: RangeInclusive<i64> = -900_000..=1_000_000;
 /// How long a host may be kept from running at a time: while it is, the others' timers have to be lived through.
 const MOST_DELAY: Time = Time(100 * SEC);
+/// What a call of the system, or a datagram, may cost: what costs more is given up by peers before it is handled.
+const MOST_COST: Time = Time(MS);
 /// The most messages in all: what is kept of each are some 170 bytes.
 const MOST_MESSAGES: u64 = 100_000_000;
 
@@ -50,6 +52,14 @@ impl Plan {
             let what = "peers are lost before they are asked: write a `keep_alive` of at most half of `dead_after`";
             return Err(("settings", 0, what.into()));
         }
+        let dead_after = Time(self.settings.config().dead_after_ns);
+        if let Some(trip) = self.shortest_trip().filter(|&trip| dead_after <= trip) {
+            let what = format!(
+                "peers would be lost before anything of them can come, for the shortest way there and back takes {trip}: \
+                 write `dead_after =` above that"
+            );
+            return Err(("settings", 0, what));
+        }
         if self
             .network
             .alpha
@@ -74,6 +84,16 @@ impl Plan {
             return Err(("", 0, what.into()));
         }
         Ok(())
+    }
+
+    /// How long a datagram and its answer are on their way at least, if all ways have a delay.
+    fn shortest_trip(&self) -> Option<Time> {
+        if self.network.shape == Shape::Dumbbell {
+            return None;
+        }
+        let paths = self.paths.iter().filter_map(|path| path.delay);
+        let delays = paths.chain([self.network.delay]).map(|delay| delay.0);
+        delays.min().map(|delay_ns| Time(2 * delay_ns))
     }
 
     fn check_stream(&self, stream: &Traffic) -> Result<(), String> {
@@ -150,6 +170,18 @@ impl Plan {
             if delay.is_some_and(|delay| delay.most_ns() > MOST_DELAY.0) {
                 return Err(format!(
                     "peers would be lost meanwhile, again and again: write `{name} =` of at most {MOST_DELAY}"
+                ));
+            }
+        }
+        let packet_cost = program.packet_cost.unwrap_or_default();
+        for (name, cost) in [
+            ("call_cost", program.call_cost),
+            ("packet_cost", packet_cost),
+        ] {
+            if cost > MOST_COST {
+                return Err(format!(
+                    "peers would give up before they are answered: write `{name} =` of at most {MOST_COST}; `wake` and \
+                     `stalls` are for hosts that are slow at times"
                 ));
             }
         }

@@ -355,6 +355,21 @@ mod tests {
                 "`drift_ppm =` -900000 to 1000000",
             ),
             (
+                "hosts = 2\n[settings]\ndead_after = \"1ms\"\n[network]\ndelay = \"2ms\"\n[[traffic]]\n",
+                Some(2),
+                "there and back takes 4ms: write `dead_after =`",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\ncall_cost = \"1000s\"\n",
+                Some(3),
+                "`call_cost =` of at most 1ms",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\npacket_cost = \"2ms\"\n",
+                Some(3),
+                "`packet_cost =` of at most 1ms",
+            ),
+            (
                 "hosts = 2\n[[traffic]]\n[[program]]\nwake = \"1000000s\"\n",
                 Some(3),
                 "`wake =` of at most 100s",
