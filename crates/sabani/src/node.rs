@@ -634,6 +634,7 @@ fn check_acknowledged(
             peer,
             time,
             unconnected: node.unconnected(now_ns, peer),
+            state: node.peer_stats(peer).unwrap_or_default().state,
         }),
     }
 }
