@@ -122,8 +122,13 @@ fn tip(word: &str, words: &[String], error: &clap::Error) -> Option<String> {
             "the program and its arguments come after `--`, as in 'sabani {before} -- {word}'"
         ));
     }
-    let is_sim = usage.to_string().contains(" sim [OPTIONS] [SCENARIO.toml]")
-        || usage.to_string().contains(" sim --");
+    let usage = usage.to_string();
+    let of_sim = [
+        " sim [OPTIONS] [SCENARIO.toml]",
+        " sim <SCENARIO.toml>",
+        " sim --",
+    ];
+    let is_sim = of_sim.iter().any(|line| usage.contains(line));
     let mut scenarios = command.find_subcommand("sim")?.get_subcommands();
     let has_it = |scenario: &&clap::Command| {
         let long = |arg: &clap::Arg| {

@@ -1,7 +1,7 @@
 //! Each seed chooses hosts, network, settings, faults, mishaps and traffic of its own. Long
 //! campaigns are run with `sabani sim campaign`.
 
-use sabani_sim::plan::{Hosts, Seal, Shrunk, Traffic, shrink};
+use sabani_sim::plan::{Hosts, Shrunk, Traffic, shrink};
 use sabani_sim::{Bug, MS, Plan, Rule, Size};
 
 #[test]
