@@ -122,8 +122,13 @@ fn tip(word: &str, words: &[String], error: &clap::Error) -> Option<String> {
             "the program and its arguments come after `--`, as in 'sabani {before} -- {word}'"
         ));
     }
-    let is_sim = usage.to_string().contains(" sim [OPTIONS] [SCENARIO.toml]")
-        || usage.to_string().contains(" sim --");
+    let usage = usage.to_string();
+    let of_sim = [
+        " sim [OPTIONS] [SCENARIO.toml]",
+        " sim <SCENARIO.toml>",
+        " sim --",
+    ];
+    let is_sim = of_sim.iter().any(|line| usage.contains(line));
     let mut scenarios = command.find_subcommand("sim")?.get_subcommands();
     let has_it = |scenario: &&clap::Command| {
         let long = |arg: &clap::Arg| {
@@ -133,6 +138,16 @@ fn tip(word: &str, words: &[String], error: &clap::Error) -> Option<String> {
         scenario.get_arguments().any(long)
     };
     let scenario = scenarios.find(has_it).filter(|_| is_sim)?.get_name();
+    if words.iter().any(|word| word.ends_with(".toml")) {
+        return Some(match word {
+            "--seed" => {
+                "a plan has its seed in the file: write `seed =` there, above all tables".into()
+            }
+            _ => format!(
+                "a plan takes no `{word}`: write what it is to do into the file, or use `--set`"
+            ),
+        });
+    }
     Some(format!(
         "a scenario's options come after its name, as in 'sabani sim {scenario} {word} ...'"
     ))
@@ -212,6 +227,19 @@ mod tests {
         ] {
             assert!(said(line).contains(cure), "{}", said(line));
         }
+    }
+
+    #[test]
+    fn a_plan_says_in_its_file_what_scenarios_have_options_for() {
+        let of_file = said("sabani sim plan.toml --seed 4");
+        assert!(of_file.contains("write `seed =` there"), "{of_file}");
+        let of_file = said("sabani sim plan.toml --loss 0.1");
+        assert!(
+            of_file.contains("into the file, or use `--set`"),
+            "{of_file}"
+        );
+        let of_name = said("sabani sim --seed 4 incast");
+        assert!(of_name.contains("after its name"), "{of_name}");
     }
 
     #[test]

@@ -198,6 +198,10 @@ fn a_lab_that_was_killed_while_it_was_made_goes_down() {
     begun(&lab, &mut child);
     child.kill().expect("it was running");
     child.wait().expect("it ends");
+    let status = output(&format!("lab status --name {}", lab.0));
+    let cure = format!("`sabani lab down --name {}` removes", lab.0);
+    let said_of_half = text(&status.stderr);
+    assert!(said_of_half.contains(&cure), "{said_of_half}");
     assert!(said(&format!("lab down --name {}", lab.0)).contains("is down"));
     assert_eq!(left(&lab.0), [""; 0]);
 }

@@ -79,6 +79,14 @@ impl fmt::Display for SendError {
                 "this program has disconnected from peer {peer}: reconnect before sending"
             ),
             SendError::Disconnected {
+                peer,
+                queued_bytes: 0,
+                ..
+            } => write!(
+                f,
+                "the program of peer {peer} has disconnected: messages leave when it reconnects"
+            ),
+            SendError::Disconnected {
                 peer, queued_bytes, ..
             } => write!(
                 f,

@@ -21,6 +21,8 @@ pub enum Limit {
     Congestion,
     /// The receiver's program leaves messages untaken, or has not granted a large body.
     Grant,
+    /// This program keeps what was lost ([`crate::Node::hold_resends`]), and nothing else may be sent.
+    HeldResends,
     /// One of the two programs has disconnected, or both: see [`LinkState`].
     Disconnected,
     /// The socket does not take more.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use sabani_proto::{
-    Backlog, ConnectError, Envelope, Hindrance, HumanTime, Obstacle, PeerId, PeerLost, RecvError,
-    SendError, Starvation,
+    Backlog, ConnectError, Envelope, Hindrance, HumanTime, LinkState, Obstacle, PeerId, PeerLost,
+    RecvError, SendError, Starvation,
 };
 use sabani_ring::ScheduleError;
 
@@ -116,6 +116,8 @@ pub enum Error {
         time: Duration,
         /// Why there is no connection to it yet, as far as is known; `None` if there is one.
         unconnected: Option<ConnectError>,
+        /// The connection to it. Nothing leaves while one of the two programs has disconnected.
+        state: LinkState,
     },
     /// The socket can't be opened there.
     Socket {
@@ -342,7 +344,8 @@ impl fmt::Display for Error {
                 peer,
                 time,
                 unconnected,
-            } => write_unacknowledged(f, *peer, *time, unconnected.as_ref()),
+                state,
+            } => write_unacknowledged(f, *peer, *time, unconnected.as_ref(), *state),
             Error::Socket { addr, source } => write_socket(f, *addr, source),
             Error::Io { doing, source } => write_refused(f, doing, source, io_cure(source)),
             Error::AddressBook {
@@ -385,16 +388,28 @@ fn write_unacknowledged(
     peer: PeerId,
     time: Duration,
     unconnected: Option<&ConnectError>,
+    state: LinkState,
 ) -> fmt::Result {
     write!(
         f,
         "peer {peer} did not acknowledge all messages within {}: some may be lost",
         HumanTime(time)
     )?;
-    match unconnected {
-        Some(why) => write!(f, "; there is no connection to it: {why}"),
-        None => Ok(()),
+    if let Some(why) = unconnected {
+        return write!(f, "; there is no connection to it: {why}");
     }
+    f.write_str(match state {
+        LinkState::Disconnected => {
+            "; this program has disconnected from it: reconnect before closing"
+        }
+        LinkState::DisconnectedByPeer => {
+            "; its program has disconnected: close once it has reconnected, or wait longer for that"
+        }
+        LinkState::DisconnectedByBoth => {
+            "; both programs have disconnected: reconnect before closing, and have it reconnect"
+        }
+        _ => "",
+    })
 }
 
 fn write_socket(f: &mut fmt::Formatter<'_>, addr: SocketAddr, error: &io::Error) -> fmt::Result {
@@ -469,10 +484,12 @@ mod tests {
         let time = Duration::from_millis(1_500);
         let peer = PeerId(3);
         let unconnected = None;
+        let state = LinkState::Open;
         let error = Error::Unacknowledged {
             peer,
             time,
             unconnected,
+            state,
         };
         let text = "peer 3 did not acknowledge all messages within 1.5 s: some may be lost";
         assert_eq!(format!("{error:?}"), text);

@@ -133,8 +133,9 @@ impl Node {
 
     /// Breaks a connection off, until [`Node::reconnect`] and no sooner (U14:
     /// `datagram_disconnect`): messages to the peer are refused at once, and the peer's wait on its
-    /// side. What was accepted and not acknowledged is kept, at most [`Builder::send_queue`] bytes,
-    /// and goes on afterwards, exactly once. Messages that have come can be received meanwhile.
+    /// side. What was accepted and not acknowledged is kept, and goes on afterwards, exactly once: as much as
+    /// [`Builder::send_queue`] says, one message of any size on an empty queue included. Messages that have come can be
+    /// received meanwhile.
     ///
     /// The peer's library is told, and keeps its side for [`Builder::disconnected_max`] without a
     /// sign of life: time for this machine to be moved, or its network to be rebuilt. Does nothing
@@ -604,7 +605,8 @@ impl Node {
     ///
     /// # Errors
     /// The node is closed all the same. [`Error::PeerLost`] if messages for a peer were dropped because a
-    /// connection ended, and no other call has said that it did; [`Error::Unacknowledged`] if something was
+    /// connection ended, and no other call has said that it did: a receive that was waiting when the connection ended
+    /// does not count, since what it says is nothing of messages to be sent. [`Error::Unacknowledged`] if something was
     /// not acknowledged in time. [`Error::Closed`] if it was closed before, or another thread was
     /// faster; [`Error::Forked`].
     pub fn close(&self, linger: Duration) -> Result<(), Error> {
@@ -637,6 +639,7 @@ fn check_acknowledged(
             peer,
             time,
             unconnected: node.unconnected(now_ns, peer),
+            state: node.peer_stats(peer).unwrap_or_default().state,
         }),
     }
 }

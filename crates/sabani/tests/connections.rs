@@ -221,6 +221,38 @@ fn closing_tells_who_has_another_job_key() {
     assert!(error.to_string().contains("another job key"), "{error}");
 }
 
+#[test]
+fn closing_tells_who_has_disconnected() {
+    for (by_left, by_right, cure) in [
+        (
+            true,
+            false,
+            "this program has disconnected from it: reconnect",
+        ),
+        (false, true, "its program has disconnected: close once"),
+        (true, true, "both programs have disconnected: reconnect"),
+    ] {
+        let (left, right) = strangers();
+        left.add_peer(RIGHT, right.local_addr()).unwrap();
+        left.connect(RIGHT, SOON).unwrap();
+        if by_right {
+            right.disconnect(LEFT).unwrap();
+            until([&left, &right], || {
+                state(&left, RIGHT) == LinkState::DisconnectedByPeer
+            });
+            let error = left.connect(RIGHT, SOON).unwrap_err().to_string();
+            assert!(!error.contains("0 bytes"), "{error}");
+            assert!(error.contains("when it reconnects"), "{error}");
+        }
+        left.send_owned(RIGHT, 1, vec![7; 1 << 20]).unwrap();
+        if by_left {
+            left.disconnect(RIGHT).unwrap();
+        }
+        let error = left.close(Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains(cure), "{error}");
+    }
+}
+
 /// What another call has said is not said again.
 #[test]
 fn who_waits_while_another_thread_closes_is_told_that_the_node_is_closed() {

@@ -84,12 +84,21 @@ impl Lab {
     /// If there is no such lab.
     pub fn running(&self) -> Result<Vec<Host>> {
         let hosts = self.hosts()?;
-        if hosts.is_empty() || !is_namespace(&self.switch())? {
-            let what =
-                format!("there is no lab `{self}`: make one with `sabani lab up --name {self}`");
-            return Err(Usage(what).into());
-        }
-        Ok(hosts)
+        let what = match (hosts.is_empty(), is_namespace(&self.switch())?) {
+            (false, true) => return Ok(hosts),
+            (true, false) => {
+                format!("there is no lab `{self}`: make one with `sabani lab up --name {self}`")
+            }
+            (true, true) | (false, false) => self.half_made(),
+        };
+        Err(Usage(what).into())
+    }
+
+    /// What to say of a lab of which something is missing.
+    pub fn half_made(&self) -> String {
+        format!(
+            "of the lab `{self}` something is missing: `sabani lab down --name {self}` removes what is there"
+        )
     }
 
     /// Makes sure that the lab has this host.

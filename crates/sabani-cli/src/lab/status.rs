@@ -1,6 +1,6 @@
 //! Showing a lab.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::{
     args::NameArgs,
@@ -15,7 +15,7 @@ use crate::{tell::say, tools, units::format_size};
 /// Runs `sabani lab status`.
 ///
 /// # Errors
-/// Without root, or if there is no such lab.
+/// Without root, or if there is no such lab, or not all of it.
 pub fn run(args: &NameArgs) -> Result<()> {
     tools::need_root("")?;
     let lab = &args.lab;
@@ -31,7 +31,7 @@ fn show_hosts(lab: &Lab, hosts: &[Host]) -> Result<()> {
         "host", "address", "rate", "queue", "loss", "lost", "sent", "dropped", "programs"
     ))?;
     for &host in hosts {
-        let port = Port::of(lab, host)?;
+        let port = Port::of(lab, host).with_context(|| lab.half_made())?;
         let loss = losses.get(&host).copied().unwrap_or_default();
         say(format_args!(
             "{:<6}{:<14}{:>9}{:>10}{:>9}{:>10}{:>12}{:>10}{:>10}",
@@ -64,7 +64,7 @@ fn show_trunks(lab: &Lab) -> Result<()> {
             [..] => hosts.iter().map(Host::to_string).collect(),
         };
         for (way, port) in [("from", group.up()), ("to", group.down())] {
-            let port = Port::named(lab, &port)?;
+            let port = Port::named(lab, &port).with_context(|| lab.half_made())?;
             say(format_args!(
                 "{:<20}{:>9}{:>10}{:>19}{:>12}{:>10}",
                 format!("{way} {of}"),

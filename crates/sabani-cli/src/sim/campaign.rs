@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use sabani_sim::plan::{Seal, shrink};
+use sabani_sim::plan::shrink;
 use sabani_sim::{Bug, Failure, Plan};
 
 use crate::exit::Interrupted;
@@ -68,7 +68,7 @@ impl CampaignArgs {
         if self.canary.is_some() {
             plan.canary = self.canary;
             // Some bugs are planted inside packets.
-            plan.seal = Seal::Plain;
+            plan.unseal();
         }
         plan
     }

@@ -615,6 +615,17 @@ mod tests {
         lines.collect::<Result<_, _>>().unwrap()
     }
 
+    /// U18. That no rule was broken says that nodes kept to their queues and memory, too.
+    #[test]
+    fn a_long_path_that_loses_packets_is_filled() {
+        let plan = crate::sim::named_plan(&["sim", "long-path", "--seed", "1"]);
+        let run = Run::new("long-path", plan, false, &Arc::default());
+        assert!(run.outcome.failure.is_none(), "{:?}", run.outcome.failure);
+        let line: serde_json::Value = serde_json::from_str(&run.json().unwrap()).unwrap();
+        let goodput = line["goodput_ratio"].as_f64().unwrap();
+        assert!((0.80..=1.0).contains(&goodput), "{line}");
+    }
+
     #[test]
     fn video_keeps_its_deadlines_where_others_do_not() {
         let arguments = ["sim", "video", "--seconds", "3", "--seed", "5"];

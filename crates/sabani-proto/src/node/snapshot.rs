@@ -111,7 +111,10 @@ impl Session {
             && !outgoing.is_settled()
             && self.channel.sent.in_flight() == 0
         {
-            Limit::Grant
+            match outgoing.kept() {
+                0 => Limit::Grant,
+                _ => Limit::HeldResends,
+            }
         } else {
             Limit::Application
         }

@@ -30,7 +30,7 @@ pub fn shrink(plan: &Plan, rule: Rule, most_runs: u32, is_enough: impl Fn() -> b
         may
     };
     loop {
-        // Somebody will want to run what is found.
+        // Somebody will want to run what is found, and it must not fail for a reason of its own.
         let mut smaller = candidates(&best)
             .into_iter()
             .filter(|candidate| candidate.expect_sound().is_ok());
@@ -253,4 +253,46 @@ fn fewer_hosts(plan: &Plan) -> Option<Plan> {
         hosts,
         ..plan.clone()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Fault, Seal};
+    use super::*;
+
+    /// Nothing would tell that a packet was damaged, and the smaller plan would fail for that.
+    #[test]
+    fn what_damages_packets_keeps_what_tells() {
+        let plan = Plan {
+            hosts: 2,
+            seal: Seal::Checked,
+            faults: vec![Fault {
+                corrupt: 0.1,
+                loss: 0.1,
+                ..Fault::default()
+            }],
+            traffic: vec![Traffic::default()],
+            ..Plan::default()
+        };
+        assert_eq!(plan.expect_sound(), Ok(()));
+        let smaller = candidates(&plan);
+        assert!(smaller.iter().all(|plan| plan.seal == Seal::Checked));
+    }
+
+    #[test]
+    fn a_plan_in_the_clear_damages_nothing() {
+        let damages = |plan: &Plan| {
+            let mut faults = plan.faults.iter();
+            faults.any(|fault| fault.corrupt > 0.0 || fault.truncate > 0.0)
+        };
+        let drawn = (0..500).map(Plan::from_seed).filter(damages);
+        let damaging: Vec<_> = drawn.collect();
+        assert!(!damaging.is_empty());
+        for mut plan in damaging {
+            plan.unseal();
+            assert_eq!(plan.expect_sound(), Ok(()), "{}", plan.to_toml());
+            let smaller = candidates(&plan);
+            assert!(!smaller.iter().any(damages), "{}", plan.to_toml());
+        }
+    }
 }

@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Fault, Hosts, Mishap, Plan, ProgramSettings, Settings, Shape, TcpFlows, Traffic, What,
+    Fault, Hosts, Mishap, Plan, ProgramSettings, Seal, Settings, Shape, TcpFlows, Traffic, What,
 };
-use crate::{Faults, HostId, Rate, SEC, Size, Time};
+use crate::{Faults, HostId, MS, Rate, SEC, Size, Time};
 
 /// Something wrong in a table of an array: its name, its index, what is wrong.
 pub(super) type Wrong = (&'static str, usize, String);
@@ -21,10 +21,21 @@ const MOST_POSTED: u64 = 100_000;
 const DRIFTS_PPM: RangeInclusive<i64> = -900_000..=1_000_000;
 /// How long a host may be kept from running at a time: while it is, the others' timers have to be lived through.
 const MOST_DELAY: Time = Time(100 * SEC);
+/// What a call of the system, or a datagram, may cost: what costs more is given up by peers before it is handled.
+const MOST_COST: Time = Time(MS);
 /// The most messages in all: what is kept of each are some 170 bytes.
 const MOST_MESSAGES: u64 = 100_000_000;
 
 impl Plan {
+    /// Lets packets be looked into, and damages none any more, since nothing would tell.
+    pub fn unseal(&mut self) {
+        self.seal = Seal::Plain;
+        for fault in &mut self.faults {
+            (fault.corrupt, fault.truncate) = (0.0, 0.0);
+        }
+        self.faults.retain(|fault| !fault.is_idle());
+    }
+
     pub(super) fn check(&self) -> Result<(), Wrong> {
         if !(2..=MOST_HOSTS).contains(&self.hosts) {
             let what = format!(
@@ -40,6 +51,14 @@ impl Plan {
         if self.settings.forgets_to_ask() {
             let what = "peers are lost before they are asked: write a `keep_alive` of at most half of `dead_after`";
             return Err(("settings", 0, what.into()));
+        }
+        let dead_after = Time(self.settings.config().dead_after_ns);
+        if let Some(trip) = self.shortest_trip().filter(|&trip| dead_after <= trip) {
+            let what = format!(
+                "peers would be lost before anything of them can come, for the shortest way there and back takes {trip}: \
+                 write `dead_after =` above that"
+            );
+            return Err(("settings", 0, what));
         }
         if self
             .network
@@ -65,6 +84,16 @@ impl Plan {
             return Err(("", 0, what.into()));
         }
         Ok(())
+    }
+
+    /// How long a datagram and its answer are on their way at least, if all ways have a delay.
+    fn shortest_trip(&self) -> Option<Time> {
+        if self.network.shape == Shape::Dumbbell {
+            return None;
+        }
+        let paths = self.paths.iter().filter_map(|path| path.delay);
+        let delays = paths.chain([self.network.delay]).map(|delay| delay.0);
+        delays.min().map(|delay_ns| Time(2 * delay_ns))
     }
 
     fn check_stream(&self, stream: &Traffic) -> Result<(), String> {
@@ -144,6 +173,18 @@ impl Plan {
                 ));
             }
         }
+        let packet_cost = program.packet_cost.unwrap_or_default();
+        for (name, cost) in [
+            ("call_cost", program.call_cost),
+            ("packet_cost", packet_cost),
+        ] {
+            if cost > MOST_COST {
+                return Err(format!(
+                    "peers would give up before they are answered: write `{name} =` of at most {MOST_COST}; `wake` and \
+                     `stalls` are for hosts that are slow at times"
+                ));
+            }
+        }
         let buffer = program.buffer.unwrap_or_default();
         check_bytes("post` times `buffer", Size(buffer.0.saturating_mul(posted)))
     }
@@ -186,6 +227,13 @@ impl Plan {
                     .into(),
             );
         }
+        if self.seal == Seal::Plain && fault.damages() {
+            return Err(
+                "damaged packets would be believed: write `seal = \"checked\"` or \"sealed\", or leave `corrupt` and \
+                 `truncate` away"
+                    .into(),
+            );
+        }
         if fault.again > 0 && (fault.until.is_none() || fault.every == Time(0)) {
             return Err(
                 "what comes again has an end: write `until =`, and `every =` from one beginning to the next"
@@ -225,6 +273,11 @@ impl Plan {
 }
 
 impl Fault {
+    /// Whether datagrams arrive other than they were sent.
+    fn damages(&self) -> bool {
+        self.corrupt > 0.0 || self.truncate > 0.0
+    }
+
     /// Whether it does nothing to anybody at any time.
     pub(super) fn is_idle(&self) -> bool {
         let mut harm = Faults::default();

@@ -237,6 +237,11 @@ mod tests {
                 Some(3),
                 "a range as in",
             ),
+            (
+                "hosts = 2\nseal = \"plain\"\n[[traffic]]\n[[fault]]\ntruncate = 0.1\n",
+                Some(4),
+                "write `seal = \"checked\"`",
+            ),
             ("hosts = ", Some(1), ""),
             (
                 "hosts = 2\n[settings]\nmemory = 65536\n[[traffic]]\nbytes = 65537\n",
@@ -348,6 +353,21 @@ mod tests {
                 "hosts = 2\n[[traffic]]\n[[program]]\ndrift_ppm = 9000000000000\n",
                 Some(3),
                 "`drift_ppm =` -900000 to 1000000",
+            ),
+            (
+                "hosts = 2\n[settings]\ndead_after = \"1ms\"\n[network]\ndelay = \"2ms\"\n[[traffic]]\n",
+                Some(2),
+                "there and back takes 4ms: write `dead_after =`",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\ncall_cost = \"1000s\"\n",
+                Some(3),
+                "`call_cost =` of at most 1ms",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\npacket_cost = \"2ms\"\n",
+                Some(3),
+                "`packet_cost =` of at most 1ms",
             ),
             (
                 "hosts = 2\n[[traffic]]\n[[program]]\nwake = \"1000000s\"\n",

@@ -1,6 +1,6 @@
 //! Programs that decide when what was lost goes again (U6).
 
-use sabani_proto::{PeerId, datagram_cost};
+use sabani_proto::{Limit, PeerId, datagram_cost};
 use sabani_sim::{Failure, MS, Network, SEC, US, sealed};
 
 use crate::{A, B, counters, peer_stats, sound, warm_pair};
@@ -63,6 +63,7 @@ fn what_is_lost_waits_for_the_program() -> Result<(), Failure> {
     assert_eq!(net.checker.delivered, 8);
     let held = peer_stats(&mut net, A, B).held_resends;
     assert!(held > 0);
+    assert_eq!(peer_stats(&mut net, A, B).limit, Limit::HeldResends);
     net.retransmit_now(A);
     net.run_for(5 * MS);
     assert!(peer_stats(&mut net, A, B).held_resends < held);

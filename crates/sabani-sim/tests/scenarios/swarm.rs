@@ -1,7 +1,7 @@
 //! Each seed chooses hosts, network, settings, faults, mishaps and traffic of its own. Long
 //! campaigns are run with `sabani sim campaign`.
 
-use sabani_sim::plan::{Hosts, Seal, Shrunk, Traffic, shrink};
+use sabani_sim::plan::{Hosts, Shrunk, Traffic, shrink};
 use sabani_sim::{Bug, MS, Plan, Rule, Size};
 
 #[test]
@@ -125,11 +125,9 @@ fn drawn_plans_find_planted_bugs() {
         Bug::AckUnread,
     ] {
         let found = |seed| {
-            let plan = Plan {
-                canary: Some(bug),
-                seal: Seal::Plain,
-                ..Plan::from_seed(seed)
-            };
+            let mut plan = Plan::from_seed(seed);
+            plan.unseal();
+            plan.canary = Some(bug);
             plan.run().failure.is_some()
         };
         assert!((0..8).any(found), "{bug}");
