@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args;
 use sabani::{Error, Node, PeerId};
 
@@ -26,6 +26,7 @@ use crate::exit::{Interrupted, Usage};
 use crate::interrupt;
 use crate::key::SealArgs;
 use crate::key_log::{KeyLog, KeyLogArgs};
+use crate::lab::Rate;
 use crate::layers::LayersOption;
 
 /// Files found before those who send them; bounds memory.
@@ -70,6 +71,20 @@ pub struct SendArgs {
     /// A receiver that never answered is waited for 5 seconds, whatever is said here.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
+    /// Leave the rest of a link to others: send no faster than an Ethernet of this rate would carry, headers included, as in
+    /// `50mbit` or `1gbit`; 1mbit at least.
+    ///
+    /// Default: as fast as the receiver and the way there take it. What goes at once takes a millisecond at most.
+    #[arg(long, value_name = "RATE", value_parser = parse_max_rate)]
+    max_rate: Option<Rate>,
+}
+
+/// Reads the rate to keep to: a node keeps to none that is far less.
+fn parse_max_rate(text: &str) -> Result<Rate> {
+    const LEAST: Rate = Rate(1_000_000);
+    let rate: Rate = text.parse()?;
+    ensure!(rate.0 >= LEAST.0, "{LEAST} at least");
+    Ok(rate)
 }
 
 /// What all threads of a sender share.
@@ -155,6 +170,8 @@ fn open(args: &SendArgs, key_log: &KeyLog, addr: SocketAddr) -> Result<Node> {
         .into(),
         error => anyhow!(error),
     })?;
+    let max_rate = args.max_rate.map(|rate| rate.payload_bytes_per_s() as u64);
+    node.set_max_pacing_rate(RECEIVER, max_rate)?;
     Ok(node)
 }
 

@@ -57,6 +57,25 @@ fn sums_mean_the_same_at_both_ends() {
 }
 
 #[test]
+fn a_sender_may_keep_to_a_rate() {
+    let place = Place::new();
+    tree::of_sources(&place.source());
+    let receiver = place.receive();
+    place
+        .send(&receiver, &["--max-rate", "200mbit"])
+        .assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+    for (rate, cure) in [
+        ("10", "kbit, mbit or gbit"),
+        ("-1gbit", "1mbit at least"),
+        ("999kbit", "1mbit at least"),
+    ] {
+        let refused = place.send(&receiver, &[&format!("--max-rate={rate}")]);
+        assert!(refused.said.contains(cure), "{rate}: {}", refused.said);
+    }
+}
+
+#[test]
 fn both_sides_log_the_same_secrets_if_told_to() {
     let place = Place::new();
     fs::create_dir_all(place.source()).unwrap();
