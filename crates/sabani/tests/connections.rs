@@ -235,6 +235,7 @@ fn closing_tells_who_has_disconnected() {
         let (left, right) = strangers();
         left.add_peer(RIGHT, right.local_addr()).unwrap();
         left.connect(RIGHT, SOON).unwrap();
+        until([&left, &right], || state(&right, LEFT) == LinkState::Open);
         if by_right {
             right.disconnect(LEFT).unwrap();
             until([&left, &right], || {
