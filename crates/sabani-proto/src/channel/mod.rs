@@ -29,6 +29,8 @@ pub(crate) use rtt::Rtt;
 use sent::Settled;
 pub(crate) use sent::{Cargo, Fate, SentLog};
 
+/// A peer that is so late, beside some round trips, is more than busy.
+const STUCK_NS: u64 = 50_000_000;
 /// No path is filled better by more; far below what 32 bits can count.
 const MAX_WINDOW: u32 = 1 << 30;
 /// The same where no congestion control wants to know more often.
@@ -195,7 +197,11 @@ impl<C: Cargo> Channel<C> {
     }
 
     fn govern_by(&mut self, kind: Congestion, max_rate: Option<NonZeroU64>, now_ns: u64) {
+        let before = self.governor.take();
         self.governor = Governor::new(kind, max_rate, self.mtu.current(), now_ns);
+        if let (Some(governor), Some(before)) = (&mut self.governor, before) {
+            governor.keep_pace(*before);
+        }
         self.refresh(now_ns);
     }
 
@@ -208,11 +214,16 @@ impl<C: Cargo> Channel<C> {
     pub fn refresh(&mut self, now_ns: u64) {
         let most = self.most();
         let mut room = most.saturating_sub(self.sent.in_flight_but_probes());
+        let is_stuck = self.is_stuck(now_ns);
         self.ask_every = most.min(ASK_EVERY);
         if let Some(governor) = &mut self.governor {
             governor.set_full(self.mtu.current());
             room = room.min(governor.room(self.sent.in_flight_but_probes(), &self.rtt, now_ns));
             self.ask_every = self.ask_every.min(governor.ask_every());
+            // One packet after the other would put the POLL off, which finds out what is wrong.
+            if governor.max_rate().is_some() && is_stuck {
+                room = 0;
+            }
         }
         self.window = self.credit.min(self.sent.ahead().saturating_add(room));
     }
@@ -346,6 +357,11 @@ impl<C: Cargo> Channel<C> {
         self.stuck_ns(now_ns) > self.rtt.patience_ns() + u64::from(self.peer_late_ack_ns)
     }
 
+    /// Whether it has been missing for far longer than a busy peer takes.
+    fn is_stuck(&self, now_ns: u64) -> bool {
+        self.governor.is_some() && self.stuck_ns(now_ns) > 8 * self.rtt.patience_ns() + STUCK_NS
+    }
+
     /// How many packets of `bytes` may leave in a row with no answer asked for before the last of
     /// them, such that there is window for one more.
     #[inline]
@@ -374,7 +390,8 @@ impl<C: Cargo> Channel<C> {
                 self.unasked + datagram_cost(sent.bytes) * sent.packets
             };
         }
-        if sent.eliciting
+        // Others answer the peer, and don't wait for their time.
+        if sent.charged
             && !sent.probe
             && let Some(governor) = &mut self.governor
         {

@@ -25,6 +25,7 @@ impl Node {
     /// # Errors
     /// [`SendError::UnknownPeer`].
     pub fn set_weight(&mut self, now_ns: u64, peer: PeerId, weight: u32) -> Result<(), SendError> {
+        let now_ns = self.hub.clock.lived(now_ns);
         let index = self.known(peer)?;
         self.hub
             .granter
@@ -45,6 +46,7 @@ impl Node {
         peer: PeerId,
         window: Option<u32>,
     ) -> Result<(), SendError> {
+        let now_ns = self.hub.clock.lived(now_ns);
         let index = self.known(peer)?;
         self.hub.granter.set_window(index, window, now_ns);
         self.grant(now_ns);

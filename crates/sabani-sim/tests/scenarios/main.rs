@@ -15,6 +15,7 @@ mod machines;
 mod marks;
 mod moves;
 mod mtu;
+mod pace;
 mod qualities;
 mod resends;
 mod rivals;

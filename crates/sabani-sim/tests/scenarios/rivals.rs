@@ -6,15 +6,15 @@ use sabani_sim::{Cable, HostId, MS, Network, Plan, SEC, Switch, US, sealed};
 
 use crate::{A, B, peer_stats, sound};
 
-const BOTTLENECK: u64 = 50_000_000;
+pub const BOTTLENECK: u64 = 50_000_000;
 const LASTS: u64 = 12 * SEC;
 /// Where our flow goes to.
-const C: HostId = HostId(2);
+pub const C: HostId = HostId(2);
 
 /// Hosts 0 and 1 on the left, 2 and 3 on the right of a link with a round trip of 20 ms, and a
 /// queue of as much as it holds in that time. Windows are shares of the sockets' buffers: what the
 /// path carries is for the senders to find out.
-fn shared_link(congestion: Congestion) -> Network {
+pub fn shared_link(congestion: Congestion) -> Network {
     let mut net = Network::mesh(1, 4, &sealed(), |config| {
         config.congestion = congestion;
         config.credit = CreditPolicy::Shares;
@@ -113,89 +113,4 @@ fn what_waits_for_a_link_is_not_carried_in_tcps_time() {
     let outcome = Plan::from_toml(plan).expect("it can be read").run();
     let carried = outcome.tcp[0].goodput() / 1e8;
     assert!((0.9..=1.0).contains(&carried), "{carried} of the link");
-}
-
-/// What A carries to C in `time_ns` if it keeps to so many bytes a second, in bytes a second, and what it sent again, as a part
-/// of that.
-fn paced(net: &mut Network, rate: Option<u64>, time_ns: u64) -> (f64, f64) {
-    let now_ns = net.now_ns();
-    let node = net.host(A).node();
-    node.set_max_pacing_rate(now_ns, PeerId(C.0), rate).unwrap();
-    net.kick(A);
-    let count = |net: &mut Network| {
-        let stats = peer_stats(net, A, C);
-        let arrived = net.host(C).node().stats().counters.bytes_received;
-        [
-            arrived,
-            stats.counters.packets_sent,
-            stats.counters.packets_lost,
-        ]
-    };
-    // What left before.
-    net.run_for(time_ns / 4);
-    let before = count(net);
-    net.run_for(time_ns);
-    let after = count(net);
-    let [bytes, packets, lost] = [0, 1, 2].map(|of| (after[of] - before[of]) as f64);
-    (bytes * SEC as f64 / time_ns as f64, lost / packets)
-}
-
-/// The program knows how wide the path is, and the receiver does not.
-#[test]
-fn who_keeps_to_a_rate_overflows_no_link_that_carries_it() {
-    let mut net = shared_link(Congestion::None);
-    for _ in 0..60 {
-        net.send(A, C, 1 << 20);
-    }
-    let wire = BOTTLENECK as f64 / 8.0;
-    for (part, lossy) in [(0.9, false), (0.3, false), (0.02, false), (0.6, true)] {
-        net.link(A, C).faults.loss = if lossy { 0.01 } else { 0.0 };
-        let rate = (part * wire) as u64;
-        let (carried, lost) = paced(&mut net, Some(rate), 2 * SEC);
-        println!("{rate} bytes a second allowed, {carried:.0} carried, {lost:.4} lost");
-        assert_eq!(peer_stats(&mut net, A, C).limit, Limit::Congestion);
-        let used = carried / rate as f64;
-        assert!((0.95..=1.01).contains(&used), "{used} of what is allowed");
-        assert!(lossy || lost == 0.0, "{lost} lost");
-    }
-    net.link(A, C).faults.loss = 0.0;
-    let (carried, _) = paced(&mut net, None, SEC);
-    assert!(
-        carried > 0.9 * wire,
-        "{carried} once there is no limit any more"
-    );
-    sound(net.settle(30 * SEC));
-}
-
-/// The least that can be said, with datagrams of any size; what does not count as a rate is taken for that.
-#[test]
-fn at_the_least_rate_everything_arrives() {
-    for datagram in [1_472, 65_507] {
-        let mut net = Network::mesh(3, 3, &sealed(), |config| config.max_datagram = datagram);
-        net.links(|link| link.mtu = datagram);
-        net.send(A, C, 100);
-        sound(net.settle(SEC));
-        let now_ns = net.now_ns();
-        let node = net.host(A).node();
-        node.set_max_pacing_rate(now_ns, PeerId(C.0), Some(0))
-            .unwrap();
-        for bytes in [100, 300_000, 1_000, 40_000] {
-            net.send(A, C, bytes);
-        }
-        // Others don't wait for it.
-        net.send(A, B, 1 << 20);
-        net.run_for(100 * MS);
-        assert_eq!(peer_stats(&mut net, A, B).queued_bytes, 0);
-        assert!(peer_stats(&mut net, A, C).queued_bytes > 0);
-        let began_ns = net.now_ns();
-        sound(net.settle(60 * SEC));
-        let took_ns = net.now_ns() - began_ns;
-        // Nothing is asked for but what was not answered.
-        let polls = peer_stats(&mut net, A, C).counters.polls;
-        assert!(polls < 10, "{polls} polls");
-        assert!(
-            took_ns > 2 * SEC,
-            "340 kB in {took_ns} ns, in datagrams of {datagram}"
-        );
-    }
 }

@@ -8,7 +8,7 @@ impl Node {
     /// arrives here where others have one, if several want to send. Stays in force when the connection ends.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`].
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
     pub fn set_weight(&self, peer: PeerId, weight: u32) -> Result<(), Error> {
         let mut state = self.0.shared.lock()?;
         let now_ns = state.engine.clock();
@@ -29,7 +29,7 @@ impl Node {
     /// of credit before the answer (after a rest, 100 KB over a round trip of 10 ms: 10 ms in place of 30).
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`].
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
     pub fn set_window(&self, peer: PeerId, bytes: Option<u32>) -> Result<(), Error> {
         let mut state = self.0.shared.lock()?;
         let now_ns = state.engine.clock();
@@ -56,7 +56,7 @@ impl Node {
     /// when the connection ends.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`].
+    /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
     pub fn set_congestion(&self, peer: PeerId, kind: Option<Congestion>) -> Result<(), Error> {
         self.steer(|node, now_ns| node.set_congestion(now_ns, peer, kind))
     }
@@ -64,7 +64,7 @@ impl Node {
     /// Bytes that leave for a peer in a second at most (U10; U12: slow write), counted as full datagrams without their
     /// headers: 1,472 bytes each on Ethernet. Smaller ones count as the part of one that the kernel charges for them: a third
     /// up to 128 bytes. 100,000 at least, which is taken for less; `None`, the default: no limit of one's own. What
-    /// leaves at once takes a millisecond of it at most, or an eighth of a round trip, but may be two datagrams;
+    /// leaves at once takes a millisecond of it at most, but may be two datagrams;
     /// acknowledgements, credit and requests for them don't wait. Holds beside the peer's credit and
     /// [`Node::set_congestion`]; stays in force when the connection ends.
     ///

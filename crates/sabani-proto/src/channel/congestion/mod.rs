@@ -127,6 +127,11 @@ impl Governor {
         self.bytes = bytes as u32;
     }
 
+    /// What has left with the one before has left: the program may choose a new one at any time.
+    pub fn keep_pace(&mut self, before: Governor) {
+        self.pacer = before.pacer;
+    }
+
     pub fn max_rate(&self) -> Option<NonZeroU64> {
         self.max_rate
     }
@@ -161,27 +166,36 @@ impl Governor {
 
     /// Charge that may leave now, where so much is on its way.
     pub fn room(&mut self, in_flight: u32, rtt: &Rtt, now_ns: u64) -> u32 {
-        if let Some(rate) = self.wanted_rate(rtt) {
-            self.pacer
-                .refill(rate, self.full, rtt.smoothed_ns(), now_ns);
+        let full = self.full;
+        match (self.own_rate(rtt), self.allowed_rate()) {
+            (Some(own), allowed) if allowed.is_none_or(|rate| own < rate) => {
+                let burst = Pacer::burst(own, full, rtt.smoothed_ns());
+                self.pacer.refill(own, burst, now_ns);
+            }
+            (_, Some(allowed)) => {
+                let burst = Pacer::allowed_burst(allowed, full);
+                self.pacer.refill(allowed, burst, now_ns);
+            }
+            _ => self.pacer = Pacer::new(now_ns),
         }
         let window = self.window().saturating_sub(in_flight);
         window.min(self.pacer.left())
     }
 
-    /// Charge that is to leave in a nanosecond; `None` while nothing is known of the path, and the program sets no
-    /// limit.
-    fn wanted_rate(&self, rtt: &Rtt) -> Option<f64> {
-        let allowed = self.max_rate.map(|rate| {
-            let charge = f64::from(self.full) / f64::from(self.bytes);
-            rate.get() as f64 * charge / 1e9
-        });
+    /// Charge that its controller lets leave in a nanosecond, once something is known of the path.
+    fn own_rate(&self, rtt: &Rtt) -> Option<f64> {
         let smoothed_ns = rtt.smoothed_ns();
-        let own = (self.kind != Congestion::None && smoothed_ns > 0).then(|| {
+        (self.kind != Congestion::None && smoothed_ns > 0).then(|| {
             let gain = self.controller.pace_gain();
             gain * f64::from(self.window()) / smoothed_ns as f64
-        });
-        own.into_iter().chain(allowed).reduce(f64::min)
+        })
+    }
+
+    /// What the program lets leave.
+    fn allowed_rate(&self) -> Option<f64> {
+        let charge = f64::from(self.full) / f64::from(self.bytes);
+        let allowed = self.max_rate?.get() as f64 * charge / 1e9;
+        Some(allowed)
     }
 
     /// When the pacer, should it be what holds packets back, lets the next ones go.

@@ -35,13 +35,24 @@ impl Pacer {
         self.rate
     }
 
-    /// Lets in what has come since this was last done, at this rate from now on.
-    pub fn refill(&mut self, rate: f64, full: u32, rtt_ns: u64, now_ns: u64) {
+    /// What may leave at once of a window that is spread over a round trip.
+    pub fn burst(rate: f64, full: u32, rtt_ns: u64) -> f64 {
         let burst_ns = BURST_NS.min(rtt_ns / BURSTS) as f64;
         let (least, most) = BURST_PACKETS
             .map(|packets| packets * f64::from(full))
             .into();
-        self.burst = (rate * burst_ns).clamp(least, most);
+        (rate * burst_ns).clamp(least, most)
+    }
+
+    /// The same of a rate that the program has set, whatever the round trip: a timer that is late must not lower it.
+    pub fn allowed_burst(rate: f64, full: u32) -> f64 {
+        let least = BURST_PACKETS[0] * f64::from(full);
+        (rate * BURST_NS as f64).max(least)
+    }
+
+    /// Lets in what has come since this was last done, at this rate and with such bursts from now on.
+    pub fn refill(&mut self, rate: f64, burst: f64, now_ns: u64) {
+        self.burst = burst;
         let passed_ns = now_ns.saturating_sub(self.filled_ns) as f64;
         self.tokens = (self.tokens + self.rate * passed_ns).min(self.burst);
         self.filled_ns = now_ns;

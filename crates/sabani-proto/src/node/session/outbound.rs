@@ -53,12 +53,17 @@ impl Session {
             || self.poll
             || self.log_limit_due
             || self.returned_due
-            || self.credit_due
+            || self.tells_credit()
             || self.is_seldom_due()
             || self.incoming.log.is_pressing()
             || self.incoming.has_grants()
             || outgoing.has_expired()
             || matches!(self.close, Closing::Due(_))
+    }
+
+    /// Whether credit is to be told: with an acknowledgement, which there can't be before anything has come.
+    pub(super) fn tells_credit(&self) -> bool {
+        self.credit_due && self.counters.packets_received > 0
     }
 
     /// Whether there is something to tell that most connections never have.
@@ -74,9 +79,8 @@ impl Session {
 
     /// What of the messages may leave now, as far as the peer's credit for the path goes.
     fn leave(&self, outgoing: &Outgoing, bytes: usize) -> Leave {
-        let may_poll = self.poll && !self.channel.is_held_to_rate(bytes, 1);
         match self.channel.may_request() {
-            _ if may_poll || self.channel.may_send(bytes, 1) => Leave::All,
+            _ if self.poll || self.channel.may_send(bytes, 1) => Leave::All,
             true if outgoing.has_entries() => Leave::Entries,
             // The peer may have all of it, and know of nothing to give credit for.
             true if self.starved && outgoing.goes_again() => Leave::Again,
@@ -275,7 +279,7 @@ impl Session {
         // With a CLOSE once more: it may overtake the acknowledgement sent before it, or that may be lost, and who
         // reads it would take messages for dropped that are here.
         let leaves = matches!(self.close, Closing::Due(_)) && self.counters.packets_received > 0;
-        if self.channel.received.owes() || self.credit_due || ack_due || leaves {
+        if self.channel.received.owes() || self.tells_credit() || ack_due || leaves {
             self.write_ack(&mut body, now_ns);
         }
         if eliciting {
@@ -433,7 +437,8 @@ impl Session {
             Frame::Arrived(self.incoming.whole_before()).write(body);
             put(Frame::Close(reason), Content::Close, body, hub);
         }
-        if std::mem::take(&mut self.credit_due) {
+        if self.tells_credit() {
+            self.credit_due = false;
             put(Frame::Credit, Content::Credit, body, hub);
         }
         if std::mem::take(&mut self.returned_due) {
@@ -462,8 +467,7 @@ impl Session {
         {
             put(Frame::Expire(id as u32), Content::Expire { id }, body, hub);
         }
-        let asks_alone = !outgoing.has_sendable() || !self.may_leave(outgoing);
-        if self.ping || (self.poll && asks_alone) {
+        if self.ping || (self.poll && !outgoing.has_sendable()) {
             self.ping = false;
             put(Frame::Ping, Content::Ping, body, hub);
         }
