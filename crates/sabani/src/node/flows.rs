@@ -65,7 +65,8 @@ impl Node {
     /// headers: 1,472 bytes each on Ethernet. Smaller ones count as the part of one that the kernel charges for them: a third
     /// up to 128 bytes. 100,000 at least, which is taken for less; `None`, the default: no limit of one's own. What
     /// leaves at once takes a millisecond of it at most, but may be two datagrams;
-    /// acknowledgements, credit and requests for them don't wait. Holds beside the peer's credit and
+    /// acknowledgements, credit and requests for them neither wait nor count, and what asks for a lost tail
+    /// does not wait: where a tenth of all is lost, some percent more leave. Holds beside the peer's credit and
     /// [`Node::set_congestion`]; stays in force when the connection ends.
     ///
     /// For a sender that must leave a part of its link to others, or that knows what a path carries which its receiver can't see.
