@@ -10,11 +10,7 @@ impl Node {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
     pub fn set_weight(&self, peer: PeerId, weight: u32) -> Result<(), Error> {
-        let mut state = self.0.shared.lock()?;
-        let now_ns = state.engine.clock();
-        state.engine.node.set_weight(now_ns, peer, weight)?;
-        self.0.shared.progress_at_times(&mut state);
-        Ok(())
+        self.steer(|node, now_ns| node.set_weight(now_ns, peer, weight))
     }
 
     /// Fixes what a peer may have on its way here (U9), in bytes as the kernel charges them: 2,304
@@ -31,12 +27,7 @@ impl Node {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Closed`], [`Error::Forked`].
     pub fn set_window(&self, peer: PeerId, bytes: Option<u32>) -> Result<(), Error> {
-        let mut state = self.0.shared.lock()?;
-        let now_ns = state.engine.clock();
-        state.engine.node.set_window(now_ns, peer, bytes)?;
-        state.engine.transmit();
-        self.0.shared.progress_at_times(&mut state);
-        Ok(())
+        self.steer(|node, now_ns| node.set_window(now_ns, peer, bytes))
     }
 
     /// What comes first in what this program sends to a peer (U10: `datagram_through`,

@@ -3,7 +3,8 @@
 //!
 //! All amounts are charge, as credit has them. A [`Governor`] joins a [`Controller`], which decides
 //! on a window, with a [`Pacer`], which spreads that over a round trip; the channel asks it for room
-//! and tells it what was acknowledged and lost. Whoever has none pays for none.
+//! and tells it what was acknowledged and lost. A rate that the program sets bounds the pacer, beside any
+//! controller or alone. Whoever has neither pays for neither.
 
 mod copa;
 mod cubic;
