@@ -10,6 +10,7 @@ const GRANULARITY_NS: u64 = 100_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rtt {
     smoothed_ns: u64,
+    /// Before the first sample: what a round trip takes at most, if that is known.
     variation_ns: u64,
     min_ns: u64,
     latest_ns: u64,
@@ -23,6 +24,13 @@ impl Rtt {
         Rtt {
             begun_ns: now_ns,
             ..Rtt::default()
+        }
+    }
+
+    /// There is no sample yet, but a round trip takes no longer than this.
+    pub fn begin_below(&mut self, most_ns: u64) {
+        if self.smoothed_ns == 0 {
+            self.variation_ns = most_ns;
         }
     }
 
@@ -83,15 +91,21 @@ impl Rtt {
         self.min_ns
     }
 
-    /// Mean deviation.
+    /// Mean deviation; zero before the first sample.
     pub fn variation_ns(&self) -> u64 {
-        self.variation_ns
+        match self.smoothed_ns {
+            0 => 0,
+            _ => self.variation_ns,
+        }
     }
 
     /// How long an answer may take, beside the peer's own delay: SRTT + 4·var.
     pub fn patience_ns(&self) -> u64 {
         if self.smoothed_ns == 0 {
-            return INITIAL_NS;
+            return match self.variation_ns {
+                0 => INITIAL_NS,
+                most_ns => INITIAL_NS.min(most_ns + (most_ns / 2).max(GRANULARITY_NS)),
+            };
         }
         self.smoothed_ns + (4 * self.variation_ns).max(GRANULARITY_NS)
     }

@@ -77,6 +77,22 @@ fn a_lost_first_flight_is_asked_for_as_soon_as_the_handshake_allows() {
 }
 
 #[test]
+fn a_first_flight_lost_after_a_lost_reply_waits_no_longer_than_the_handshake_took() {
+    for seed in 1..=20 {
+        let mut net = Network::pair(seed, &sealed());
+        net.link(B, A).drop_first(1, |_| true);
+        net.link(A, B).drop_first(2, |packet| packet.is_data());
+        net.send(A, B, 100);
+        // The Init goes again within 30 ms, and half as long once more is waited for an answer.
+        let took = time_to_deliver(&mut net, 1, SEC);
+        assert_eq!(net.link(A, B).counters.lost, 2);
+        assert!(took <= 30 * MS * 5 / 2 + MS, "{took} ns");
+        sound(net.settle(SEC));
+        assert_eq!(counters(&mut net, A).timeouts, 0);
+    }
+}
+
+#[test]
 fn the_side_that_was_greeted_knows_the_round_trip_too() {
     for mode in [sealed(), plain()] {
         let mut net = Network::pair(1, &mode);

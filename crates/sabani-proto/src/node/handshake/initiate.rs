@@ -8,7 +8,7 @@ use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM};
 use crate::error::{ConnectError, PeerLost};
 use crate::message::LogCredit;
 use crate::node::peers::{Link, Target};
-use crate::node::session::Established;
+use crate::node::session::{Established, RoundTrip};
 use crate::node::spans::PeerSpan;
 use crate::node::{Node, Path};
 use crate::seal::Initiator;
@@ -230,7 +230,11 @@ impl Node {
             .filter(|hello| hello.sender == peer.id && hello.receiver == config.id)?;
         let attempt = link.attempt.take()?;
         let log_credit = attempt.log_credit;
-        let round_trip_ns = (attempt.tries == 1).then(|| now_ns - attempt.began_ns);
+        let since_ns = now_ns - attempt.began_ns;
+        let round_trip = match attempt.tries {
+            1 => RoundTrip::Took(since_ns),
+            _ => RoundTrip::AtMost(since_ns),
+        };
         let made = Established {
             tx,
             rx,
@@ -238,7 +242,7 @@ impl Node {
             hello,
             log_credit,
             datagram: datagram.len(),
-            round_trip_ns,
+            round_trip,
             alive_ns: now_ns,
         };
         peer.addr = path.peer;

@@ -9,7 +9,7 @@ use crate::message::LogCredit;
 use crate::node::arrivals::{Batch, Packet};
 use crate::node::gate::Admission;
 use crate::node::peers::Target;
-use crate::node::session::Established;
+use crate::node::session::{Established, RoundTrip};
 use crate::node::{HALF_OPEN_TIMER, Node, Path};
 use crate::seal::{HandshakeError, Responder, SealRx, SealTx};
 use crate::wire::{
@@ -31,9 +31,8 @@ pub(crate) struct HalfOpen {
     rx: SealRx,
     log_credit: LogCredit,
     reply: Vec<u8>,
-    /// When the reply was sent, unless it had to be sent again: then nobody can tell which of them
-    /// was answered.
-    replied_ns: Option<u64>,
+    /// The reply went once only.
+    replied_once: bool,
     began_ns: u64,
 }
 
@@ -166,7 +165,7 @@ impl Node {
         if let Some(half) = self.peers.half_open_of(hello) {
             // A smaller one, for a larger answer may not have found its way back.
             half.reply.truncate(size);
-            half.replied_ns = None;
+            half.replied_once = false;
             let reply = half.reply.clone();
             self.post_letter(path, reply);
             return Ok(());
@@ -244,7 +243,7 @@ impl Node {
             rx,
             log_credit,
             reply,
-            replied_ns: Some(now_ns),
+            replied_once: true,
             began_ns: now_ns,
         };
         if self.peers.half_open() == 0 {
@@ -311,7 +310,11 @@ impl Node {
         self.displace(index, &half.hello, now_ns);
         // Only the first packet answers the reply at once.
         let first_answer = first.prelude.packet_number == 0;
-        let replied_ns = half.replied_ns.filter(|_| first_answer);
+        let since_ns = now_ns - half.began_ns;
+        let round_trip = match half.replied_once && first_answer {
+            true => RoundTrip::Took(since_ns),
+            false => RoundTrip::AtMost(since_ns),
+        };
         let peer = &mut self.peers[index];
         peer.addr = path.peer;
         peer.local = path.local;
@@ -323,7 +326,7 @@ impl Node {
             local: prelude.connection,
             datagram: half.reply.len(),
             log_credit,
-            round_trip_ns: replied_ns.map(|at| now_ns - at),
+            round_trip,
             alive_ns: half.began_ns,
             hello: half.hello,
         };

@@ -95,6 +95,14 @@ enum Closing {
     Done,
 }
 
+/// What a handshake says of the round-trip time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RoundTrip {
+    Took(u64),
+    /// Something went more than once: nobody can tell which of them was answered, but none before the first.
+    AtMost(u64),
+}
+
 /// What a new connection is made of.
 pub(crate) struct Established {
     pub tx: SealTx,
@@ -103,8 +111,7 @@ pub(crate) struct Established {
     pub hello: Hello,
     pub log_credit: LogCredit,
     pub datagram: usize,
-    /// What the handshake says of the round-trip time, if it went through at the first try.
-    pub round_trip_ns: Option<u64>,
+    pub round_trip: RoundTrip,
     /// The peer's first packet on the connection leaves it later than this.
     pub alive_ns: u64,
 }
@@ -127,8 +134,9 @@ impl Session {
         };
         let mut channel = Channel::new(&channel, now_ns);
         channel.last_heard_ns = made.alive_ns;
-        if let Some(round_trip_ns) = made.round_trip_ns {
-            channel.rtt.on_sample(round_trip_ns, 0);
+        match made.round_trip {
+            RoundTrip::Took(ns) => channel.rtt.on_sample(ns, 0),
+            RoundTrip::AtMost(ns) => channel.rtt.begin_below(ns),
         }
         Session {
             credit: 0,
