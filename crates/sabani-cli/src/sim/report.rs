@@ -213,8 +213,10 @@ impl Run {
                 "unloaded: the short messages while nobody else sends; short: as many among the long flows\n",
             );
         }
-        for missing in self.missing() {
-            let _ = writeln!(text, "{missing}");
+        if outcome.failure.is_none() {
+            for missing in self.missing() {
+                let _ = writeln!(text, "{missing}");
+            }
         }
         text
     }

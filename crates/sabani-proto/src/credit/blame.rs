@@ -134,6 +134,11 @@ impl Blame {
         self.slow
     }
 
+    /// We go slower to see whether less is lost.
+    pub fn is_testing(&self) -> bool {
+        matches!(self.test, Test::Settling | Test::Looking(_))
+    }
+
     /// Loss of late, if going slower changes nothing: a test has shown that of much of it, or there is so much that none
     /// would show anything.
     pub fn acquitted_loss(&self) -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use super::blame::{Blame, Finding};
 use super::queue::{Brought, Queue};
-use super::rate::{Rate, worth};
+use super::rate::{Bound, Rate, worth};
 use super::startup::{Startup, Step};
 use super::{Arrival, BASE_FULL, CreditConfig};
 
@@ -313,8 +313,12 @@ impl Link {
             .tick(self.full, least_ns, delivered, empty, now_ns);
         // While we go slower than the link, credit being the limit says nothing of it.
         let at_rate = self.blame.slow() == 1.0;
-        self.rate
-            .roll(rtt_ns, limited && !unused && at_rate, now_ns);
+        let bound = match self.blame.is_testing() {
+            true => Bound::Test,
+            false if limited && !unused && at_rate => Bound::Credit,
+            false => Bound::Senders,
+        };
+        self.rate.roll(rtt_ns, bound, now_ns);
         if self.rate() != rate {
             self.version += 1;
         }

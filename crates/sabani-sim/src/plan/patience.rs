@@ -30,7 +30,7 @@ impl Plan {
         let vain_ns = self.messages_in_vain() * self.settings.connect_timeout_ns();
         let grief_ns = self.griefs() * self.settings.grief_ns();
         let own_ns = self.by_slowest_clock_ns(grief_ns + apart_ns + vain_ns);
-        3 * SEC + self.work_ns(10 * FIRST_TRIPS) + own_ns
+        3 * SEC + self.work_ns(10 * FIRST_TRIPS) + self.handling_ns() + own_ns
     }
 
     /// How long a time takes that hosts measure by clocks of their own.
@@ -66,9 +66,13 @@ impl Plan {
     pub(super) fn wait_ns(&self) -> u64 {
         let naps = self.programs.iter().map(|program| program.nap.0);
         let naps_ns = naps.max().unwrap_or(0) * self.messages();
+        SEC + self.work_ns(FIRST_TRIPS) + naps_ns + self.handling_ns()
+    }
+
+    /// What packets cost the slowest host, if it had to handle all of them.
+    fn handling_ns(&self) -> u64 {
         let handling = self.programs.iter().map(ProgramSettings::packet_ns);
-        let handling_ns = handling.max().unwrap_or(0) * self.packets();
-        SEC + self.work_ns(FIRST_TRIPS) + naps_ns + handling_ns
+        handling.max().unwrap_or(0) * self.packets()
     }
 
     /// Packets with data and acknowledgements, at most.

@@ -7,7 +7,7 @@ use crate::credit::blame::{Blame, Finding};
 use crate::credit::link::{Link, Pressure};
 use crate::credit::narrow::Narrow;
 use crate::credit::queue::{Brought, Queue};
-use crate::credit::rate::{Rate, worth};
+use crate::credit::rate::{Bound, Rate, worth};
 use crate::credit::reach::Reach;
 use crate::credit::standing::Pool;
 use crate::credit::{Arrival, CreditConfig, CreditPolicy, Order};
@@ -92,16 +92,32 @@ fn a_window_that_comes_all_at_once_counts_as_a_whole() {
 
 #[test]
 fn a_slower_link_is_noticed_only_while_credit_is_the_limit() {
-    for (limited, forgets) in [(true, true), (false, false)] {
+    for (bound, forgets) in [
+        (Bound::Credit, true),
+        (Bound::Senders, false),
+        (Bound::Test, false),
+    ] {
         let (mut rate, mut now_ns) = (Rate::default(), 0);
         read(&mut rate, 2, 24 * US, 40, &mut now_ns);
         let fast = rate.get();
         for _ in 0..3_000 {
             read(&mut rate, 1, 24 * US, 1, &mut now_ns);
-            rate.roll(100 * US, limited, now_ns);
+            rate.roll(100 * US, bound, now_ns);
         }
-        assert_eq!(rate.get() < 0.6 * fast, forgets, "{limited}");
+        assert_eq!(rate.get() < 0.6 * fast, forgets, "{bound:?}");
     }
+}
+
+#[test]
+fn a_test_forgets_no_rate_however_long_it_takes() {
+    let (mut rate, mut now_ns) = (Rate::default(), 0);
+    read(&mut rate, 2, 12 * MS, 40, &mut now_ns);
+    let before = rate.get();
+    for _ in 0..400 {
+        read(&mut rate, 1, 8 * MS, 1, &mut now_ns);
+        rate.roll(100 * US, Bound::Test, now_ns);
+    }
+    assert_eq!(rate.get(), before);
 }
 
 #[test]
@@ -112,7 +128,7 @@ fn silence_forgets_no_rate() {
     rate.pause();
     for _ in 0..100 {
         now_ns += 25 * MS;
-        rate.roll(100 * US, true, now_ns);
+        rate.roll(100 * US, Bound::Credit, now_ns);
     }
     assert_eq!(rate.get(), fast);
 }
