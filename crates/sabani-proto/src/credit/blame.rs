@@ -134,6 +134,11 @@ impl Blame {
         self.slow
     }
 
+    /// Loss of late, whosever it is.
+    pub fn mean_loss(&self) -> f64 {
+        self.mean
+    }
+
     /// We go slower to see whether less is lost.
     pub fn is_testing(&self) -> bool {
         matches!(self.test, Test::Settling | Test::Looking(_))

@@ -1,6 +1,7 @@
 //! What the receiver knows of its own link, and how much may be on its way over it.
 
 use super::blame::{Blame, Finding};
+use super::narrow::Common;
 use super::queue::{Brought, Queue};
 use super::rate::{Bound, Rate, worth};
 use super::startup::{Startup, Step};
@@ -163,10 +164,13 @@ impl Link {
         self.queue.size() as u64
     }
 
-    /// What all peers lose together, as a part of their packets, if it is not this link that loses it.
+    /// What all peers lose; `alone`: there is but one.
     #[inline]
-    pub fn acquitted_loss(&self) -> Option<f64> {
-        self.blame.acquitted_loss()
+    pub fn common_loss(&self, alone: bool) -> Common {
+        Common {
+            acquitted: self.blame.acquitted_loss(),
+            others: (!alone).then_some(self.blame.mean_loss()),
+        }
     }
 
     /// How long what we keep in the queue takes to leave it.
@@ -245,9 +249,9 @@ impl Link {
         (quantum as u64 / self.full).max(2) * self.full
     }
 
-    /// Something came from a peer at distance `rtt_ns` (0: unknown).
+    /// Something came from a peer at distance `rtt_ns` (0: unknown). What one loses that `is_narrow` it does not lose here.
     #[inline]
-    pub fn on_arrival(&mut self, arrival: &Arrival, rtt_ns: u64) {
+    pub fn on_arrival(&mut self, arrival: &Arrival, rtt_ns: u64, is_narrow: bool) {
         let worth = worth(arrival.charge, arrival.bytes, arrival.packets);
         self.rate.add(worth);
         self.round.worth += worth;
@@ -255,7 +259,9 @@ impl Link {
         if let Some(startup) = &mut self.startup {
             startup.add(arrival.advanced);
         }
-        self.blame.add(arrival.packets, arrival.lost, arrival.late);
+        if !is_narrow {
+            self.blame.add(arrival.packets, arrival.lost, arrival.late);
+        }
         self.blame.add_marked(arrival.marked);
         if rtt_ns > 0 && worth > 0 {
             self.rtt_ns = match self.rtt_ns {

@@ -18,7 +18,7 @@
 //! | `link` | these together: what may be on its way, and the pace |
 //! | `share` | one peer's window and demand |
 //! | `reach` | how promptly it sends what it was granted |
-//! | `narrow` | what it loses more than the others |
+//! | `narrow` | what it loses more than the others, and its pace then |
 //! | `table` | which peers there are |
 //! | `standing` | the budget for those who want nothing |
 //! | `order` | who is next |
@@ -310,14 +310,17 @@ impl Granter {
             return;
         };
         let fixed = self.fixed(slot);
+        let alone = self.is_alone();
         let share = &mut self.peers[slot];
         let begins = share.remaining == 0 && arrival.remaining > 0;
         share.full = u64::from(arrival.full).clamp(BASE_FULL, self.config.full_cost.into());
         self.link.set_full(self.link.full().max(share.full));
         let link = &self.link;
         share.on_arrival(arrival, || link.own_queue_ns(), now_ns);
-        share.look_at_loss(link.acquitted_loss(), now_ns);
-        self.link.on_arrival(arrival, share.known_rtt_ns());
+        share.look_at_loss(link.common_loss(alone), now_ns);
+        let is_narrow = !alone && share.narrow.is_bound();
+        self.link
+            .on_arrival(arrival, share.known_rtt_ns(), is_narrow);
         if let Some(fixed) = fixed {
             self.raise_fixed(slot, fixed);
         } else if share.remaining == 0 {
@@ -557,7 +560,7 @@ impl Granter {
         let quantum = self.link.quantum();
         let quantum = quantum.min(u64::from(self.config.window_max) / 2);
         let ceiling = self.link.ceiling();
-        while let Some(grant) = self.pick(quantum) {
+        while let Some(grant) = self.pick(quantum, now_ns) {
             let Grant {
                 slot, charge, cap, ..
             } = grant;
@@ -569,11 +572,14 @@ impl Granter {
                 return;
             }
             if let Err(wait_ns) = self.link.take(charge) {
-                self.pacer_deadline = now_ns.saturating_add(wait_ns.max(PACER_NS));
+                let at_ns = now_ns.saturating_add(wait_ns.max(PACER_NS));
+                self.pacer_deadline = self.pacer_deadline.min(at_ns);
                 return;
             }
             let share = &mut self.peers[slot];
             share.window += charge;
+            let rtt_ns = share.rtt_ns();
+            share.narrow.on_grant(charge, rtt_ns, now_ns);
             self.scheduler.on_grant(share, charge, quantum, now_ns);
             self.account(slot);
             self.expect(slot, now_ns);
@@ -611,7 +617,7 @@ impl Granter {
     }
 
     /// Who is granted next, and how much.
-    fn pick(&mut self, quantum: u64) -> Option<Grant> {
+    fn pick(&mut self, quantum: u64, now_ns: u64) -> Option<Grant> {
         let mut next: Option<(Urgency, Grant)> = None;
         let mut next_late: Option<(Urgency, Grant)> = None;
         self.limited = false;
@@ -622,6 +628,11 @@ impl Granter {
                 continue;
             }
             self.limited = true;
+            let next_ns = share.narrow.next_ns();
+            if next_ns > now_ns {
+                self.pacer_deadline = self.pacer_deadline.min(next_ns.max(now_ns + PACER_NS));
+                continue;
+            }
             let Some(grant) = self.offer(slot, quantum) else {
                 continue;
             };
@@ -648,9 +659,11 @@ impl Granter {
             false if self.link.is_starting() => u64::MAX,
             false => share.reach.get(cap, self.waiting.len()),
         };
-        let reach = reach.min(share.narrow.most());
-        let part = (reach / 2).min(quantum) / share.full;
-        let part = (part.max(2) * share.full).min(quantum);
+        let narrow = &share.narrow;
+        let reach = reach.min(narrow.most());
+        let part = (reach / 2).min(narrow.quantum());
+        let packets = part.min(quantum) / share.full;
+        let part = (packets.max(2) * share.full).min(quantum);
         let charge = next_charge(share, part, cap);
         let fits = share.window + charge <= u64::from(self.config.window_max);
         (fits && share.window < reach).then_some(Grant {

@@ -1,7 +1,7 @@
 //! What the receiver knows of one peer: its window, its demand, and what it makes of both.
 
 use super::link::ASSUMED_RTT_NS;
-use super::narrow::Narrow;
+use super::narrow::{Common, Narrow};
 use super::reach::Reach;
 use super::{Arrival, BASE_FULL};
 
@@ -173,11 +173,11 @@ impl Share {
         self.is_passed_over &= self.reach.is_waited_for();
     }
 
-    /// Whether it loses more than all peers together do, `acquitted`, if our link is not to blame for that.
+    /// Whether it loses more than all peers together do.
     #[inline]
-    pub fn look_at_loss(&mut self, acquitted: Option<f64>, now_ns: u64) {
+    pub fn look_at_loss(&mut self, common: Common, now_ns: u64) {
         let rtt_ns = self.rtt_ns();
-        self.narrow.tick(self.full, acquitted, rtt_ns, now_ns);
+        self.narrow.tick(self.full, common, rtt_ns, now_ns);
     }
 
     /// The most that it wishes to have on its way, and that its path can hold.

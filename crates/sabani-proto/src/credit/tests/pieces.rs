@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::model::FULL;
 use crate::credit::blame::{Blame, Finding};
 use crate::credit::link::{Link, Pressure};
-use crate::credit::narrow::Narrow;
+use crate::credit::narrow::{Common, Narrow};
 use crate::credit::queue::{Brought, Queue};
 use crate::credit::rate::{Bound, Rate, worth};
 use crate::credit::reach::Reach;
@@ -564,7 +564,7 @@ fn start_up_does_not_end_before_there_is_a_rate() {
     };
     for train in 1..20 {
         for us in [0, 70] {
-            link.on_arrival(&arrival, MS);
+            link.on_arrival(&arrival, MS, false);
             link.tick(pressure, true, train * 10 * MS + us * US);
         }
         link.pause();
@@ -585,15 +585,19 @@ impl Path {
     }
 
     fn rounds(&mut self, count: u64, lost: u32, window: u64) {
-        self.tried_rounds(count, lost, Some(0.2), window);
+        let common = Common {
+            acquitted: Some(0.2),
+            others: None,
+        };
+        self.common_rounds(count, lost, common, window);
     }
 
-    fn tried_rounds(&mut self, count: u64, lost: u32, acquitted: Option<f64>, window: u64) {
+    fn common_rounds(&mut self, count: u64, lost: u32, common: Common, window: u64) {
         for _ in 0..count {
             let window = window.min(self.narrow.most());
             self.arrive(40 - lost, lost, 0, window);
             self.now_ns += MS;
-            self.narrow.tick(FULL, acquitted, 100 * US, self.now_ns);
+            self.narrow.tick(FULL, common, 100 * US, self.now_ns);
         }
     }
 
@@ -602,6 +606,7 @@ impl Path {
             packets,
             lost,
             late,
+            charge: u64::from(packets) * FULL,
             ..Arrival::default()
         };
         self.narrow.on_arrival(&arrival, window);
@@ -618,7 +623,7 @@ fn who_loses_more_than_the_others_is_granted_less_until_it_does_not() {
     path.rounds(5, 20, 100 * FULL);
     let less = path.narrow.most();
     assert!((20 * FULL..40 * FULL).contains(&less), "{less}");
-    path.rounds(4, 0, 100 * FULL);
+    path.rounds(6, 0, 100 * FULL);
     let more = path.narrow.most();
     assert!(more > less && more < 2 * less, "{less}, {more}");
     path.rounds(6, 0, 40 * FULL);
@@ -628,8 +633,39 @@ fn who_loses_more_than_the_others_is_granted_less_until_it_does_not() {
 #[test]
 fn nobody_is_granted_less_before_the_link_is_acquitted() {
     let mut path = Path::new();
-    path.tried_rounds(50, 20, None, 100 * FULL);
+    path.common_rounds(50, 20, Common::default(), 100 * FULL);
     assert_eq!(path.narrow.most(), u64::MAX);
+}
+
+#[test]
+fn who_alone_loses_much_is_granted_less_without_a_test() {
+    let others = |loss| Common {
+        acquitted: None,
+        others: Some(loss),
+    };
+    let mut path = Path::new();
+    path.common_rounds(50, 20, others(0.4), 100 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX, "as the others do");
+    path.common_rounds(50, 7, others(0.05), 100 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX, "by chance");
+    path.common_rounds(50, 3, others(0.0), 100 * FULL);
+    assert_eq!(path.narrow.most(), u64::MAX, "little");
+    path.common_rounds(10, 20, others(0.05), 100 * FULL);
+    let less = path.narrow.most();
+    assert!(less < 20 * FULL, "{less}");
+}
+
+#[test]
+fn a_narrow_path_is_granted_its_window_in_the_course_of_a_round_trip() {
+    let mut path = Path::new();
+    path.narrow.on_grant(50 * FULL, 10 * MS, MS);
+    assert_eq!(path.narrow.next_ns(), 0, "not narrow");
+    path.rounds(5, 20, 100 * FULL);
+    let (most, now_ns) = (path.narrow.most(), path.now_ns);
+    assert!(path.narrow.quantum() <= most / 32);
+    path.narrow.on_grant(most, 10 * MS, now_ns);
+    let wait_ns = path.narrow.next_ns() - now_ns;
+    assert!((7 * MS..=8 * MS).contains(&wait_ns), "{wait_ns}");
 }
 
 #[test]
