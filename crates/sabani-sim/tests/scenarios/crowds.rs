@@ -247,6 +247,39 @@ fn a_link_that_all_receivers_share_is_not_overflowed_by_each() {
     }
 }
 
+/// A part of our link was more than the path from the far one carries: 8.5 packets went again for each that was new there, and the near
+/// one was held to have lost them.
+#[test]
+fn a_path_that_carries_less_than_its_part_of_our_link_is_not_overflowed() {
+    let plan = r#"
+        seed = 1
+        hosts = 3
+        [network]
+        shape = "dumbbell"
+        rate = "1gbit"
+        delay = "5ms"
+        queue = "64KiB"
+        [[traffic]]
+        name = "near"
+        from = 1
+        to = 0
+        bytes = "1MiB"
+        messages = 1000
+        [[traffic]]
+        name = "far"
+        from = 2
+        to = 0
+        bytes = "1MiB"
+        messages = 100
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let [near, far] = [0, 1].map(|stream| outcome.streams[stream].goodput() / 1e9);
+    let again = outcome.extra_packets_ratio();
+    assert!(near > 7.0 && far > 0.5, "{near}, {far}");
+    assert!(again < 0.06, "{again}");
+}
+
 /// Hosts that are late by 0.3 ms lost the leave to grant that came due meanwhile: 0.85 of the link.
 #[test]
 fn a_late_host_that_only_receives_fills_its_link() {
