@@ -328,10 +328,11 @@ impl<C: Cargo> Channel<C> {
     }
 
     /// Whether a packet of entries may go without credit: one at a time, for nothing else would
-    /// tell the peer that credit is wanted.
+    /// tell the peer that credit is wanted. A probe tells it only if it arrives.
     #[inline]
     pub fn may_request(&self) -> bool {
-        self.sent.ahead() == 0 && self.window == self.credit
+        let is_first = self.sent.ahead() == 0 || self.sent.in_flight_but_probes() == 0;
+        is_first && self.window == self.credit
     }
 
     /// Credit is there for a sender that goes on: after a rest it is given to others. Whoever only

@@ -3,7 +3,7 @@
 use sabani_proto::Config;
 use sabani_sim::{Cable, HostId, MS, Network, SEC, Switch, US, sealed};
 
-use crate::{A, B, counters, peer_stats, plain, sound, warm_pair};
+use crate::{A, B, counters, peer_stats, plain, sound, time_to_deliver, warm_pair};
 
 fn datagram_bytes(net: &mut Network) -> usize {
     peer_stats(net, A, B).datagram_bytes
@@ -90,6 +90,28 @@ fn a_path_that_never_took_full_size_delays_the_first_message_by_one_attempt() {
             let what = format!("{there} there, {back} back, seed {seed}");
             assert_eq!(counters(&mut net, B).messages_received, 1, "{what}");
         }
+    }
+}
+
+/// Its first packet was a probe, which does not arrive, and a message waited until that was given up.
+#[test]
+fn a_path_that_never_took_full_size_does_not_delay_the_first_answer() {
+    for (delay_ns, bytes) in [(50 * US, 1), (50 * US, 100_000), (40 * MS, 1)] {
+        let mut net = Network::pair(1, &sealed());
+        net.links(|link| {
+            link.mtu = 1_400;
+            link.delay_ns = delay_ns;
+        });
+        net.send(A, B, 1);
+        net.run_for(4 * delay_ns + 35 * MS);
+        assert_eq!(net.checker.delivered, 1);
+        net.send(B, A, bytes);
+        let took_ns = time_to_deliver(&mut net, 2, SEC);
+        assert!(
+            took_ns < 3 * delay_ns + 2 * MS,
+            "{delay_ns}, {bytes}: {took_ns}"
+        );
+        sound(net.settle(SEC));
     }
 }
 
