@@ -221,27 +221,70 @@ impl Run {
         text
     }
 
-    /// Whether there were messages to arrive, and not one has.
-    pub fn is_in_vain(&self) -> bool {
-        let mut streams = self.streams().peekable();
-        streams.peek().is_some() && streams.all(|(_, _, outcome)| outcome.times_ns.is_empty())
+    /// Why programs received nothing, if there were messages for them, and not one was.
+    pub fn in_vain(&self) -> Option<String> {
+        let (mut any, mut discarded, mut expired, mut lost) = (false, 0, 0, 0);
+        for (_, stream, outcome) in self.streams() {
+            if !outcome.times_ns.is_empty() {
+                return None;
+            }
+            any = true;
+            discarded += outcome.discarded;
+            expired += outcome.expired;
+            lost += self.lost(stream, outcome);
+        }
+        let what = match discarded {
+            0 => "nothing has arrived",
+            _ => "programs have received nothing",
+        };
+        let why = [
+            (
+                discarded,
+                "they threw away what came; write a larger `discards_every`, or none",
+            ),
+            (
+                expired,
+                "messages expired on their way; write a longer `within`, or none, and leave `once` away",
+            ),
+            (
+                lost,
+                "no connection could be made, or all have ended; are links too slow, or losses too many?",
+            ),
+        ];
+        let why = why.iter().filter(|&&(count, _)| count > 0);
+        let why: Vec<_> = why.map(|&(_, why)| why).collect();
+        any.then(|| format!("{what}: {}", why.join("; besides, ")))
     }
 
-    /// What was to arrive and has not, though no rule was broken, in words.
-    fn missing(&self) -> impl Iterator<Item = String> {
-        let reliable = self
-            .streams()
-            .filter(|(_, stream, _)| stream.within.is_none() && !stream.once);
-        reliable.filter_map(|(name, stream, outcome)| {
+    /// Messages of a stream that did not come to their receivers, and were not meant to expire.
+    fn lost(&self, stream: &Traffic, outcome: &StreamOutcome) -> u64 {
+        let messages = stream.messages(self.plan.hosts);
+        let told = outcome.times_ns.len() as u64 + outcome.discarded + outcome.expired;
+        messages.saturating_sub(told)
+    }
+
+    /// What was to be received and was not, though no rule was broken, in words.
+    fn missing(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for (name, stream, outcome) in self.streams() {
             let messages = stream.messages(self.plan.hosts);
-            let missing = messages.saturating_sub(outcome.times_ns.len() as u64);
-            (missing > 0).then(|| {
-                format!(
-                    "{name}: {missing} of {messages} messages did not arrive: connections could not be made, or \
-                     ended"
-                )
-            })
-        })
+            let mut tell = |missing, what| {
+                if missing > 0 {
+                    all.push(format!("{name}: {missing} of {messages} messages {what}"));
+                }
+            };
+            tell(
+                outcome.discarded,
+                "were thrown away by the programs that they came to (`discards_every`)",
+            );
+            if stream.within.is_none() && !stream.once {
+                tell(
+                    self.lost(stream, outcome),
+                    "did not arrive: connections could not be made, or ended",
+                );
+            }
+        }
+        all
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
@@ -682,6 +725,47 @@ mod tests {
         assert!(!nothing.contains("0 µs"), "{nothing}");
         let all = table("0.01");
         assert!(!all.contains("did not arrive"), "{all}");
+    }
+
+    /// A run of two hosts, of which one sends to the other.
+    fn run_of_two(more: &str) -> Run {
+        let text = format!("hosts = 2\n[[traffic]]\nfrom = 1\nto = 0\nbytes = 100\n{more}");
+        Run::new(
+            "two",
+            Plan::from_toml(&text).unwrap(),
+            false,
+            &Arc::default(),
+        )
+    }
+
+    #[test]
+    fn where_nothing_is_received_the_reason_is_told() {
+        let cut = "[[fault]]\ncut = true\n";
+        for (more, what) in [
+            ("[[program]]\ndiscards_every = 1\n", "they threw away"),
+            (
+                "within = \"0ns\"\n",
+                "nothing has arrived: messages expired",
+            ),
+            (cut, "nothing has arrived: no connection could be made"),
+        ] {
+            let run = run_of_two(more);
+            let why = run.in_vain().unwrap();
+            assert!(why.contains(what), "{why}");
+            assert_eq!(why.contains("connection"), more == cut, "{why}");
+            let told = run.missing().concat();
+            assert_eq!(told.contains("connections"), more == cut, "{told}");
+        }
+        assert_eq!(run_of_two("").in_vain(), None);
+    }
+
+    #[test]
+    fn what_programs_throw_away_has_arrived() {
+        let run = run_of_two("rounds = 20\n[[program]]\ndiscards_every = 2\n");
+        assert_eq!(run.in_vain(), None);
+        let told = run.missing().concat();
+        assert!(told.contains("were thrown away by the programs"), "{told}");
+        assert!(!told.contains("did not arrive"), "{told}");
     }
 
     #[test]
