@@ -1,6 +1,7 @@
 //! `sabani sim`: the transport on a simulated network, in virtual time.
 
 mod campaign;
+mod links;
 mod named;
 mod report;
 

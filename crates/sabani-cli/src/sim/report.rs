@@ -1,6 +1,5 @@
 //! What came of a plan: table, lines of JSON, page.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use sabani_sim::plan::{Hosts, Shape, TcpFlows, Traffic};
 use sabani_sim::{Plan, Recording, Time, Watch};
 use serde::Serialize;
 
+use super::links;
 use super::named::{Mix, WARM_UP};
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{Rendered, page, text};
@@ -27,25 +27,6 @@ pub struct Run {
     name: String,
     plan: Plan,
     pub outcome: Outcome,
-}
-
-/// The links of a dumbbell that those who send to others can fill: one for each direction between the halves, and cables of
-/// ten times the rate within them.
-fn dumbbell_links(from: &Hosts, to: &Hosts, hosts: u32) -> usize {
-    let halves = [0..hosts.div_ceil(2), hosts.div_ceil(2)..hosts];
-    let both = halves
-        .iter()
-        .flat_map(|of| halves.iter().map(move |other| (of, other)));
-    let links = both.map(|(of, other)| {
-        let pairs = from.paired_with(to, hosts);
-        let pairs = pairs.filter(|(from, to)| of.contains(from) && other.contains(to));
-        let (senders, receivers): (BTreeSet<_>, BTreeSet<_>) = pairs.unzip();
-        match of == other {
-            true => 10 * senders.len().min(receivers.len()),
-            false => senders.len().min(1),
-        }
-    });
-    links.sum()
 }
 
 /// One line of JSON for each stream; `incast` and `mix` have one in all, with the names that
@@ -134,28 +115,15 @@ impl Run {
         all.filter(|(_, stream, _)| stream.name != WARM_UP)
     }
 
-    /// Bits of messages per second that one link of the network could carry.
-    fn payload_rate(&self) -> f64 {
+    /// How much of what links carry can be messages.
+    fn payload_part(&self) -> f64 {
         let mtu = self.plan.network.mtu.0 as f64;
-        self.plan.network.rate.0 as f64 * mtu / (mtu + HEADERS)
-    }
-
-    /// Links that those who send to others can fill at the same time, as so many of the network's rate.
-    fn links(&self, from: &Hosts, to: &Hosts) -> usize {
-        let hosts = self.plan.hosts;
-        match self.plan.network.shape {
-            Shape::Mesh => from.paired_with(to, hosts).count(),
-            Shape::Star => from.numbers(hosts).count().min(to.numbers(hosts).count()),
-            Shape::Dumbbell => dumbbell_links(from, to, hosts),
-        }
+        mtu / (mtu + HEADERS)
     }
 
     /// Goodput, of what the links between these hosts could carry; zero if links are unlimited.
     fn part_of_links(&self, from: &Hosts, to: &Hosts, goodput: f64) -> f64 {
-        match self.payload_rate() * self.links(from, to) as f64 {
-            0.0 => 0.0,
-            rate => goodput / rate,
-        }
+        goodput / (self.payload_part() * links::bits_per_second(&self.plan, from, to))
     }
 
     fn goodput_ratio(&self, stream: &Traffic, outcome: &StreamOutcome) -> f64 {
@@ -403,7 +371,8 @@ impl Run {
         unloaded_ms: Option<f64>,
     ) -> JsonLine<'_> {
         let at_once = stream.pairs(self.plan.hosts).count() as u64 * stream.bytes.0;
-        let ideal_ms = 8e3 * at_once as f64 / self.payload_rate();
+        let payload_rate = self.payload_part() * self.plan.network.rate.0 as f64;
+        let ideal_ms = 8e3 * at_once as f64 / payload_rate;
         JsonLine::FanIn {
             bench: &self.name,
             r#where: "sim",
@@ -602,24 +571,6 @@ mod tests {
         Run::new(name, plan, true, &Arc::default())
             .render()
             .unwrap()
-    }
-
-    #[test]
-    fn the_halves_of_a_dumbbell_have_faster_links_than_are_between_them() {
-        let hosts = |text: &str| text.parse::<Hosts>().unwrap();
-        for (from, to, links) in [
-            ("0", "4", 1),
-            ("0-2", "3-4", 1),
-            ("0", "1", 10),
-            ("all", "0", 11),
-            ("all", "all", 52),
-        ] {
-            assert_eq!(
-                dumbbell_links(&hosts(from), &hosts(to), 5),
-                links,
-                "{from} {to}"
-            );
-        }
     }
 
     #[test]

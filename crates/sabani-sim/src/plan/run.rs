@@ -216,7 +216,7 @@ impl Plan {
     }
 
     /// What is said of the way from one host to another, the last word first.
-    pub(super) fn ways(&self, from: HostId, to: HostId) -> impl Iterator<Item = &PathSettings> {
+    pub fn ways(&self, from: HostId, to: HostId) -> impl Iterator<Item = &PathSettings> {
         let is_it = move |path: &&PathSettings| {
             path.from.numbers(self.hosts).contains(&from.0)
                 && path.to.numbers(self.hosts).contains(&to.0)
