@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Fault, Hosts, Mishap, Plan, ProgramSettings, Seal, Settings, Shape, TcpFlows, Traffic, What,
+    Fault, Hosts, Medium, Mishap, Plan, ProgramSettings, Seal, Settings, Shape, TcpFlows, Traffic,
+    What,
 };
 use crate::{Faults, HostId, MS, Rate, SEC, Size, Time};
 
@@ -60,14 +61,7 @@ impl Plan {
             );
             return Err(("settings", 0, what));
         }
-        if self
-            .network
-            .alpha
-            .is_some_and(|alpha| alpha.is_nan() || alpha <= 0.0)
-        {
-            let what = "a port may hold nothing: write `alpha =` above 0.0".into();
-            return Err(("network", 0, what));
-        }
+        self.network.check().map_err(|what| ("network", 0, what))?;
         each("traffic", &self.traffic, |stream| self.check_stream(stream))?;
         each("tcp", &self.tcp, |flows| self.check_tcp(flows))?;
         each("path", &self.paths, |path| {
@@ -268,6 +262,30 @@ impl Plan {
             true => Err(format!(
                 "there is no host `{hosts}`: they are numbered 0 to {last}; raise `hosts`, or name others"
             )),
+        }
+    }
+}
+
+impl Medium {
+    fn check(&self) -> Result<(), String> {
+        if self
+            .alpha
+            .is_some_and(|alpha| alpha.is_nan() || alpha <= 0.0)
+        {
+            return Err("a port may hold nothing: write `alpha =` above 0.0".into());
+        }
+        let of_switches = [
+            ("buffer", self.buffer.is_some()),
+            ("alpha", self.alpha.is_some()),
+            ("pause_above", self.pause_above.is_some()),
+            ("mark_above", self.mark_above.is_some()),
+        ];
+        match of_switches.iter().find(|(_, is_said)| *is_said) {
+            Some((name, _)) if self.shape == Shape::Mesh => Err(format!(
+                "a mesh has no switch that `{name}` could be of: write `shape = \"star\"` or \"dumbbell\", or leave \
+                 `{name}` away"
+            )),
+            _ => Ok(()),
         }
     }
 }

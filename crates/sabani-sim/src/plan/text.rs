@@ -320,6 +320,21 @@ mod tests {
                 "write `alpha =` above 0.0",
             ),
             (
+                "hosts = 2\n[network]\nmark_above = \"8KiB\"\n[[traffic]]\n",
+                Some(2),
+                "`mark_above` could be of: write `shape = \"star\"` or \"dumbbell\"",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[network]\nshape = \"mesh\"\npause_above = \"8KiB\"\n",
+                Some(3),
+                "or leave `pause_above` away",
+            ),
+            (
+                "hosts = 2\n[network]\nbuffer = \"8KiB\"\n[[traffic]]\n",
+                Some(2),
+                "a mesh has no switch that `buffer`",
+            ),
+            (
                 "hosts = 2\n[settings]\nkeep_alive = \"2s\"\ndead_after = \"3s\"\n[[traffic]]\n",
                 Some(2),
                 "at most half of `dead_after`",
