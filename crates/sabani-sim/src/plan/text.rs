@@ -295,6 +295,16 @@ mod tests {
                 "of at most 4GiB",
             ),
             (
+                "hosts = 3\n[[program]]\nhost = 2\n[[program]]\npost = 1\nbuffer = \"1KiB\"\n[[traffic]]\nbytes = 1025\n",
+                Some(4),
+                "have no room in its buffers of 1KiB: write `buffer =`",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\nbytes = \"2GiB\"\nto = 0\n[[program]]\nhost = 1\npost = 1\nbuffer = \"2GiB\"\n",
+                Some(2),
+                "for host 0)",
+            ),
+            (
                 "hosts = 2\n[[traffic]]\nmessages = 4000000000\nrounds = 4000000000\n",
                 Some(2),
                 "write fewer `rounds`",
@@ -372,7 +382,17 @@ mod tests {
             (
                 "hosts = 2\n[settings]\ndead_after = \"1ms\"\n[network]\ndelay = \"2ms\"\n[[traffic]]\n",
                 Some(2),
-                "there and back takes 4ms: write `dead_after =`",
+                "there and back takes 4ms, and `dead_after` is 1ms: write `dead_after =` above 4ms",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[network]\ndelay = \"4s\"\n",
+                Some(3),
+                "`connect_timeout` is 5s: write `connect_timeout =` above 8s",
+            ),
+            (
+                "hosts = 2\n[settings]\nconnect_timeout = \"2s\"\n[network]\ndelay = \"1s\"\n[[traffic]]\n",
+                Some(2),
+                "no connection could be made",
             ),
             (
                 "hosts = 2\n[[traffic]]\n[[program]]\ncall_cost = \"1000s\"\n",
