@@ -3,7 +3,7 @@
 use crate::channel::{
     AckPolicy, BASE_DATAGRAM, Congestion, DEFAULT_DATAGRAM, MAX_DATAGRAM, Recovery,
 };
-use crate::credit::{CreditPolicy, DECAY_NS, Order};
+use crate::credit::{CreditPolicy, DECAY_NS};
 use crate::seal::Mode;
 use crate::{PeerId, wire};
 
@@ -116,7 +116,7 @@ impl Config {
             mode,
             socket_buffer_bytes: 8 << 20,
             window_max: 1 << 30,
-            credit: CreditPolicy::Paced(Order::default()),
+            credit: CreditPolicy::default(),
             max_datagram: DEFAULT_DATAGRAM,
             eager_max: 256 << 10,
             send_queue_bytes: 4 << 20,

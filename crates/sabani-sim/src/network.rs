@@ -1,6 +1,6 @@
 //! Hosts, what joins them, and what happens to them in order of time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use sabani_proto::seal::{JobKey, JobKeys, Mode};
@@ -46,6 +46,8 @@ pub struct Network {
     pub(crate) engine: Engine,
     pub(crate) hosts: Vec<Host>,
     by_addr: HashMap<SocketAddr, HostId>,
+    /// Of each host: the others that it is introduced to. All, if nothing is said.
+    circles: Option<Vec<BTreeSet<HostId>>>,
     links: HashMap<(HostId, HostId), Link>,
     pub(crate) fabric: Fabric,
     pub(crate) script: Script,
@@ -72,6 +74,7 @@ impl Network {
             engine: Engine::new(seed),
             hosts: Vec::new(),
             by_addr: HashMap::new(),
+            circles: None,
             links: HashMap::new(),
             fabric: Fabric::default(),
             script: Script::default(),
@@ -124,16 +127,31 @@ impl Network {
         }
     }
 
-    /// Tells a host the addresses of all others.
+    /// Tells every host the addresses of those in its circle alone, now and when it starts anew: what all hosts know of
+    /// all others grows with the square of their number.
+    pub(crate) fn introduce_circles(&mut self, circles: Vec<BTreeSet<HostId>>) {
+        self.circles = Some(circles);
+        self.introduce();
+    }
+
+    /// Those that a host is introduced to, in the order of their numbers.
+    pub(crate) fn circle(&self, id: HostId) -> Vec<HostId> {
+        match &self.circles {
+            Some(circles) => circles[id.index()].iter().copied().collect(),
+            None => self.host_ids().filter(|&other| other != id).collect(),
+        }
+    }
+
+    /// Tells a host the addresses of all others, or of those in its circle.
     pub fn introduce_to(&mut self, id: HostId) {
-        let others: Vec<_> = self.hosts.iter().map(|host| host.addr).collect();
+        let others = self.circle(id).into_iter();
+        let others = others.map(|other| (PeerId(other.0), self.hosts[other.index()].addr));
+        let others: Vec<_> = others.collect();
         let Some(node) = &mut self.hosts[id.index()].node else {
             return;
         };
-        for (index, addr) in others.into_iter().enumerate() {
-            if index != id.index() {
-                node.add_peer(PeerId(index as u32), addr);
-            }
+        for (other, addr) in others {
+            node.add_peer(other, addr);
         }
     }
 

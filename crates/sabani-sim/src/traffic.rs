@@ -10,7 +10,7 @@ use sabani_proto::{
 
 use crate::HostId;
 use crate::canary::Canary;
-use crate::checker::{self, Checker, Content, Delivery, Wish};
+use crate::checker::{self, Checker, Content, Delivery, Rule, Wish};
 
 /// Who looks on while a program runs, and when and where that is.
 pub(crate) struct Scene<'a> {
@@ -281,7 +281,13 @@ impl Program {
                 Err(RecvError::Expired { envelope, .. }) => {
                     scene.checker.on_missed(scene.now_ns, scene.host, &envelope);
                 }
-                Err(_) => {}
+                Err(RecvError::PeerLost { .. }) => {}
+                // What waits stays where it is, and the next receive would find it again.
+                Err(error @ (RecvError::TooSmall { .. } | RecvError::TooLarge { .. })) => {
+                    let what = format!("{} can't receive what has come: {error}", scene.host);
+                    scene.checker.violated(scene.now_ns, Rule::Progress, what);
+                    return;
+                }
             }
         }
     }

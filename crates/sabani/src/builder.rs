@@ -476,7 +476,9 @@ mod tests {
 
     #[test]
     fn credit_suits_one_host_unless_the_program_chooses() {
-        let paced = CreditPolicy::Paced(GrantOrder::default());
+        let paced = CreditPolicy::default();
+        let order = GrantOrder::ShortestFirst { aging: 12 };
+        assert_eq!(paced, CreditPolicy::Paced(order), "as docs/tuning.md says");
         assert_eq!(credit_on_one_host(7, None), CreditPolicy::Shares);
         assert_eq!(credit_on_one_host(1_000, None), paced);
         assert_eq!(credit_on_one_host(7, Some(paced)), paced);

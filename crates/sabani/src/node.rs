@@ -92,8 +92,12 @@ impl Node {
 
     /// Makes a connection now, rather than with the first message. There is always one to oneself.
     ///
+    /// Where the peer's program had disconnected before there was a connection, this node can't know yet: this
+    /// returns `Ok`, and the state becomes [`LinkState::DisconnectedByPeer`] once a packet of the peer's has told of it,
+    /// as a rule milliseconds later.
+    ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Disconnected`] if one of the two programs has disconnected,
+    /// [`Error::UnknownPeer`], [`Error::Disconnected`] if one of the two programs is known to have disconnected,
     /// [`Error::PeerLost`] with the reason; [`Error::Unconnected`] with what is known of it if the time is
     /// over sooner than [`Builder::connect_timeout`]: the handshake goes on. [`Error::Closed`],
     /// [`Error::Forked`].

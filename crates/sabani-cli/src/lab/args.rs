@@ -28,7 +28,7 @@ pub enum LabCommand {
     /// Run a command on a host; ends with its exit status, or with 126 or 127 if it can't be run.
     ///
     /// Exit status: that of the command; 128 plus the signal that killed it, as a shell has it; 126 or 127 if it can't be
-    /// run; 2 for a mistake on the command line, or if there is no such host; 1 without root.
+    /// run; 2 for a mistake on the command line, if there is no such host, or without root.
     Exec(ExecArgs),
     /// Run a command as a job's ranks, one on each host; ends with the exit status of the first one that fails, or with 126
     /// or 127 if it can't be run.
@@ -38,8 +38,8 @@ pub enum LabCommand {
     /// sent TERM, and KILL 5 s later. At the end whatever ranks have started is killed; if this is killed itself, `sabani lab down` does that.
     ///
     /// Exit status: 0 if all ranks had 0; else that of the rank that failed first, or 128 plus the signal that killed it; 126
-    /// or 127 if the command can't be run; 130 after Ctrl-C or a TERM signal; 2 for a mistake on the command line, or if there
-    /// is no such lab; 1 without root.
+    /// or 127 if the command can't be run; 130 after Ctrl-C or a TERM signal; 2 for a mistake on the command line, if there
+    /// is no such lab, or without root.
     ///
     /// Example: `sabani lab up --hosts 4`, then `sabani lab run -- target/debug/examples/pi`.
     Run(RunArgs),

@@ -1,6 +1,7 @@
 //! `sabani sim`: the transport on a simulated network, in virtual time.
 
 mod campaign;
+mod links;
 mod named;
 mod report;
 
@@ -35,8 +36,8 @@ const PLAN_MOST_BYTES: u64 = 1 << 20;
 /// in order; nodes must keep their bounds, give back what they hold, and be silent once closed.
 ///
 /// Exit status: 0 if no rule was broken, also where some messages did not arrive because a connection could not
-/// be made or has ended: the output says how many; 1 if a rule was broken, or nothing at all has arrived; 2 for a
-/// mistake on the command line or in a plan; 130 after Ctrl-C or a TERM signal.
+/// be made or has ended: the output says how many; 1 if a rule was broken, or programs have received nothing at all; 2
+/// for a mistake on the command line or in a plan; 130 after Ctrl-C or a TERM signal.
 ///
 /// A plan is a TOML file; `--plan` prints that of a named scenario, to begin with.
 #[derive(Args)]
@@ -239,12 +240,12 @@ fn run_plan(name: &str, plan: Plan, output: &OutputArgs) -> Result<()> {
     let run = Run::new(name, plan, output.html.is_some(), &watch);
     bar.finish_and_clear();
     reports.write(&run.render()?)?;
-    match run.outcome.failure {
-        None if run.is_in_vain() => bail!(
-            "nothing has arrived: no connection could be made, or all have ended; are links too slow, or losses too many?"
-        ),
+    if let Some(failure) = &run.outcome.failure {
+        bail!("a rule was broken; {failure}");
+    }
+    match run.in_vain() {
+        Some(why) => bail!("{why}"),
         None => Ok(()),
-        Some(failure) => bail!("a rule was broken; {failure}"),
     }
 }
 

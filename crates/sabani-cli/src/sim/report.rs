@@ -1,6 +1,5 @@
 //! What came of a plan: table, lines of JSON, page.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use sabani_sim::plan::{Hosts, Shape, TcpFlows, Traffic};
 use sabani_sim::{Plan, Recording, Time, Watch};
 use serde::Serialize;
 
+use super::links;
 use super::named::{Mix, WARM_UP};
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{Rendered, page, text};
@@ -27,25 +27,6 @@ pub struct Run {
     name: String,
     plan: Plan,
     pub outcome: Outcome,
-}
-
-/// The links of a dumbbell that those who send to others can fill: one for each direction between the halves, and cables of
-/// ten times the rate within them.
-fn dumbbell_links(from: &Hosts, to: &Hosts, hosts: u32) -> usize {
-    let halves = [0..hosts.div_ceil(2), hosts.div_ceil(2)..hosts];
-    let both = halves
-        .iter()
-        .flat_map(|of| halves.iter().map(move |other| (of, other)));
-    let links = both.map(|(of, other)| {
-        let pairs = from.paired_with(to, hosts);
-        let pairs = pairs.filter(|(from, to)| of.contains(from) && other.contains(to));
-        let (senders, receivers): (BTreeSet<_>, BTreeSet<_>) = pairs.unzip();
-        match of == other {
-            true => 10 * senders.len().min(receivers.len()),
-            false => senders.len().min(1),
-        }
-    });
-    links.sum()
 }
 
 /// One line of JSON for each stream; `incast` and `mix` have one in all, with the names that
@@ -134,28 +115,15 @@ impl Run {
         all.filter(|(_, stream, _)| stream.name != WARM_UP)
     }
 
-    /// Bits of messages per second that one link of the network could carry.
-    fn payload_rate(&self) -> f64 {
+    /// How much of what links carry can be messages.
+    fn payload_part(&self) -> f64 {
         let mtu = self.plan.network.mtu.0 as f64;
-        self.plan.network.rate.0 as f64 * mtu / (mtu + HEADERS)
-    }
-
-    /// Links that those who send to others can fill at the same time, as so many of the network's rate.
-    fn links(&self, from: &Hosts, to: &Hosts) -> usize {
-        let hosts = self.plan.hosts;
-        match self.plan.network.shape {
-            Shape::Mesh => from.paired_with(to, hosts).count(),
-            Shape::Star => from.numbers(hosts).count().min(to.numbers(hosts).count()),
-            Shape::Dumbbell => dumbbell_links(from, to, hosts),
-        }
+        mtu / (mtu + HEADERS)
     }
 
     /// Goodput, of what the links between these hosts could carry; zero if links are unlimited.
     fn part_of_links(&self, from: &Hosts, to: &Hosts, goodput: f64) -> f64 {
-        match self.payload_rate() * self.links(from, to) as f64 {
-            0.0 => 0.0,
-            rate => goodput / rate,
-        }
+        goodput / (self.payload_part() * links::bits_per_second(&self.plan, from, to))
     }
 
     fn goodput_ratio(&self, stream: &Traffic, outcome: &StreamOutcome) -> f64 {
@@ -221,27 +189,70 @@ impl Run {
         text
     }
 
-    /// Whether there were messages to arrive, and not one has.
-    pub fn is_in_vain(&self) -> bool {
-        let mut streams = self.streams().peekable();
-        streams.peek().is_some() && streams.all(|(_, _, outcome)| outcome.times_ns.is_empty())
+    /// Why programs received nothing, if there were messages for them, and not one was.
+    pub fn in_vain(&self) -> Option<String> {
+        let (mut any, mut discarded, mut expired, mut lost) = (false, 0, 0, 0);
+        for (_, stream, outcome) in self.streams() {
+            if !outcome.times_ns.is_empty() {
+                return None;
+            }
+            any = true;
+            discarded += outcome.discarded;
+            expired += outcome.expired;
+            lost += self.lost(stream, outcome);
+        }
+        let what = match discarded {
+            0 => "nothing has arrived",
+            _ => "programs have received nothing",
+        };
+        let why = [
+            (
+                discarded,
+                "they threw away what came; write a larger `discards_every`, or none",
+            ),
+            (
+                expired,
+                "messages expired on their way; write a longer `within`, or none, and leave `once` away",
+            ),
+            (
+                lost,
+                "no connection could be made, or all have ended; are links too slow, or losses too many?",
+            ),
+        ];
+        let why = why.iter().filter(|&&(count, _)| count > 0);
+        let why: Vec<_> = why.map(|&(_, why)| why).collect();
+        any.then(|| format!("{what}: {}", why.join("; besides, ")))
     }
 
-    /// What was to arrive and has not, though no rule was broken, in words.
-    fn missing(&self) -> impl Iterator<Item = String> {
-        let reliable = self
-            .streams()
-            .filter(|(_, stream, _)| stream.within.is_none() && !stream.once);
-        reliable.filter_map(|(name, stream, outcome)| {
+    /// Messages of a stream that did not come to their receivers, and were not meant to expire.
+    fn lost(&self, stream: &Traffic, outcome: &StreamOutcome) -> u64 {
+        let messages = stream.messages(self.plan.hosts);
+        let told = outcome.times_ns.len() as u64 + outcome.discarded + outcome.expired;
+        messages.saturating_sub(told)
+    }
+
+    /// What was to be received and was not, though no rule was broken, in words.
+    fn missing(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for (name, stream, outcome) in self.streams() {
             let messages = stream.messages(self.plan.hosts);
-            let missing = messages.saturating_sub(outcome.times_ns.len() as u64);
-            (missing > 0).then(|| {
-                format!(
-                    "{name}: {missing} of {messages} messages did not arrive: connections could not be made, or \
-                     ended"
-                )
-            })
-        })
+            let mut tell = |missing, what| {
+                if missing > 0 {
+                    all.push(format!("{name}: {missing} of {messages} messages {what}"));
+                }
+            };
+            tell(
+                outcome.discarded,
+                "were thrown away by the programs that they came to (`discards_every`)",
+            );
+            if stream.within.is_none() && !stream.once {
+                tell(
+                    self.lost(stream, outcome),
+                    "did not arrive: connections could not be made, or ended",
+                );
+            }
+        }
+        all
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
@@ -360,7 +371,8 @@ impl Run {
         unloaded_ms: Option<f64>,
     ) -> JsonLine<'_> {
         let at_once = stream.pairs(self.plan.hosts).count() as u64 * stream.bytes.0;
-        let ideal_ms = 8e3 * at_once as f64 / self.payload_rate();
+        let payload_rate = self.payload_part() * self.plan.network.rate.0 as f64;
+        let ideal_ms = 8e3 * at_once as f64 / payload_rate;
         JsonLine::FanIn {
             bench: &self.name,
             r#where: "sim",
@@ -562,24 +574,6 @@ mod tests {
     }
 
     #[test]
-    fn the_halves_of_a_dumbbell_have_faster_links_than_are_between_them() {
-        let hosts = |text: &str| text.parse::<Hosts>().unwrap();
-        for (from, to, links) in [
-            ("0", "4", 1),
-            ("0-2", "3-4", 1),
-            ("0", "1", 10),
-            ("all", "0", 11),
-            ("all", "all", 52),
-        ] {
-            assert_eq!(
-                dumbbell_links(&hosts(from), &hosts(to), 5),
-                links,
-                "{from} {to}"
-            );
-        }
-    }
-
-    #[test]
     fn incast_tells_what_the_lab_tells() {
         let rendered = run("incast");
         let start = r#"{"bench":"incast","where":"sim","transport":"sabani","senders":2,"size_bytes":65536,"rounds":3,"goodput_ratio":0."#;
@@ -682,6 +676,47 @@ mod tests {
         assert!(!nothing.contains("0 µs"), "{nothing}");
         let all = table("0.01");
         assert!(!all.contains("did not arrive"), "{all}");
+    }
+
+    /// A run of two hosts, of which one sends to the other.
+    fn run_of_two(more: &str) -> Run {
+        let text = format!("hosts = 2\n[[traffic]]\nfrom = 1\nto = 0\nbytes = 100\n{more}");
+        Run::new(
+            "two",
+            Plan::from_toml(&text).unwrap(),
+            false,
+            &Arc::default(),
+        )
+    }
+
+    #[test]
+    fn where_nothing_is_received_the_reason_is_told() {
+        let cut = "[[fault]]\ncut = true\n";
+        for (more, what) in [
+            ("[[program]]\ndiscards_every = 1\n", "they threw away"),
+            (
+                "within = \"0ns\"\n",
+                "nothing has arrived: messages expired",
+            ),
+            (cut, "nothing has arrived: no connection could be made"),
+        ] {
+            let run = run_of_two(more);
+            let why = run.in_vain().unwrap();
+            assert!(why.contains(what), "{why}");
+            assert_eq!(why.contains("connection"), more == cut, "{why}");
+            let told = run.missing().concat();
+            assert_eq!(told.contains("connections"), more == cut, "{told}");
+        }
+        assert_eq!(run_of_two("").in_vain(), None);
+    }
+
+    #[test]
+    fn what_programs_throw_away_has_arrived() {
+        let run = run_of_two("rounds = 20\n[[program]]\ndiscards_every = 2\n");
+        assert_eq!(run.in_vain(), None);
+        let told = run.missing().concat();
+        assert!(told.contains("were thrown away by the programs"), "{told}");
+        assert!(!told.contains("did not arrive"), "{told}");
     }
 
     #[test]

@@ -71,6 +71,13 @@ pub enum CreditPolicy {
     Shares,
 }
 
+impl Default for CreditPolicy {
+    /// As much as paths hold, those first who have least left to send.
+    fn default() -> Self {
+        CreditPolicy::Paced(Order::default())
+    }
+}
+
 /// Values that steer granting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreditConfig {

@@ -41,7 +41,7 @@ use crate::{Bug, Time};
 pub struct Plan {
     /// Where all chance comes from.
     pub seed: u64,
-    /// Hosts, from number 0 on. All know each other.
+    /// Hosts, from number 0 on. Those that send to each other know each other.
     pub hosts: u32,
     /// How packets are protected.
     pub seal: Seal,

@@ -37,6 +37,10 @@ pub struct Outcome {
 pub struct StreamOutcome {
     /// Messages that nodes accepted.
     pub accepted: u64,
+    /// Those of them that the receiving programs threw away.
+    pub discarded: u64,
+    /// Those of them that were dropped because they were worth something for some time only, or were sent once.
+    pub expired: u64,
     /// Bytes of messages that programs received.
     pub delivered_bytes: u64,
     /// When each delivered message was first wished, and how long it took until then, in
@@ -134,8 +138,13 @@ impl StreamOutcome {
             let index = sent.wish.stream as usize;
             let (stream, began_ns) = (&mut all[index], sent.wish.since_ns);
             stream.accepted += 1;
-            let Fate::Delivered { at_ns } = sent.fate else {
-                continue;
+            let at_ns = match sent.fate {
+                Fate::Delivered { at_ns } => at_ns,
+                other => {
+                    stream.discarded += u64::from(other == Fate::Discarded);
+                    stream.expired += u64::from(other == Fate::Expired);
+                    continue;
+                }
             };
             stream.delivered_bytes += sent.wish.len as u64;
             stream.times_ns.push((began_ns, at_ns - began_ns));

@@ -1,5 +1,6 @@
 //! A plan's network, and its course.
 
+use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -84,7 +85,7 @@ impl Plan {
             self.settings.apply(&mut config);
             net.add_host(config);
         }
-        net.introduce();
+        net.introduce_circles(self.circles());
         self.join(&mut net);
         for program in &self.programs {
             for host in program.host.numbers(self.hosts) {
@@ -95,6 +96,35 @@ impl Plan {
             net.plant(bug);
         }
         net
+    }
+
+    /// Of each host: those that it talks with, whoever begins.
+    fn circles(&self) -> Vec<BTreeSet<HostId>> {
+        let mut circles = vec![BTreeSet::new(); self.hosts as usize];
+        let mut meet = |from: &Hosts, to: &Hosts| {
+            for (one, other) in from.paired_with(to, self.hosts) {
+                circles[one as usize].insert(HostId(other));
+                circles[other as usize].insert(HostId(one));
+            }
+        };
+        for stream in &self.traffic {
+            meet(&stream.from, &stream.to);
+        }
+        for flows in &self.tcp {
+            meet(&flows.from, &flows.to);
+        }
+        for mishap in &self.mishaps {
+            // These say something to each host that is known: who comes back makes a connection with all of them.
+            let steers = matches!(mishap.what, What::Disconnect | What::Hold);
+            if steers || mishap.what.quality().is_some() {
+                meet(&Hosts::one(mishap.host), &Hosts::All);
+            }
+        }
+        if self.canary.is_some() {
+            // Bugs are planted between these.
+            meet(&Hosts::one(0), &Hosts::one(1));
+        }
+        circles
     }
 
     fn join(&self, net: &mut Network) {
@@ -113,15 +143,18 @@ impl Plan {
                 let between = cable(1, medium.delay.0);
                 net.dumbbell(left, &cable(10, 0), &between, &medium.switch());
             }
-            Shape::Mesh => net.links(|link| {
-                link.bits_per_second = medium.rate.0;
-                link.delay_ns = medium.delay.0;
-                link.mtu = medium.mtu.0 as usize;
-                link.queue_bytes = medium.switch().queue_bytes;
-            }),
+            Shape::Mesh => {
+                for (from, to) in self.met(net, &Hosts::All, &Hosts::All) {
+                    let link = net.link(from, to);
+                    link.bits_per_second = medium.rate.0;
+                    link.delay_ns = medium.delay.0;
+                    link.mtu = medium.mtu.0 as usize;
+                    link.queue_bytes = medium.switch().queue_bytes;
+                }
+            }
         }
         for path in &self.paths {
-            for (from, to) in pairs(&path.from, &path.to, self.hosts) {
+            for (from, to) in self.met(net, &path.from, &path.to) {
                 let link = net.link(from, to);
                 link.bits_per_second = path.rate.map_or(link.bits_per_second, |rate| rate.0);
                 link.delay_ns = path.delay.map_or(link.delay_ns, |delay| delay.0);
@@ -129,6 +162,18 @@ impl Plan {
                 link.queue_bytes = path.queue.map_or(link.queue_bytes, |queue| queue.0);
             }
         }
+    }
+
+    /// The ways from some hosts to others by which anything ever goes.
+    fn met(&self, net: &Network, from: &Hosts, to: &Hosts) -> Vec<(HostId, HostId)> {
+        let to = to.numbers(self.hosts);
+        let mut ways = Vec::new();
+        for from in from.numbers(self.hosts).map(HostId) {
+            let circle = net.circle(from).into_iter();
+            let met = circle.filter(|other| to.contains(&other.0));
+            ways.extend(met.map(|to| (from, to)));
+        }
+        ways
     }
 
     /// Puts what has a time of its own into the network's script.
@@ -196,7 +241,7 @@ impl Plan {
 
     fn set_faults(&self, net: &mut Network, now: Time) {
         for fault in &self.faults {
-            for (from, to) in pairs(&fault.from, &fault.to, self.hosts) {
+            for (from, to) in self.met(net, &fault.from, &fault.to) {
                 let active = self.faults.iter().filter(|fault| fault.is_active(now));
                 let (mut faults, mut mtu) = (Faults::default(), self.path_mtu(from, to));
                 for fault in active.filter(|fault| touches(fault, from, to, self.hosts)) {
@@ -216,7 +261,7 @@ impl Plan {
     }
 
     /// What is said of the way from one host to another, the last word first.
-    pub(super) fn ways(&self, from: HostId, to: HostId) -> impl Iterator<Item = &PathSettings> {
+    pub fn ways(&self, from: HostId, to: HostId) -> impl Iterator<Item = &PathSettings> {
         let is_it = move |path: &&PathSettings| {
             path.from.numbers(self.hosts).contains(&from.0)
                 && path.to.numbers(self.hosts).contains(&to.0)
@@ -367,4 +412,33 @@ fn pairs(from: &Hosts, to: &Hosts, hosts: u32) -> Vec<(HostId, HostId)> {
 
 fn touches(fault: &Fault, from: HostId, to: HostId, hosts: u32) -> bool {
     fault.from.numbers(hosts).contains(&from.0) && fault.to.numbers(hosts).contains(&to.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What all hosts know of all others would grow with the square of their number.
+    #[test]
+    fn hosts_know_those_alone_that_they_talk_with() {
+        let known = |net: &mut Network, host| {
+            let peers = net.host(HostId(host)).node().peer_ids();
+            peers.map(|peer| peer.0).collect::<Vec<_>>()
+        };
+        let text = "hosts = 1000\n[[traffic]]\nfrom = \"7-8\"\nto = 3\n[[tcp]]\nfrom = 9\nto = 3\n";
+        let mut net = Plan::from_toml(text).unwrap().network();
+        for anew in [false, true] {
+            if anew {
+                net.host_ids().for_each(|id| net.restart(id, true));
+            }
+            assert_eq!(known(&mut net, 3), [7, 8, 9]);
+            assert_eq!(known(&mut net, 8), [3]);
+            assert_eq!(known(&mut net, 4), []);
+        }
+        // Who comes back greets all.
+        let back = "[[mishap]]\nat = \"1ms\"\nhost = 4\nwhat = \"disconnect\"\nlasts = \"1ms\"\n";
+        let mut net = Plan::from_toml(&format!("{text}{back}")).unwrap().network();
+        assert_eq!(known(&mut net, 4).len(), 999);
+        assert_eq!(known(&mut net, 8), [3, 4]);
+    }
 }

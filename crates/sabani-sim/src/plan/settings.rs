@@ -853,6 +853,13 @@ impl Traffic {
         self.from.paired_with(&self.to, hosts)
     }
 
+    /// Receivers, each once.
+    pub(super) fn receivers(&self, hosts: u32) -> impl Iterator<Item = u32> {
+        let from = self.from.numbers(hosts);
+        let to = self.to.numbers(hosts);
+        to.filter(move |to| from.clone().any(|from| from != *to))
+    }
+
     /// Messages in all.
     pub fn messages(&self, hosts: u32) -> u64 {
         let pairs = self.pairs(hosts).count() as u64;

@@ -1,7 +1,7 @@
 //! The smallest plan that still fails: parts are left out, and numbers made smaller, as long as
 //! the same rule is broken.
 
-use super::{Hosts, Plan, ProgramSettings, Settings, Shape, Traffic};
+use super::{Hosts, Medium, Plan, ProgramSettings, Settings, Shape, Traffic};
 use crate::checker::Rule;
 use crate::{Rate, Size, Time};
 
@@ -227,7 +227,17 @@ fn simpler_networks(plan: &Plan) -> Vec<Plan> {
         }
     };
     with(&|plan| plan.network = Default::default());
-    with(&|plan| plan.network.shape = Shape::Mesh);
+    // A mesh has no switch.
+    with(&|plan| {
+        plan.network = Medium {
+            shape: Shape::Mesh,
+            buffer: None,
+            alpha: None,
+            pause_above: None,
+            mark_above: None,
+            ..plan.network.clone()
+        }
+    });
     with(&|plan| plan.network.queue = None);
     with(&|plan| plan.network.buffer = None);
     with(&|plan| plan.network.alpha = None);
@@ -277,6 +287,27 @@ mod tests {
         assert_eq!(plan.expect_sound(), Ok(()));
         let smaller = candidates(&plan);
         assert!(smaller.iter().all(|plan| plan.seal == Seal::Checked));
+    }
+
+    #[test]
+    fn a_star_with_a_full_switch_shrinks_to_a_mesh_that_can_be_run() {
+        let plan = Plan {
+            hosts: 2,
+            network: Medium {
+                shape: Shape::Star,
+                rate: Rate(1_000_000),
+                buffer: Some(Size(64 << 10)),
+                mark_above: Some(Size(8 << 10)),
+                ..Medium::default()
+            },
+            traffic: vec![Traffic::default()],
+            ..Plan::default()
+        };
+        let smaller = candidates(&plan);
+        let mut sound = smaller.iter().filter(|plan| plan.expect_sound().is_ok());
+        assert!(sound.any(|other| {
+            (other.network.shape, other.network.rate) == (Shape::Mesh, plan.network.rate)
+        }));
     }
 
     #[test]

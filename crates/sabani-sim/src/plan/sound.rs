@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Fault, Hosts, Mishap, Plan, ProgramSettings, Seal, Settings, Shape, TcpFlows, Traffic, What,
+    Fault, Hosts, Medium, Mishap, Plan, ProgramSettings, Seal, Settings, Shape, TcpFlows, Traffic,
+    What,
 };
 use crate::{Faults, HostId, MS, Rate, SEC, Size, Time};
 
@@ -52,22 +53,8 @@ impl Plan {
             let what = "peers are lost before they are asked: write a `keep_alive` of at most half of `dead_after`";
             return Err(("settings", 0, what.into()));
         }
-        let dead_after = Time(self.settings.config().dead_after_ns);
-        if let Some(trip) = self.shortest_trip().filter(|&trip| dead_after <= trip) {
-            let what = format!(
-                "peers would be lost before anything of them can come, for the shortest way there and back takes {trip}: \
-                 write `dead_after =` above that"
-            );
-            return Err(("settings", 0, what));
-        }
-        if self
-            .network
-            .alpha
-            .is_some_and(|alpha| alpha.is_nan() || alpha <= 0.0)
-        {
-            let what = "a port may hold nothing: write `alpha =` above 0.0".into();
-            return Err(("network", 0, what));
-        }
+        self.check_trip()?;
+        self.network.check().map_err(|what| ("network", 0, what))?;
         each("traffic", &self.traffic, |stream| self.check_stream(stream))?;
         each("tcp", &self.tcp, |flows| self.check_tcp(flows))?;
         each("path", &self.paths, |path| {
@@ -76,6 +63,7 @@ impl Plan {
         each("program", &self.programs, |program| {
             self.check_program(program)
         })?;
+        self.check_room()?;
         each("mishap", &self.mishaps, |mishap| self.check_mishap(mishap))?;
         each("fault", &self.faults, |fault| self.check_fault(fault))?;
         let lasts = |flows: &TcpFlows| flows.until.is_some();
@@ -84,6 +72,46 @@ impl Plan {
             return Err(("", 0, what.into()));
         }
         Ok(())
+    }
+
+    /// Whether an answer can come in time.
+    fn check_trip(&self) -> Result<(), Wrong> {
+        let config = self.settings.config();
+        let Settings {
+            dead_after,
+            connect_timeout,
+            ..
+        } = self.settings;
+        let answers = [
+            (
+                "dead_after",
+                dead_after,
+                config.dead_after_ns,
+                "peers would be lost before anything of them can come",
+            ),
+            (
+                "connect_timeout",
+                connect_timeout,
+                config.connect_timeout_ns,
+                "no connection could be made",
+            ),
+        ];
+        let trip = self.shortest_trip().unwrap_or_default();
+        let late = answers.iter().find(|(.., most_ns, _)| *most_ns <= trip.0);
+        let Some((name, said, most_ns, why)) = late else {
+            return Ok(());
+        };
+        // By default it says nothing, and the delay is what was written.
+        let table = match said {
+            Some(_) => "settings",
+            None => "network",
+        };
+        let most = Time(*most_ns);
+        let what = format!(
+            "{why}, for the shortest way there and back takes {trip}, and `{name}` is {most}: write `{name} =` above \
+             {trip} in `[settings]`, or a shorter `delay =`"
+        );
+        Err((table, 0, what))
     }
 
     /// How long a datagram and its answer are on their way at least, if all ways have a delay.
@@ -122,17 +150,52 @@ impl Plan {
                 Time::MOST
             ));
         }
-        check_bytes("bytes", stream.bytes)?;
+        check_bytes("bytes", stream.bytes)
+    }
+
+    /// Whether there is room for each message where it goes: nobody could ever take it there.
+    fn check_room(&self) -> Result<(), Wrong> {
         let memory = Size(self.settings.config().memory_bytes);
-        let buffers = self.programs.iter().any(|program| program.buffer.is_some());
-        match stream.bytes > memory && !buffers {
-            false => Ok(()),
-            true => Err(format!(
-                "messages of {} have no room in a `memory` of {memory}: write at least as much there, or \
-                 less here, or let receivers bring buffers (`post` and `buffer` of `[[program]]`)",
-                stream.bytes
-            )),
+        let brought = self.brought();
+        for (index, stream) in self.traffic.iter().enumerate() {
+            let bytes = stream.bytes;
+            for to in stream.receivers(self.hosts) {
+                match brought[to as usize] {
+                    None if bytes > memory => {
+                        let what = format!(
+                            "messages of {bytes} have no room in a `memory` of {memory}: write at least as much there, \
+                             or less here, or let receivers bring buffers (`post` and `buffer` of `[[program]]`, for \
+                             host {to})"
+                        );
+                        return Err(("traffic", index, what));
+                    }
+                    Some((program, buffer)) if bytes > buffer => {
+                        let what = format!(
+                            "messages of {bytes} come to host {to}, and have no room in its buffers of {buffer}: write \
+                             `buffer =` at least as much, or leave it away, and nodes allocate"
+                        );
+                        return Err(("program", program, what));
+                    }
+                    _ => {}
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// Of each host: how long the buffers are that its receives bring, if they do, and which of the programs says so.
+    fn brought(&self) -> Vec<Option<(usize, Size)>> {
+        let mut all = vec![None; self.hosts as usize];
+        for (index, program) in self.programs.iter().enumerate() {
+            // The last word counts, as where programs are made.
+            if program.post.is_some() {
+                let buffer = program.buffer.filter(|&buffer| buffer > Size(0));
+                for host in program.host.numbers(self.hosts) {
+                    all[host as usize] = buffer.map(|buffer| (index, buffer));
+                }
+            }
+        }
+        all
     }
 
     fn check_tcp(&self, flows: &TcpFlows) -> Result<(), String> {
@@ -268,6 +331,30 @@ impl Plan {
             true => Err(format!(
                 "there is no host `{hosts}`: they are numbered 0 to {last}; raise `hosts`, or name others"
             )),
+        }
+    }
+}
+
+impl Medium {
+    fn check(&self) -> Result<(), String> {
+        if self
+            .alpha
+            .is_some_and(|alpha| alpha.is_nan() || alpha <= 0.0)
+        {
+            return Err("a port may hold nothing: write `alpha =` above 0.0".into());
+        }
+        let of_switches = [
+            ("buffer", self.buffer.is_some()),
+            ("alpha", self.alpha.is_some()),
+            ("pause_above", self.pause_above.is_some()),
+            ("mark_above", self.mark_above.is_some()),
+        ];
+        match of_switches.iter().find(|(_, is_said)| *is_said) {
+            Some((name, _)) if self.shape == Shape::Mesh => Err(format!(
+                "a mesh has no switch that `{name}` could be of: write `shape = \"star\"` or \"dumbbell\", or leave \
+                 `{name}` away"
+            )),
+            _ => Ok(()),
         }
     }
 }

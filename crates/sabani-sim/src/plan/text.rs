@@ -295,6 +295,16 @@ mod tests {
                 "of at most 4GiB",
             ),
             (
+                "hosts = 3\n[[program]]\nhost = 2\n[[program]]\npost = 1\nbuffer = \"1KiB\"\n[[traffic]]\nbytes = 1025\n",
+                Some(4),
+                "have no room in its buffers of 1KiB: write `buffer =`",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\nbytes = \"2GiB\"\nto = 0\n[[program]]\nhost = 1\npost = 1\nbuffer = \"2GiB\"\n",
+                Some(2),
+                "for host 0)",
+            ),
+            (
                 "hosts = 2\n[[traffic]]\nmessages = 4000000000\nrounds = 4000000000\n",
                 Some(2),
                 "write fewer `rounds`",
@@ -318,6 +328,21 @@ mod tests {
                 "hosts = 2\n[network]\nalpha = -1.0\n[[traffic]]\n",
                 Some(2),
                 "write `alpha =` above 0.0",
+            ),
+            (
+                "hosts = 2\n[network]\nmark_above = \"8KiB\"\n[[traffic]]\n",
+                Some(2),
+                "`mark_above` could be of: write `shape = \"star\"` or \"dumbbell\"",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[network]\nshape = \"mesh\"\npause_above = \"8KiB\"\n",
+                Some(3),
+                "or leave `pause_above` away",
+            ),
+            (
+                "hosts = 2\n[network]\nbuffer = \"8KiB\"\n[[traffic]]\n",
+                Some(2),
+                "a mesh has no switch that `buffer`",
             ),
             (
                 "hosts = 2\n[settings]\nkeep_alive = \"2s\"\ndead_after = \"3s\"\n[[traffic]]\n",
@@ -357,7 +382,17 @@ mod tests {
             (
                 "hosts = 2\n[settings]\ndead_after = \"1ms\"\n[network]\ndelay = \"2ms\"\n[[traffic]]\n",
                 Some(2),
-                "there and back takes 4ms: write `dead_after =`",
+                "there and back takes 4ms, and `dead_after` is 1ms: write `dead_after =` above 4ms",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[network]\ndelay = \"4s\"\n",
+                Some(3),
+                "`connect_timeout` is 5s: write `connect_timeout =` above 8s",
+            ),
+            (
+                "hosts = 2\n[settings]\nconnect_timeout = \"2s\"\n[network]\ndelay = \"1s\"\n[[traffic]]\n",
+                Some(2),
+                "no connection could be made",
             ),
             (
                 "hosts = 2\n[[traffic]]\n[[program]]\ncall_cost = \"1000s\"\n",

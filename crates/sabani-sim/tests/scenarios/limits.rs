@@ -160,6 +160,22 @@ fn a_large_message_nobody_asked_for_blocks_nothing() {
     sound(net.settle(SEC));
 }
 
+/// It stays where it is, and the next receive would find it again, and again.
+#[test]
+fn a_program_whose_buffers_are_too_short_does_not_try_for_ever() {
+    let mut net = Network::pair(1, &sealed());
+    net.host(B).program.reading = Reading::Post {
+        wanted: Match::any(),
+        ahead: 1,
+        buffer: 1_000,
+    };
+    net.send(A, B, 1_001);
+    let failure = net.settle(SEC).expect_err("nobody can take it");
+    let what = &failure.violations[0].what;
+    assert!(what.contains("can't receive what has come"), "{failure}");
+    assert!(what.contains("room for 1000"), "{failure}");
+}
+
 #[test]
 fn who_waits_for_what_is_behind_untaken_messages_is_told_and_little_room_is_enough() {
     let mut net = Network::mesh(2, 2, &sealed(), |config: &mut Config| {
