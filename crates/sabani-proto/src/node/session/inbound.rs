@@ -135,7 +135,9 @@ impl Session {
             }
         }
         self.settle_fates(outgoing, hub, now_ns);
-        self.starved &= !self.channel.has_credit(self.channel.mtu.current(), 1);
+        if self.channel.has_credit(self.channel.mtu.current(), 1) {
+            self.starved = 0;
+        }
         if self.resting {
             self.shrink(outgoing);
         }

@@ -20,7 +20,10 @@ use crate::{Config, Obstacle, PeerId};
 
 /// A sender that waits for credit asks again after this long: the peer gives it unasked, but a
 /// promise that only the peer keeps is not enough.
-const STARVED_NS: u64 = 50_000_000;
+const STARVED_NS: u64 = 100_000_000;
+/// The wait doubles with every question without credit, so many times: what is lost of them is repaired like all else,
+/// and the questions of hundreds who wait for their turn on a slow link would take a part of it.
+const STARVED_DOUBLINGS: u8 = 3;
 /// What the program has taken is told within this time to a sender that waits for it, if it is too little to be
 /// told at once: the next message may fit, and be what the program waits for.
 const AWAITED_NS: u64 = 1_000_000;
@@ -51,8 +54,8 @@ pub(crate) struct Session {
     /// The peer waits for that credit.
     pub credit_due: bool,
     request_told: u64,
-    /// No credit came when it was asked for.
-    starved: bool,
+    /// So many times no credit came when it was asked for.
+    starved: u8,
     /// How much later the timer is due than its entry in the node's heap says; the most there is: or later still.
     pub put_off_ns: u32,
     ping: bool,
@@ -142,7 +145,7 @@ impl Session {
             credit: 0,
             credit_due: false,
             request_told: 0,
-            starved: false,
+            starved: 0,
             put_off_ns: 0,
             channel,
             incoming: Incoming::new(made.log_credit),
@@ -251,7 +254,7 @@ impl Session {
             // It waits for room below already, and not for time.
             u64::MAX
         } else if self.wants_credit(outgoing) {
-            heard_ns + STARVED_NS.min(config.keep_alive_ns)
+            heard_ns + self.asks_every_ns().min(config.keep_alive_ns)
         } else {
             heard_ns + config.keep_alive_ns
         };
@@ -281,7 +284,12 @@ impl Session {
         let starves = self.channel.sent.in_flight_packets() == 0
             && self.wants_credit(outgoing)
             && !self.may_leave(outgoing);
-        starves.then(|| self.channel.last_sent_ns() + STARVED_NS)
+        starves.then(|| self.channel.last_sent_ns() + self.asks_every_ns())
+    }
+
+    /// How long it waits for credit before it asks for it again.
+    fn asks_every_ns(&self) -> u64 {
+        STARVED_NS << self.starved.min(STARVED_DOUBLINGS)
     }
 
     /// Whether something waits, and not for its time.
@@ -328,12 +336,15 @@ impl Session {
                 });
             }
         } else if silent >= hub.config.keep_alive_ns
-            || (silent >= STARVED_NS && self.wants_credit(outgoing))
+            || (silent >= self.asks_every_ns() && self.wants_credit(outgoing))
             || self.starves_at(outgoing).is_some_and(|at| at <= now_ns)
         {
             self.ping = true;
             self.request_told = 0;
-            self.starved = outgoing.has_sendable();
+            self.starved = match outgoing.has_sendable() {
+                true => self.starved.saturating_add(1),
+                false => 0,
+            };
         }
         self.return_credit(outgoing, hub.config.keep_alive_ns, now_ns);
         // Not tied to its own keep-alive: the peer's may always come first.

@@ -36,6 +36,8 @@ enum Leave {
     All,
     /// Entries, to let the peer know what there is.
     Entries,
+    /// What goes again, entries, and no byte more.
+    Known,
     /// What goes again.
     Again,
     Nothing,
@@ -80,10 +82,12 @@ impl Session {
     /// What of the messages may leave now, as far as the peer's credit for the path goes.
     fn leave(&self, outgoing: &Outgoing, bytes: usize) -> Leave {
         match self.channel.may_request() {
-            _ if self.poll || self.channel.may_send(bytes, 1) => Leave::All,
+            _ if self.channel.may_send(bytes, 1) => Leave::All,
+            // What may be lost: new bytes without credit would be lost in turn where a queue is full.
+            _ if self.poll => Leave::Known,
             true if outgoing.has_entries() => Leave::Entries,
             // The peer may have all of it, and know of nothing to give credit for.
-            true if self.starved && outgoing.goes_again() => Leave::Again,
+            true if self.starved > 0 && outgoing.only_goes_again() => Leave::Again,
             _ => Leave::Nothing,
         }
     }
@@ -288,6 +292,9 @@ impl Session {
                 self.fill_control(outgoing, &mut body, hub);
             }
             self.fill_messages(outgoing, leave, &mut body, hub);
+            if self.poll && hub.contents.is_empty() {
+                put(Frame::Ping, Content::Ping, &mut body, hub);
+            }
         }
         if body.at == 0 {
             return (0, false);
@@ -467,8 +474,7 @@ impl Session {
         {
             put(Frame::Expire(id as u32), Content::Expire { id }, body, hub);
         }
-        if self.ping || (self.poll && !outgoing.has_sendable()) {
-            self.ping = false;
+        if std::mem::take(&mut self.ping) {
             put(Frame::Ping, Content::Ping, body, hub);
         }
     }
@@ -521,7 +527,10 @@ impl Session {
         }
         self.fill_entries(outgoing, body, hub);
         // Behind new entries: a small message must not wait until all is repaired.
-        if leave == Leave::Entries || !fill_resends(true, outgoing, body, hub) {
+        if leave == Leave::Entries
+            || !fill_resends(true, outgoing, body, hub)
+            || leave == Leave::Known
+        {
             return;
         }
         fill_fragments(outgoing, body, hub);
