@@ -420,13 +420,21 @@ impl<C: Cargo> Channel<C> {
             self.credit_us = micros(now_ns);
         }
         let in_flight = self.sent.in_flight_but_probes();
-        let Some(mut settled) = self.sent.on_ack(ack, now_ns, &mut self.rtt, fate) else {
+        // Who paces itself keeps its own queue short, and needs to know of it.
+        let packet_ns = match self.governor {
+            None => self.packet_ns,
+            Some(_) => 0,
+        };
+        let settled = self
+            .sent
+            .on_ack(ack, now_ns, packet_ns, &mut self.rtt, fate);
+        let Some(mut settled) = settled else {
             return AckEffect::Absurd;
         };
         if settled.newly_acked > 0 {
             let took_ns = now_ns.saturating_sub(self.progress_ns);
-            // What a lost answer has held up tells nothing of the path.
-            if self.polls_unanswered == 0 {
+            // What a lost answer has held up tells nothing of the path; one that was merely late does.
+            if self.polls_unanswered == 0 || ack.answers != self.asked {
                 self.note_pace(took_ns, settled.newly_acked);
             }
             self.progress_ns = self.sent.settled_from(now_ns, self.rtt.min_ns());
@@ -499,7 +507,8 @@ impl<C: Cargo> Channel<C> {
             return Some(since_ns + timeout_ns.min(POLL_MAX_NS));
         }
         let queued_ns = ahead * u64::from(self.packet_ns);
-        let queued_ns = queued_ns.min(2 * self.rtt.smoothed_ns() + QUEUED_MAX_NS);
+        let most_ns = 2 * self.rtt.smoothed_ns().max(self.rtt.latest_ns()) + QUEUED_MAX_NS;
+        let queued_ns = queued_ns.min(most_ns);
         let patience = if self.polls_unanswered == 0 {
             self.rtt.patience_ns() + u64::from(self.peer_late_ack_ns)
         } else {

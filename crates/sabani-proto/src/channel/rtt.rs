@@ -6,7 +6,7 @@ const INITIAL_NS: u64 = 100_000_000;
 /// Scheduling on a busy host moves answers by this much; asking again sooner is waste.
 const GRANULARITY_NS: u64 = 100_000;
 
-/// Smoothed round-trip time, in nanoseconds.
+/// Smoothed round-trip time, in nanoseconds: of a packet that waits for no other of ours, as far as is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rtt {
     smoothed_ns: u64,
@@ -40,17 +40,21 @@ impl Rtt {
     }
 
     /// What left at `sent_ns` has been answered; `delay_ns` is how long the peer says it held the
-    /// answer back.
-    pub fn on_answer(&mut self, sent_ns: u64, now_ns: u64, delay_ns: u64) {
+    /// answer back, and `behind_ns` how long it waited on its way for what had left before it.
+    pub fn on_answer(&mut self, sent_ns: u64, now_ns: u64, delay_ns: u64, behind_ns: u64) {
         let elapsed_ns = now_ns.saturating_sub(sent_ns);
         // Nobody can hold back for longer than it took, except by a clock that runs fast.
         if sent_ns >= self.begun_ns && delay_ns <= elapsed_ns {
-            self.on_sample(elapsed_ns, delay_ns);
+            self.take(elapsed_ns, delay_ns, behind_ns);
         }
     }
 
     /// Takes a sample; `delay_ns` is how long the peer says it held the answer back.
     pub fn on_sample(&mut self, elapsed_ns: u64, delay_ns: u64) {
+        self.take(elapsed_ns, delay_ns, 0);
+    }
+
+    fn take(&mut self, elapsed_ns: u64, delay_ns: u64, behind_ns: u64) {
         let elapsed_ns = elapsed_ns.max(1);
         if self.smoothed_ns == 0 {
             let first = elapsed_ns.saturating_sub(delay_ns).max(1);
@@ -71,6 +75,7 @@ impl Rtt {
         };
         self.min_ns = self.min_ns.min(sample);
         self.latest_ns = sample;
+        let sample = sample.saturating_sub(behind_ns).max(self.min_ns);
         let off = self.smoothed_ns.abs_diff(sample);
         self.variation_ns = (3 * self.variation_ns + off) / 4;
         self.smoothed_ns = (7 * self.smoothed_ns + sample) / 8;

@@ -359,11 +359,13 @@ impl<C: Cargo> SentLog<C> {
         self.in_flight_packets -= run.packets;
     }
 
-    /// Takes in an acknowledgement. `None` if it names packets that were never sent.
+    /// Takes in an acknowledgement of packets that arrive `packet_ns` apart. `None` if it names packets that were never
+    /// sent.
     pub fn on_ack(
         &mut self,
         ack: &Ack,
         now_ns: u64,
+        packet_ns: u32,
         rtt: &mut Rtt,
         fate: &mut impl FnMut(Fate, C),
     ) -> Option<Settled> {
@@ -372,7 +374,7 @@ impl<C: Cargo> SentLog<C> {
         }
         Some(match self.recovery {
             Recovery::GoBackN => self.on_ack_in_order(ack, now_ns, rtt, fate),
-            _ => self.settle_acked(ack, now_ns, rtt, fate),
+            _ => self.settle_acked(ack, now_ns, packet_ns, rtt, fate),
         })
     }
 
@@ -380,6 +382,7 @@ impl<C: Cargo> SentLog<C> {
         &mut self,
         ack: &Ack,
         now_ns: u64,
+        packet_ns: u32,
         rtt: &mut Rtt,
         fate: &mut impl FnMut(Fate, C),
     ) -> Settled {
@@ -392,7 +395,9 @@ impl<C: Cargo> SentLog<C> {
         }
         // Before losses are looked for: how long the newest took is how long the others may take.
         if let Some(sent_ns) = settled.sample_from {
-            rtt.on_answer(sent_ns, now_ns, u64::from(ack.delay_ns));
+            let ahead = u64::from(settled.newly_acked.saturating_sub(1));
+            let behind_ns = ahead * u64::from(packet_ns);
+            rtt.on_answer(sent_ns, now_ns, u64::from(ack.delay_ns), behind_ns);
         }
         self.notice_spurious(&runs, ack.largest, &mut settled);
         self.acked_end = self.acked_end.max(ack.largest + 1);
@@ -424,7 +429,7 @@ impl<C: Cargo> SentLog<C> {
         self.drop_settled();
         settled.sample_from = sample_from;
         if let Some(sent_ns) = sample_from {
-            rtt.on_answer(sent_ns, now_ns, u64::from(ack.delay_ns));
+            rtt.on_answer(sent_ns, now_ns, u64::from(ack.delay_ns), 0);
         }
         if settled.newly_acked > 0 {
             self.in_vain = false;
@@ -500,6 +505,7 @@ impl<C: Cargo> SentLog<C> {
     /// Settles all that was sent before `end`: nothing of it is missing, as nearly always.
     #[inline]
     fn take_acked(&mut self, end: u64, fate: &mut impl FnMut(Fate, C), settled: &mut Settled) {
+        let mut left_ns = None;
         while self.base < end
             && let Some(front) = self.runs.front()
         {
@@ -521,9 +527,11 @@ impl<C: Cargo> SentLog<C> {
             if in_flight {
                 settled.count_acked(&run);
                 self.leave_flight(&run);
+                left_ns = Some(run.sent_ns);
             }
+            // One that was given back, for a POLL that came too early, is known by those that left with it.
             if self.base == end {
-                settled.sample_from = in_flight.then_some(run.sent_ns);
+                settled.sample_from = left_ns.filter(|&ns| in_flight || ns == run.sent_ns);
             }
         }
     }

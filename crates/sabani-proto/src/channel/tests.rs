@@ -192,7 +192,7 @@ proptest! {
                 Step::Ack => if let Some(ack) = ack_of(&received) {
                     log.credit_after(0, ack.largest, 0);
                     told = Some(ack.largest);
-                    prop_assert!(log.on_ack(&ack, now, &mut rtt, fate).is_some());
+                    prop_assert!(log.on_ack(&ack, now, 0, &mut rtt, fate).is_some());
                 },
                 Step::Wait(time) => {
                     now += time;
@@ -238,18 +238,18 @@ fn a_gap_is_a_loss_until_the_path_shows_reordering() {
     let mut fates = Vec::new();
     let mut log = log_of(20);
     let settled = log
-        .on_ack(&ack([0, 2]), 0, &mut rtt, &mut |fate, n| {
+        .on_ack(&ack([0, 2]), 0, 0, &mut rtt, &mut |fate, n| {
             fates.push((fate, n))
         })
         .unwrap();
     assert_eq!((settled.newly_acked, settled.lost), (2, 1));
     assert!(fates.contains(&(Fate::Lost, 1)));
     let late = log
-        .on_ack(&ack([0, 1, 2]), 0, &mut rtt, &mut |_, _| ())
+        .on_ack(&ack([0, 1, 2]), 0, 0, &mut rtt, &mut |_, _| ())
         .unwrap();
     assert_eq!(late.spurious, 1);
     let patient = log
-        .on_ack(&ack([0, 1, 2, 6]), 0, &mut rtt, &mut |_, _| ())
+        .on_ack(&ack([0, 1, 2, 6]), 0, 0, &mut rtt, &mut |_, _| ())
         .unwrap();
     assert_eq!(patient.lost, 1, "three behind is lost, two and one are not");
     assert!(log.loss_deadline().is_some(), "but time settles those");
@@ -262,7 +262,7 @@ fn go_back_n_sends_all_again_from_the_first_that_is_missing() {
     let mut log = SentLog::new(Recovery::GoBackN);
     log.push(run(0, 6), true, &[Numbers(0, 6)], 0);
     let mut take = |acked: Ack| {
-        let settled = log.on_ack(&acked, MS, &mut rtt, &mut |fate, Numbers(start, end)| {
+        let settled = log.on_ack(&acked, MS, 0, &mut rtt, &mut |fate, Numbers(start, end)| {
             fates.extend((start..end).map(|number| (fate, number)));
         });
         settled.map(|settled| (settled.newly_acked, settled.lost))
@@ -281,7 +281,7 @@ fn go_back_n_learns_of_reordering() {
     let mut log = SentLog::new(Recovery::GoBackN);
     (0..9).for_each(|number| log.push(packet(number), true, &[number], 0));
     let mut take = |log: &mut SentLog<u64>, acked: Ack| {
-        let settled = log.on_ack(&acked, MS, &mut rtt, &mut |_, _| ()).unwrap();
+        let settled = log.on_ack(&acked, MS, 0, &mut rtt, &mut |_, _| ()).unwrap();
         (settled.newly_acked, settled.lost, settled.spurious)
     };
     assert_eq!(take(&mut log, ack([1])), (0, 9, 0));
@@ -301,7 +301,7 @@ fn go_back_n_measures_what_came_last() {
     (0..3).for_each(|number| log.push(packet(number), true, &[number], 0));
     log.push(packet(3), true, &[2], 100 * MS);
     let mut fates = Vec::new();
-    let settled = log.on_ack(&ack([0, 3]), 101 * MS, &mut rtt, &mut |fate, _| {
+    let settled = log.on_ack(&ack([0, 3]), 101 * MS, 0, &mut rtt, &mut |fate, _| {
         fates.push(fate);
     });
     assert_eq!(rtt.latest_ns(), MS);
@@ -375,7 +375,7 @@ fn packets_never_sent_cannot_be_acknowledged() {
     let nothing = &mut |_, _| panic!("settles nothing");
     assert!(
         log_of(3)
-            .on_ack(&ack([3]), 0, &mut Rtt::default(), nothing)
+            .on_ack(&ack([3]), 0, 0, &mut Rtt::default(), nothing)
             .is_none()
     );
 }
@@ -387,7 +387,7 @@ fn a_sample_is_the_time_since_the_largest_left() {
     log.push(packet(0), false, &[0], 5);
     log.push(packet(1), false, &[1], 9);
     let mut take = |acked: Ack| {
-        log.on_ack(&acked, 20, &mut rtt, &mut |_, _: u64| ())
+        log.on_ack(&acked, 20, 0, &mut rtt, &mut |_, _: u64| ())
             .unwrap()
     };
     assert_eq!(take(ack([0, 1])).sample_from, Some(9));
@@ -423,12 +423,12 @@ fn a_delay_is_taken_off_but_not_below_the_shortest_round_trip() {
 #[test]
 fn what_a_stall_broke_is_no_sample() {
     let mut rtt = Rtt::default();
-    rtt.on_answer(5 * MS, 6 * MS, 2 * MS);
+    rtt.on_answer(5 * MS, 6 * MS, 2 * MS, 0);
     assert_eq!(rtt.min_ns(), 0, "held back for longer than it took");
     rtt.begin_at(10 * MS);
-    rtt.on_answer(9 * MS, 12 * MS, 0);
+    rtt.on_answer(9 * MS, 12 * MS, 0, 0);
     assert_eq!(rtt.min_ns(), 0, "sent before the stall");
-    rtt.on_answer(10 * MS, 12 * MS, 0);
+    rtt.on_answer(10 * MS, 12 * MS, 0, 0);
     assert_eq!(rtt.min_ns(), 2 * MS);
 }
 

@@ -275,3 +275,43 @@ fn old_packets_change_nothing() {
         assert!(packets.iter().all(|packet| packet.len() >= Prelude::LEN));
     }
 }
+
+/// How much later a message of `bytes` is delivered if its last packet is lost, in round trips of a full packet: after 25
+/// such messages whose packets all arrive, over a link of so many bits a second.
+fn tail_costs(bits_per_second: u64, delay_ns: u64, bytes: usize) -> f64 {
+    let mut net = Network::pair(1, &plain());
+    net.links(|link| (link.delay_ns, link.bits_per_second) = (delay_ns, bits_per_second));
+    let mut deliver = |net: &mut Network| {
+        let delivered = net.checker.delivered;
+        net.send(A, B, bytes);
+        let took_ns = time_to_deliver(net, delivered + 1, SEC);
+        sound(net.settle(SEC));
+        net.run_for(20 * MS);
+        took_ns
+    };
+    let clean_ns = (0..25).map(|_| deliver(&mut net)).last().unwrap();
+    let link = net.link(A, B);
+    if bytes > 1_200 {
+        link.drop_first(1, |packet| ends_a_body(packet));
+    } else {
+        link.drop_first(1, move |packet| packet.bytes.len() > bytes);
+    }
+    let took_ns = deliver(&mut net);
+    assert_eq!(net.link(A, B).counters.lost, 1);
+    assert_eq!(counters(&mut net, A).timeouts, 0);
+    let packet_ns = 1_514 * 8 * SEC / bits_per_second;
+    (took_ns - clean_ns) as f64 / (2 * delay_ns + packet_ns) as f64
+}
+
+#[test]
+fn a_lost_last_packet_costs_three_round_trips_at_most() {
+    for bits_per_second in [1_000_000_000, 10_000_000_000] {
+        for delay_ns in [100 * US, 500 * US, 20 * MS] {
+            for bytes in [1_000, 4_096, 65_536, 262_144] {
+                let trips = tail_costs(bits_per_second, delay_ns, bytes);
+                let path = format!("{bits_per_second} bit/s, {delay_ns} ns");
+                assert!(trips <= 3.0, "{bytes} bytes, {path}: {trips:.2}");
+            }
+        }
+    }
+}
