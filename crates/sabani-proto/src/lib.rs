@@ -54,7 +54,7 @@ pub use channel::{
     AckPolicy, BASE_DATAGRAM, Congestion, DEFAULT_DATAGRAM, Recovery, datagram_cost,
 };
 pub use config::Config;
-pub use credit::{CreditPolicy, CreditStats, Order as GrantOrder};
+pub use credit::{CreditPolicy, CreditStats, GrantOrder};
 pub use error::{Backlog, ConnectError, Hindrance, PeerLost, SendError, Starvation, Undelivered};
 pub use event::Event;
 pub use human_time::HumanTime;

@@ -165,11 +165,12 @@ impl Run {
         let outcome = &self.outcome;
         let _ = writeln!(
             text,
-            "\n{} packets, {} of them again ({:.2} %), {} polls, {} timeouts; {} events in {:.3} s of \
-             virtual time; trace {:016x}",
+            "\n{} packets, {} of them again ({:.2} %): {} for lost ones, {} polls; {} timeouts; {} events in \
+             {:.3} s of virtual time; trace {:016x}",
             outcome.packets_sent,
-            outcome.packets_lost,
+            outcome.packets_again(),
             100.0 * outcome.extra_packets_ratio(),
+            outcome.packets_lost,
             outcome.polls,
             outcome.timeouts,
             outcome.events,
@@ -245,12 +246,12 @@ impl Run {
                 outcome.discarded,
                 "were thrown away by the programs that they came to (`discards_every`)",
             );
-            if stream.within.is_none() && !stream.once {
-                tell(
-                    self.lost(stream, outcome),
-                    "did not arrive: connections could not be made, or ended",
-                );
-            }
+            let why = match (stream.once, stream.within) {
+                (true, _) => "did not arrive: each was sent once (`once`), and these were lost",
+                (false, Some(_)) => "did not arrive: they were worth nothing any more (`within`)",
+                (false, None) => "did not arrive: connections could not be made, or ended",
+            };
+            tell(self.lost(stream, outcome), why);
         }
         all
     }

@@ -38,7 +38,7 @@ mod table;
 mod tests;
 
 use link::{Link, Pressure};
-pub use order::Order;
+pub use order::GrantOrder;
 use order::{Scheduler, Urgency};
 use share::{Account, Share};
 pub(crate) use standing::DECAY_NS;
@@ -64,7 +64,7 @@ const NEVER: u64 = u64::MAX;
 pub enum CreditPolicy {
     /// What rate × round trip and the path's queue hold, shared by those who wait in this order
     /// (U11, U12): many senders at a time do not overflow the switch before the receiver.
-    Paced(Order),
+    Paced(GrantOrder),
     /// An equal share of the socket's buffer to each peer that was heard lately (U9). No sender can
     /// overrun the socket, but nothing is known of the path before it, whose queues overflow. For
     /// comparison, and for paths without a queue.
@@ -74,7 +74,7 @@ pub enum CreditPolicy {
 impl Default for CreditPolicy {
     /// As much as paths hold, those first who have least left to send.
     fn default() -> Self {
-        CreditPolicy::Paced(Order::default())
+        CreditPolicy::Paced(GrantOrder::default())
     }
 }
 
@@ -218,7 +218,7 @@ impl Granter {
             pool: Pool::new(&config),
             peers: Table::default(),
             scheduler: Scheduler::new(match config.policy {
-                CreditPolicy::Shares => Order::FirstCome,
+                CreditPolicy::Shares => GrantOrder::FirstCome,
                 CreditPolicy::Paced(order) => order,
             }),
             waiting: Vec::new(),

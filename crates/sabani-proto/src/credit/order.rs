@@ -4,7 +4,7 @@ use super::share::Share;
 
 /// In which order peers that wait for credit are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum GrantOrder {
     /// Who has least left to send, divided by its weight: short messages pass long ones. Who has about
     /// as much left, to a factor of four, is served in turn: where all send to all, each sender then has
     /// somebody who waits for it. `aging` percent (0…100) of what is granted goes to who has waited
@@ -20,16 +20,16 @@ pub enum Order {
     FirstCome,
 }
 
-impl Default for Order {
+impl Default for GrantOrder {
     fn default() -> Self {
-        Order::ShortestFirst { aging: 12 }
+        GrantOrder::ShortestFirst { aging: 12 }
     }
 }
 
 /// An order and what it must remember.
 #[derive(Debug)]
 pub(super) struct Scheduler {
-    order: Order,
+    order: GrantOrder,
     /// What those who wait longest are due, in hundredths of charge.
     aged: u64,
     /// Weighted charge that the peer served last had been granted before.
@@ -55,7 +55,7 @@ fn class(share: &Share) -> u64 {
 }
 
 impl Scheduler {
-    pub fn new(order: Order) -> Self {
+    pub fn new(order: GrantOrder) -> Self {
         Scheduler {
             order,
             aged: 0,
@@ -72,10 +72,10 @@ impl Scheduler {
     #[inline]
     pub fn key(&self, share: &Share, quantum: u64) -> Urgency {
         match self.order {
-            Order::ShortestFirst { .. } if self.aged >= 100 * quantum => (share.served_ns, 0),
-            Order::ShortestFirst { .. } => (class(share), share.virtual_time),
-            Order::Fair => (share.virtual_time, 0),
-            Order::FirstCome => (share.since_ns, 0),
+            GrantOrder::ShortestFirst { .. } if self.aged >= 100 * quantum => (share.served_ns, 0),
+            GrantOrder::ShortestFirst { .. } => (class(share), share.virtual_time),
+            GrantOrder::Fair => (share.virtual_time, 0),
+            GrantOrder::FirstCome => (share.since_ns, 0),
         }
     }
 
@@ -84,8 +84,8 @@ impl Scheduler {
     #[inline]
     pub fn turn(&self, share: &Share) -> Urgency {
         match self.order {
-            Order::ShortestFirst { .. } | Order::Fair => (share.virtual_time, 0),
-            Order::FirstCome => (share.since_ns, 0),
+            GrantOrder::ShortestFirst { .. } | GrantOrder::Fair => (share.virtual_time, 0),
+            GrantOrder::FirstCome => (share.since_ns, 0),
         }
     }
 
@@ -94,7 +94,7 @@ impl Scheduler {
         self.virtual_time = share.virtual_time;
         share.virtual_time += charge * VIRTUAL / u64::from(share.weight);
         share.served_ns = now_ns;
-        if let Order::ShortestFirst { aging } = self.order {
+        if let GrantOrder::ShortestFirst { aging } = self.order {
             if self.aged >= 100 * quantum {
                 self.aged = self.aged.saturating_sub(100 * charge);
             }

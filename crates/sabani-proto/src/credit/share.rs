@@ -84,7 +84,7 @@ pub(super) struct Share {
     pub since_ns: u64,
     /// When it was last granted something, or began to want.
     pub served_ns: u64,
-    /// Weighted charge granted (`Order::Fair`).
+    /// Weighted charge granted (`GrantOrder::Fair`).
     pub virtual_time: u64,
     /// Told that it has nothing and must wait.
     pub told_dry: bool,

@@ -217,9 +217,14 @@ impl Outcome {
         outcome
     }
 
-    /// Packets whose content went again, for each packet that was needed.
+    /// Packets that took the place of others: of those found lost, and POLLs, which carry what the last one did.
+    pub fn packets_again(&self) -> u64 {
+        (self.packets_lost + self.polls).min(self.packets_sent)
+    }
+
+    /// The same, for each packet that was needed.
     pub fn extra_packets_ratio(&self) -> f64 {
-        let needed = self.packets_sent.saturating_sub(self.packets_lost);
-        self.packets_lost as f64 / (needed as f64).max(1.0)
+        let needed = self.packets_sent - self.packets_again();
+        self.packets_again() as f64 / (needed as f64).max(1.0)
     }
 }

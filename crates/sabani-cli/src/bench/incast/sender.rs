@@ -70,7 +70,7 @@ impl Sender {
         let counters = node.stats().counters;
         Ok(Counts {
             packets: counters.packets_sent,
-            resent: counters.packets_lost,
+            resent: counters.packets_lost + counters.polls,
         })
     }
 }

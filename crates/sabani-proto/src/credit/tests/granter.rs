@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::model::FULL;
-use crate::credit::{Arrival, CreditConfig, CreditPolicy, DECAY_NS, Granter, Order, Owed};
+use crate::credit::{Arrival, CreditConfig, CreditPolicy, DECAY_NS, GrantOrder, Granter, Owed};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const SOCKET: u64 = 8 << 20;
 
-fn granter(order: Order) -> Granter {
+fn granter(order: GrantOrder) -> Granter {
     granter_for(1, order)
 }
 
-fn granter_for(expected_peers: u32, order: Order) -> Granter {
+fn granter_for(expected_peers: u32, order: GrantOrder) -> Granter {
     Granter::new(CreditConfig {
         socket_bytes: SOCKET,
         full_cost: FULL as u32,
@@ -27,7 +27,10 @@ fn granter_for(expected_peers: u32, order: Order) -> Granter {
 
 #[test]
 fn those_who_come_first_leave_the_others_their_share_if_these_are_expected() {
-    for policy in [CreditPolicy::Paced(Order::default()), CreditPolicy::Shares] {
+    for policy in [
+        CreditPolicy::Paced(GrantOrder::default()),
+        CreditPolicy::Shares,
+    ] {
         let mut granter = Granter::new(CreditConfig {
             socket_bytes: SOCKET,
             full_cost: FULL as u32,
@@ -98,7 +101,7 @@ fn serve(granter: &mut Granter, left: &mut BTreeMap<u32, u64>, rounds: u64) -> V
 
 #[test]
 fn a_lone_peer_begins_with_a_whole_message_and_many_begin_with_a_request() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     assert_eq!(u64::from(granter.admit(7, 0)), 48 * FULL);
     let rest: u64 = (8..100).map(|peer| u64::from(granter.admit(peer, 1))).sum();
     assert_eq!(rest, 0);
@@ -106,7 +109,7 @@ fn a_lone_peer_begins_with_a_whole_message_and_many_begin_with_a_request() {
 
 #[test]
 fn standing_credit_never_exceeds_one_shallow_queue() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     for now in 1..2_000 {
         let peer = (now * 7 % 60) as u32;
         granter.on_arrival(
@@ -121,7 +124,7 @@ fn standing_credit_never_exceeds_one_shallow_queue() {
 
 #[test]
 fn standing_credit_decays_and_leaves_nothing() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     granter.admit(1, 0);
     let at = granter.next_deadline().expect("decay is due some time");
     assert!(at > DECAY_NS);
@@ -138,7 +141,7 @@ fn standing_credit_decays_and_leaves_nothing() {
 
 #[test]
 fn data_keep_standing_credit_and_acknowledgements_do_not() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     granter.admit(1, 0);
     let mut hear = |packets, now_ns| {
         granter.on_arrival(1, &came(packets, 0), now_ns);
@@ -157,7 +160,7 @@ fn data_keep_standing_credit_and_acknowledgements_do_not() {
 
 #[test]
 fn what_is_announced_is_granted_and_told() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     for peer in 0..30 {
         granter.on_arrival(peer, &came(0, 0), 1);
     }
@@ -170,7 +173,7 @@ fn what_is_announced_is_granted_and_told() {
 
 #[test]
 fn the_rest_of_a_packet_is_granted_as_a_packet() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     granter.on_arrival(
         1,
         &Arrival {
@@ -185,7 +188,7 @@ fn the_rest_of_a_packet_is_granted_as_a_packet() {
 
 #[test]
 fn a_peer_that_has_nothing_left_is_told_once() {
-    let mut granter = granter(Order::FirstCome);
+    let mut granter = granter(GrantOrder::FirstCome);
     granter.on_arrival(1, &came(0, 10_000), 1);
     run(&mut granter, 1);
     granter.on_arrival(2, &came(0, 10_000), 2);
@@ -196,14 +199,14 @@ fn a_peer_that_has_nothing_left_is_told_once() {
 
 #[test]
 fn the_shortest_comes_first() {
-    let mut granter = granter(Order::ShortestFirst { aging: 0 });
+    let mut granter = granter(GrantOrder::ShortestFirst { aging: 0 });
     let mut left = BTreeMap::from([(1, 900), (2, 20), (3, 200)]);
     assert_eq!(serve(&mut granter, &mut left, 3_000), [2, 3, 1]);
 }
 
 #[test]
 fn who_has_about_as_much_left_is_served_in_turn() {
-    let mut granter = granter(Order::ShortestFirst { aging: 0 });
+    let mut granter = granter(GrantOrder::ShortestFirst { aging: 0 });
     let before = BTreeMap::from([(1, 1_000), (2, 900), (3, 800)]);
     let mut left = before.clone();
     serve(&mut granter, &mut left, 20);
@@ -219,7 +222,7 @@ fn who_has_about_as_much_left_is_served_in_turn() {
 /// its uplink brings while the others wait.
 #[test]
 fn who_asks_first_is_not_given_all_at_once() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     serve(&mut granter, &mut BTreeMap::from([(1, 10_000)]), 200);
     let now_ns = 30 * MS;
     run(&mut granter, now_ns);
@@ -233,7 +236,7 @@ fn who_asks_first_is_not_given_all_at_once() {
 
 #[test]
 fn weight_shortens() {
-    let mut granter = granter(Order::ShortestFirst { aging: 0 });
+    let mut granter = granter(GrantOrder::ShortestFirst { aging: 0 });
     granter.set_weight(1, 10, 0);
     let mut left = BTreeMap::from([(1, 900), (2, 300), (3, 600)]);
     assert_eq!(serve(&mut granter, &mut left, 3_000)[0], 1);
@@ -241,7 +244,7 @@ fn weight_shortens() {
 
 #[test]
 fn who_asked_first_is_served_first() {
-    let mut granter = granter(Order::FirstCome);
+    let mut granter = granter(GrantOrder::FirstCome);
     granter.on_arrival(1, &came(0, 900), 1);
     granter.on_arrival(2, &came(0, 300), 2);
     let mut left = BTreeMap::from([(1, 900), (2, 300)]);
@@ -251,7 +254,7 @@ fn who_asked_first_is_served_first() {
 /// What many hold of a packet each, and can't use, was most of a small window once: all waited for 10 ms.
 #[test]
 fn the_rest_of_a_packet_keeps_nobody_else_from_the_link() {
-    let mut granter = granter_for(18, Order::default());
+    let mut granter = granter_for(18, GrantOrder::default());
     let peers = 0..18;
     for peer in peers.clone() {
         assert_eq!(u64::from(granter.admit(peer, 1)), 2 * FULL);
@@ -275,7 +278,7 @@ fn the_rest_of_a_packet_keeps_nobody_else_from_the_link() {
 
 #[test]
 fn a_peer_that_stalls_does_not_keep_the_link() {
-    let mut granter = granter(Order::FirstCome);
+    let mut granter = granter(GrantOrder::FirstCome);
     granter.on_arrival(1, &came(0, 10_000), 1);
     run(&mut granter, 1);
     assert!(granter.window(1) > 0);
@@ -292,7 +295,7 @@ fn a_peer_that_stalls_does_not_keep_the_link() {
 
 /// Packets that those of twelve peers send in 300 ms who have not stopped, over a link that carries
 /// 20 in 100 µs.
-fn sent_while_others_stand_still(order: Order, stopped: u32) -> u64 {
+fn sent_while_others_stand_still(order: GrantOrder, stopped: u32) -> u64 {
     const ENDLESS: u64 = 10_000_000;
     let mut granter = granter(order);
     let mut sent = 0;
@@ -322,7 +325,11 @@ fn sent_while_others_stand_still(order: Order, stopped: u32) -> u64 {
 
 #[test]
 fn peers_that_stop_do_not_slow_the_others_down() {
-    for order in [Order::default(), Order::Fair, Order::FirstCome] {
+    for order in [
+        GrantOrder::default(),
+        GrantOrder::Fair,
+        GrantOrder::FirstCome,
+    ] {
         let all = sent_while_others_stand_still(order, 0);
         for stopped in [1, 6, 9, 11] {
             let rest = sent_while_others_stand_still(order, stopped);
@@ -333,7 +340,7 @@ fn peers_that_stop_do_not_slow_the_others_down() {
 
 #[test]
 fn one_active_peer_among_a_thousand_gets_the_whole_path() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     for peer in 0..1_000 {
         granter.admit(peer, 1);
     }
@@ -348,7 +355,7 @@ fn one_active_peer_among_a_thousand_gets_the_whole_path() {
 
 #[test]
 fn a_window_fixed_by_the_program_is_kept() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     granter.admit(1, 0);
     let fixed = 50 * FULL as u32;
     granter.set_window(1, Some(fixed), 1);
@@ -367,7 +374,7 @@ fn a_window_fixed_by_the_program_is_kept() {
 
 #[test]
 fn what_the_program_said_of_a_peer_outlives_its_connection() {
-    let mut granter = granter(Order::default());
+    let mut granter = granter(GrantOrder::default());
     granter.set_window(1, Some(9_000), 1);
     granter.forget(1);
     assert_eq!(granter.window(1), 0);
@@ -477,9 +484,9 @@ proptest! {
     #[test]
     fn credit_is_bounded_never_taken_back_and_never_leaks(
         order in prop_oneof![
-            (0..=100u8).prop_map(|aging| Order::ShortestFirst { aging }),
-            Just(Order::Fair),
-            Just(Order::FirstCome),
+            (0..=100u8).prop_map(|aging| GrantOrder::ShortestFirst { aging }),
+            Just(GrantOrder::Fair),
+            Just(GrantOrder::FirstCome),
         ],
         steps in prop::collection::vec(step(), 1..400),
     ) {

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
-use super::super::{Arrival, CreditConfig, CreditPolicy, Granter, Order};
+use super::super::{Arrival, CreditConfig, CreditPolicy, GrantOrder, Granter};
 use crate::channel::datagram_cost;
 
 /// A full datagram on the wire, and the message bytes in it.
@@ -34,7 +34,7 @@ pub(super) struct Network {
     pub told_rtt_ns: u64,
     /// Packets lost at random, of 10,000.
     pub loss: u64,
-    pub order: Order,
+    pub order: GrantOrder,
     pub seed: u64,
 }
 
@@ -50,7 +50,7 @@ impl Default for Network {
             jitter_ns: 5_000,
             told_rtt_ns: 0,
             loss: 0,
-            order: Order::default(),
+            order: GrantOrder::default(),
             seed: 1,
         }
     }

@@ -2,7 +2,7 @@
 //! rate as message bytes: the rest is headers.
 
 use super::model::{FULL, Model, Network};
-use crate::credit::Order;
+use crate::credit::GrantOrder;
 
 /// A message of 64 KiB, and one of 256 KiB, in packets.
 const SMALL: u64 = 47;
@@ -46,9 +46,9 @@ fn four_hundred_senders_stay_within_one_shallow_queue() {
 #[test]
 fn every_order_fills_the_link() {
     for order in [
-        Order::ShortestFirst { aging: 0 },
-        Order::Fair,
-        Order::FirstCome,
+        GrantOrder::ShortestFirst { aging: 0 },
+        GrantOrder::Fair,
+        GrantOrder::FirstCome,
     ] {
         let outcome = Model::new(Network {
             order,
@@ -73,7 +73,7 @@ fn short_messages_pass_long_ones() {
         model.run_until(u64::MAX, 8);
         *model.finished.last().expect("they end")
     };
-    let (shortest, fair) = (took_ns(Order::default()), took_ns(Order::Fair));
+    let (shortest, fair) = (took_ns(GrantOrder::default()), took_ns(GrantOrder::Fair));
     assert!(3 * shortest < 2 * fair, "{shortest}, {fair}");
 }
 
@@ -81,7 +81,7 @@ fn short_messages_pass_long_ones() {
 fn aging_starves_nobody() {
     for (aging, least) in [(0, 0), (12, 250), (50, 900)] {
         let mut model = Model::new(Network {
-            order: Order::ShortestFirst { aging },
+            order: GrantOrder::ShortestFirst { aging },
             ..gigabit(3)
         });
         // There is always somebody with less than the first: 50 ms, 4,100 packets.
@@ -98,7 +98,7 @@ fn aging_starves_nobody() {
 #[test]
 fn fair_shares_follow_weights() {
     let mut model = Model::new(Network {
-        order: Order::Fair,
+        order: GrantOrder::Fair,
         ..gigabit(4)
     });
     model.granter.set_weight(1, 3, 1);

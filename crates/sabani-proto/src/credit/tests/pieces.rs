@@ -10,7 +10,7 @@ use crate::credit::queue::{Brought, Queue};
 use crate::credit::rate::{Bound, Rate, worth};
 use crate::credit::reach::Reach;
 use crate::credit::standing::Pool;
-use crate::credit::{Arrival, CreditConfig, CreditPolicy, Order};
+use crate::credit::{Arrival, CreditConfig, CreditPolicy, GrantOrder};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -23,7 +23,7 @@ fn config() -> CreditConfig {
         full_cost: FULL as u32,
         window_max: 3 << 19,
         expected_peers: 1,
-        policy: CreditPolicy::Paced(Order::default()),
+        policy: CreditPolicy::Paced(GrantOrder::default()),
     }
 }
 
