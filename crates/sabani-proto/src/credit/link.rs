@@ -257,7 +257,7 @@ impl Link {
         self.round.worth += worth;
         self.brought |= worth > 0;
         if let Some(startup) = &mut self.startup {
-            startup.add(arrival.advanced);
+            startup.add(arrival.advanced, worth);
         }
         if !is_narrow {
             self.blame.add(arrival.packets, arrival.lost, arrival.late);
@@ -338,8 +338,10 @@ impl Link {
             Some(Finding::Acquitted) => self.queue.on_acquitted(),
             None => {}
         }
+        let in_clumps = waiting > 1 && !self.is_short();
         if let Some(startup) = &mut self.startup {
-            match startup.tick(took_ns, self.rate.get(), rtt_ns, limited, now_ns) {
+            let rate = self.rate.get();
+            match startup.tick(took_ns, rate, rtt_ns, [limited, in_clumps], now_ns) {
                 Step::None => {}
                 Step::Doubled => self.version += 1,
                 Step::Over => self.end_startup(limited, waiting, now_ns),

@@ -54,6 +54,8 @@ pub(super) struct Startup {
     sampled: bool,
     /// Charge that has come since the window was doubled.
     arrived: u64,
+    /// What has come since the round began, as a measure of the link.
+    brought: u64,
     /// Samples in a row of less than half a round trip.
     short: u8,
     /// Since when credit has been the limit without a pause, and samples in a row that began no sooner.
@@ -85,6 +87,7 @@ impl Startup {
             limited: false,
             sampled: false,
             arrived: 0,
+            brought: 0,
             short: 0,
             limited_ns: None,
             within: 0,
@@ -110,10 +113,11 @@ impl Startup {
         self.proven
     }
 
-    /// So much has come, gaps included.
+    /// So much has come, gaps included, and it is worth so much as a measure of the link.
     #[inline]
-    pub fn add(&mut self, charge: u32) {
+    pub fn add(&mut self, charge: u32, worth: u64) {
         self.arrived += u64::from(charge);
+        self.brought += worth;
     }
 
     /// Full packets now have this charge.
@@ -121,13 +125,14 @@ impl Startup {
         self.window = self.window.max(least(full));
     }
 
-    /// Looks at what has come; `rate` is that of the link, as far as it is known, and a sample of it that was closed took `took_ns`.
+    /// Looks at what has come; `rate` is that of the link, as far as it is known, and a sample of it that was closed took
+    /// `took_ns`. Whether senders come `in_clumps`: several of them over a long path.
     pub fn tick(
         &mut self,
         took_ns: Option<u64>,
         rate: f64,
         rtt_ns: u64,
-        limited: bool,
+        [limited, in_clumps]: [bool; 2],
         now_ns: u64,
     ) -> Step {
         self.on_sample(took_ns, rtt_ns, limited, now_ns);
@@ -140,16 +145,22 @@ impl Startup {
         if self.short >= SHORT_SAMPLES && is_links {
             return Step::Over;
         }
-        let over = now_ns.saturating_sub(self.round_ns) > rtt_ns + ROUND_NS;
+        let round_ns = now_ns.saturating_sub(self.round_ns);
+        let over = round_ns > rtt_ns + ROUND_NS;
         if !over || !self.limited || !self.has_turned() {
             return Step::None;
         }
         let grew = self.rate > 0.0 && rate >= GROWTH * self.rate;
-        let too_small = path >= WINDOWS_OWN * self.window;
+        // What several send in turn lies apart, and the lower one of two samples shows a part of it.
+        let per_trip = self.brought as f64 / round_ns as f64 * rtt_ns as f64;
+        let is_brought = in_clumps && self.window < self.most;
+        let too_small =
+            path.max(if is_brought { per_trip } else { 0.0 }) >= WINDOWS_OWN * self.window;
         if grew {
             self.proven = self.window;
         }
         self.round_ns = now_ns;
+        self.brought = 0;
         self.rate = rate;
         self.limited = false;
         let held = self.hold > 0 && rate < GROWTH * self.overflowed_rate;

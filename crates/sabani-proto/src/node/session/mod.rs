@@ -20,10 +20,10 @@ use crate::{Config, Obstacle, PeerId};
 
 /// A sender that waits for credit asks again after this long: the peer gives it unasked, but a
 /// promise that only the peer keeps is not enough.
-const STARVED_NS: u64 = 100_000_000;
+const STARVED_NS: u64 = 50_000_000;
 /// The wait doubles with every question without credit, so many times: what is lost of them is repaired like all else,
 /// and the questions of hundreds who wait for their turn on a slow link would take a part of it.
-const STARVED_DOUBLINGS: u8 = 3;
+const STARVED_DOUBLINGS: u8 = 2;
 /// What the program has taken is told within this time to a sender that waits for it, if it is too little to be
 /// told at once: the next message may fit, and be what the program waits for.
 const AWAITED_NS: u64 = 1_000_000;

@@ -84,6 +84,7 @@ impl Session {
         match self.channel.may_request() {
             _ if self.channel.may_send(bytes, 1) => Leave::All,
             // What may be lost: new bytes without credit would be lost in turn where a queue is full.
+            _ if self.poll && self.channel.credit > 0 => Leave::All,
             _ if self.poll => Leave::Known,
             true if outgoing.has_entries() => Leave::Entries,
             // The peer may have all of it, and know of nothing to give credit for.
