@@ -16,6 +16,9 @@ const RESPONSE_WINDOW: u64 = 8 << 10;
 const BATCH_WINDOW: u64 = 32 << 10;
 /// What a message costs beside its bytes, of a receiver's memory and, or less, on the wire.
 const BESIDE: u64 = 128;
+/// What finding each other may take of the slowest link: first messages go again until one is answered, and where many
+/// begin at a time over a slow link all of them wait for each other.
+const GREETING: u64 = 10 * 1_500;
 /// Round trips until who begins knows the other one, the path and what it carries.
 const FIRST_TRIPS: u64 = 40;
 
@@ -30,7 +33,8 @@ impl Plan {
         let vain_ns = self.messages_in_vain() * self.settings.connect_timeout_ns();
         let grief_ns = self.griefs() * self.settings.grief_ns();
         let own_ns = self.by_slowest_clock_ns(grief_ns + apart_ns + vain_ns);
-        3 * SEC + self.work_ns(10 * FIRST_TRIPS) + self.handling_ns() + own_ns
+        let work_ns = self.work_ns(10 * FIRST_TRIPS) + self.greeting_ns();
+        3 * SEC + work_ns + self.handling_ns() + own_ns
     }
 
     /// How long a time takes that hosts measure by clocks of their own.
@@ -66,7 +70,16 @@ impl Plan {
     pub(super) fn wait_ns(&self) -> u64 {
         let naps = self.programs.iter().map(|program| program.nap.0);
         let naps_ns = naps.max().unwrap_or(0) * self.messages();
-        SEC + self.work_ns(FIRST_TRIPS) + naps_ns + self.handling_ns()
+        SEC + self.work_ns(FIRST_TRIPS) + self.greeting_ns() + naps_ns + self.handling_ns()
+    }
+
+    /// How long all handshakes take the slowest link, should they go over it at the same time.
+    fn greeting_ns(&self) -> u64 {
+        let pairs = self
+            .traffic
+            .iter()
+            .map(|stream| stream.pairs(self.hosts).count() as u64);
+        self.transfer_ns(pairs.sum::<u64>() * GREETING)
     }
 
     /// What packets cost the slowest host, if it had to handle all of them.

@@ -139,24 +139,24 @@ fn response_first_waits_behind_less_and_throughput_hardly_suffers() {
 /// begins with then needs no leave.
 #[test]
 fn an_allowance_saves_a_round_trip_among_many() {
-    // A quarter of it is for credit that nobody has asked for: less than two packets for each.
-    let small = |config: &mut Config| config.socket_buffer_bytes = 512 << 10;
-    let mut net = Network::mesh(5, 100, &sealed(), small);
+    // A quarter of it is for credit that nobody has asked for: less than two packets for each. And none is left that was
+    // given for datagrams which have grown since.
+    let mut net = Network::mesh(5, 100, &sealed(), |config| {
+        config.socket_buffer_bytes = 512 << 10;
+        config.max_datagram = 1_200;
+    });
     net.links(|link| link.delay_ns = MS);
     for host in 1..100 {
         net.send(HostId(host), A, 150_000);
     }
     sound(net.settle(SEC));
-    // What start-up has granted beyond what was needed, for datagrams that have grown since, decays.
-    net.run_for(200 * MS);
     let last = HostId(99);
     let mut time_of_8_kb = |quality| {
+        net.prefer(last, quality);
         for host in 1..99 {
             net.send(HostId(host), A, 100);
         }
-        net.run_for(10 * MS);
-        net.prefer(last, quality);
-        net.run_for(10 * MS);
+        net.run_for(20 * MS);
         net.send_as(last, A, 1, 8_000, false);
         sound(net.settle(SEC));
         let messages = net.checker.ledger.messages();
