@@ -420,11 +420,7 @@ impl<C: Cargo> Channel<C> {
             self.credit_us = micros(now_ns);
         }
         let in_flight = self.sent.in_flight_but_probes();
-        // Who paces itself keeps its own queue short, and needs to know of it.
-        let packet_ns = match self.governor {
-            None => self.packet_ns,
-            Some(_) => 0,
-        };
+        let packet_ns = self.packet_ns();
         let settled = self
             .sent
             .on_ack(ack, now_ns, packet_ns, &mut self.rtt, fate);
@@ -481,6 +477,15 @@ impl<C: Cargo> Channel<C> {
                 rtt_ns: self.rtt.latest_ns(),
                 smoothed_ns: self.rtt.smoothed_ns(),
             });
+        }
+    }
+
+    /// How far apart packets arrive. Who paces itself keeps its own queue short, and needs to know of it: round trips hold it
+    /// then.
+    fn packet_ns(&self) -> u32 {
+        match self.governor {
+            None => self.packet_ns,
+            Some(_) => 0,
         }
     }
 
@@ -555,7 +560,8 @@ impl<C: Cargo> Channel<C> {
         let mut due = Due::default();
         if self.sent.loss_deadline().is_some_and(|at| at <= now_ns) {
             let in_flight = self.sent.in_flight_but_probes();
-            let settled = self.sent.detect_losses(now_ns, &self.rtt, fate);
+            let packet_ns = self.packet_ns();
+            let settled = self.sent.detect_losses(now_ns, packet_ns, &self.rtt, fate);
             due.lost = settled.lost;
             self.govern(&settled, in_flight, now_ns);
         }

@@ -116,9 +116,10 @@ impl Rtt {
     }
 
     /// How much later than its successors a packet may arrive before it counts as lost: a round trip
-    /// and this many eighths of one.
-    pub fn reorder_ns(&self, eighths: u8) -> u64 {
-        let base = self.smoothed_ns.max(self.latest_ns);
+    /// and this many eighths of one; `queued_ns` is what may be before it on its way.
+    pub fn reorder_ns(&self, eighths: u8, queued_ns: u64) -> u64 {
+        let queued_ns = queued_ns.min(self.latest_ns);
+        let base = self.latest_ns.max(self.smoothed_ns + queued_ns);
         if base == 0 {
             return INITIAL_NS;
         }

@@ -403,7 +403,8 @@ impl<C: Cargo> SentLog<C> {
         self.acked_end = self.acked_end.max(ack.largest + 1);
         self.drop_settled();
         if self.base < ack.largest {
-            self.find_losses(runs.known_from(), now_ns, rtt, fate, &mut settled);
+            let late_ns = self.late_ns(settled.newly_acked, packet_ns, rtt);
+            self.find_losses(runs.known_from(), now_ns, late_ns, fate, &mut settled);
             self.drop_settled();
         } else {
             self.loss_deadline = None;
@@ -458,7 +459,7 @@ impl<C: Cargo> SentLog<C> {
         let Some(sent_ns) = self.oldest_ns() else {
             return;
         };
-        let give_up_at = sent_ns + rtt.reorder_ns(self.reorder_eighths);
+        let give_up_at = sent_ns + rtt.reorder_ns(self.reorder_eighths, 0);
         if now_ns < give_up_at && largest < self.base + u64::from(self.reorder) {
             self.loss_deadline = Some(give_up_at);
             return;
@@ -591,25 +592,33 @@ impl<C: Cargo> SentLog<C> {
     pub fn detect_losses(
         &mut self,
         now_ns: u64,
+        packet_ns: u32,
         rtt: &Rtt,
         fate: &mut impl FnMut(Fate, C),
     ) -> Settled {
         let mut settled = Settled::default();
+        let late_ns = self.late_ns(0, packet_ns, rtt);
         match self.recovery {
             Recovery::GoBackN => self.go_back(self.base, now_ns, rtt, fate, &mut settled),
-            _ => self.find_losses(u64::MAX, now_ns, rtt, fate, &mut settled),
+            _ => self.find_losses(u64::MAX, now_ns, late_ns, fate, &mut settled),
         }
         self.drop_settled();
         settled
     }
 
-    /// Gives up packets that are `reorder` packets or a reordering time behind the largest that
-    /// arrived. Below `known_from` the acknowledgement said nothing, so only time counts there.
+    /// How long after it has left a packet counts as lost that others have overtaken: one of those in flight, or of so many
+    /// that were until now, and that arrive `packet_ns` apart.
+    fn late_ns(&self, acked: u32, packet_ns: u32, rtt: &Rtt) -> u64 {
+        let packets = u64::from(self.in_flight_packets + acked);
+        rtt.reorder_ns(self.reorder_eighths, packets * u64::from(packet_ns))
+    }
+
+    /// Gives up packets that are `reorder` packets behind the largest that arrived, or have left `late_ns` ago. Below `known_from` the acknowledgement said nothing, so only time counts there.
     fn find_losses(
         &mut self,
         known_from: u64,
         now_ns: u64,
-        rtt: &Rtt,
+        late_ns: u64,
         fate: &mut impl FnMut(Fate, C),
         settled: &mut Settled,
     ) {
@@ -628,7 +637,7 @@ impl<C: Cargo> SentLog<C> {
                 continue;
             }
             let end = next.number.min(largest);
-            let give_up_at = run.sent_ns + rtt.reorder_ns(self.reorder_eighths);
+            let give_up_at = run.sent_ns + late_ns;
             let lost = if now_ns >= give_up_at {
                 place.number..end
             } else {

@@ -197,7 +197,7 @@ proptest! {
                 Step::Wait(time) => {
                     now += time;
                     if log.loss_deadline().is_some_and(|at| at <= now) {
-                        log.detect_losses(now, &rtt, fate);
+                        log.detect_losses(now, 0, &rtt, fate);
                     }
                 }
                 Step::Poll => log.give_back_last(fate),
