@@ -29,9 +29,12 @@ const CUT: f64 = 0.7;
 /// up to the most: what was lost for other reasons, of all sizes down to the least, must not hold a fast link for ten seconds.
 const CAPPED_NS: u64 = 50_000_000;
 const MOST_CAPPED_NS: u64 = 10_000_000_000;
-/// A queue of one size that is capped for so long has overflowed again and again: growing while all go slower because of that makes it
-/// overflow once more (1 GiB as below: 558 Mbit/s, now 692).
-const OFTEN_NS: u64 = 4 * CAPPED_NS;
+/// So many round trips at least: over long paths it takes as many to come near it (128 messages of 4 MiB, 1 Gbit/s behind 10 Gbit/s and
+/// 32 KiB, 20 ms there and back: 221 Mbit/s without, now 821; with twice as many 13 % go again at 40 ms).
+const CAPPED_TRIPS: u64 = 8;
+/// A queue of one size that is capped for so many times as long has overflowed again and again: growing while all go slower because of
+/// that makes it overflow once more.
+const OFTEN_TIMES: u64 = 4;
 /// Of a queue that has overflowed this part is granted at a time at most, whatever a long path holds: it comes at once, maybe over a
 /// cable that is faster than what is behind the queue (64 KiB before 1 Gbit/s, over 10 Gbit/s, 40 ms there and back, 256 MiB: 251 Mbit/s
 /// without, half of it sent again, and 794 with 2 % again).
@@ -68,7 +71,7 @@ struct Habit {
     /// the part that it may lack anyway.
     lacking: f64,
     /// While all go slower because of loss, a link is full at that pace. For one alone it is not: where 5 % are lost within 1 ms, and
-    /// each packet is acknowledged, it gets 0.83 of its link so, and 0.75 otherwise; but see [`OFTEN_NS`].
+    /// each packet is acknowledged, it gets 0.83 of its link so, and 0.75 otherwise; but see [`OFTEN_TIMES`].
     at_pace: bool,
     /// It grows by one part in so many with a round in which the link is not full: it stays where one round in nine is not, or
     /// in five. ...
@@ -160,6 +163,11 @@ fn least(full: u64, most: f64) -> f64 {
 /// So long, or what the round trip varies by.
 fn lateness(late_ns: f64, rtt_ns: u64) -> f64 {
     late_ns.max(VARIES * rtt_ns as f64)
+}
+
+/// For how long a size that has overflowed for the first time is not come near again.
+fn capped_ns(rtt_ns: u64) -> u64 {
+    CAPPED_NS.max(CAPPED_TRIPS * rtt_ns)
 }
 
 /// Estimate of the queue and the term that is used of it, in charge.
@@ -287,7 +295,10 @@ impl Queue {
             usual => usual + ROUND_WEIGHT * (round.rate - usual),
         };
         let lacking = ((1.0 - FULL) * best).max(habit.lacking * round.packet);
-        let at_pace = habit.at_pace || self.capped.is_some_and(|cap| cap.lasts_ns >= OFTEN_NS);
+        let at_pace = habit.at_pace
+            || self
+                .capped
+                .is_some_and(|cap| cap.lasts_ns >= OFTEN_TIMES * capped_ns(rtt_ns));
         let full = best * if at_pace { round.paced } else { 1.0 };
         if round.rate < full - lacking {
             let packet = self.least / LEAST_PACKETS as f64;
@@ -313,13 +324,13 @@ impl Queue {
     /// believed to hold far less: start-up's window may overflow a queue whatever it holds.
     pub fn on_overflow(&mut self, held: f64, rtt_ns: u64, now_ns: u64) {
         if let Some(trial) = self.trial.take() {
-            self.cap(2.0 * self.term, now_ns);
+            self.cap(2.0 * self.term, rtt_ns, now_ns);
             self.term = trial.term_before;
             self.trial_until_ns = now_ns;
             self.rest = self.habit.most_rest;
         } else if now_ns > self.trial_until_ns + 2 * rtt_ns {
             let overflowed = self.size.max(held);
-            self.cap(overflowed, now_ns);
+            self.cap(overflowed, rtt_ns, now_ns);
             self.uncut.get_or_insert(self.size);
             self.size = (CUT * overflowed).max(self.least).min(self.size);
             self.term = self.term.min(self.size / 2.0);
@@ -351,11 +362,11 @@ impl Queue {
     }
 
     /// So much has overflowed. While it is capped, that is the same event once more.
-    fn cap(&mut self, size: f64, now_ns: u64) {
+    fn cap(&mut self, size: f64, rtt_ns: u64, now_ns: u64) {
         let lasts_ns = match self.capped {
             Some(cap) if now_ns < cap.since_ns + cap.lasts_ns => cap.lasts_ns,
             Some(cap) if cap.is_of(size, now_ns) => (2 * cap.lasts_ns).min(MOST_CAPPED_NS),
-            _ => CAPPED_NS,
+            _ => capped_ns(rtt_ns),
         };
         self.capped = Some(Cap {
             size,

@@ -338,3 +338,38 @@ fn nobody_in_a_crowd_comes_long_after_all_others() {
     let goodput = outcome.streams[1].goodput();
     assert!(goodput > 0.85e9, "{goodput}");
 }
+
+/// A size that had overflowed was come near again after 50 ms, two and a half round trips, time and again, and all went ever slower:
+/// 0.23 of the link.
+#[test]
+fn over_a_long_path_a_short_queue_is_not_overflowed_time_and_again() {
+    let plan = r#"
+        seed = 1
+        hosts = 2
+        [network]
+        rate = "10gbit"
+        delay = "0us"
+        [settings]
+        send_queue = "300MiB"
+        [[path]]
+        from = 0
+        to = 1
+        rate = "1gbit"
+        queue = "32KiB"
+        delay = "10ms"
+        [[path]]
+        from = 1
+        to = 0
+        delay = "10ms"
+        [[traffic]]
+        from = 0
+        to = 1
+        bytes = "4MiB"
+        messages = 64
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let (goodput, again) = (outcome.streams[0].goodput(), outcome.extra_packets_ratio());
+    assert!(goodput > 0.7e9, "{goodput}");
+    assert!(again < 0.03, "{again}");
+}
