@@ -281,7 +281,7 @@ fn old_packets_change_nothing() {
 fn tail_costs(bits_per_second: u64, delay_ns: u64, bytes: usize) -> f64 {
     let mut net = Network::pair(1, &plain());
     net.links(|link| (link.delay_ns, link.bits_per_second) = (delay_ns, bits_per_second));
-    let mut deliver = |net: &mut Network| {
+    let deliver = |net: &mut Network| {
         let delivered = net.checker.delivered;
         net.send(A, B, bytes);
         let took_ns = time_to_deliver(net, delivered + 1, SEC);
@@ -292,7 +292,7 @@ fn tail_costs(bits_per_second: u64, delay_ns: u64, bytes: usize) -> f64 {
     let clean_ns = (0..25).map(|_| deliver(&mut net)).last().unwrap();
     let link = net.link(A, B);
     if bytes > 1_200 {
-        link.drop_first(1, |packet| ends_a_body(packet));
+        link.drop_first(1, ends_a_body);
     } else {
         link.drop_first(1, move |packet| packet.bytes.len() > bytes);
     }
