@@ -373,3 +373,35 @@ fn over_a_long_path_a_short_queue_is_not_overflowed_time_and_again() {
     assert!(goodput > 0.7e9, "{goodput}");
     assert!(again < 0.03, "{again}");
 }
+
+/// Questions of all who waited for their turn, each 50 ms, and what they sent again without credit took a fifth of a slow link, and
+/// overflowed it: 0.72 of it, and one packet in seven was a poll.
+#[test]
+fn hundreds_who_wait_for_a_slow_link_leave_it_to_those_whose_turn_it_is() {
+    let plan = r#"
+        seed = 2
+        hosts = 401
+        [network]
+        shape = "star"
+        rate = "100mbit"
+        delay = "25us"
+        queue = "64KiB"
+        [[traffic]]
+        from = "1-400"
+        to = "0"
+        bytes = "1"
+        [[traffic]]
+        from = "1-400"
+        to = "0"
+        bytes = "64KiB"
+        rounds = 3
+        at = "20500us"
+        pause = "1ms"
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let goodput = outcome.streams[1].goodput();
+    let polls = outcome.polls as f64 / outcome.packets_sent as f64;
+    assert!(goodput > 0.82e8, "{goodput}");
+    assert!(polls < 0.09, "{polls}");
+}
