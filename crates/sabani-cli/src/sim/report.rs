@@ -246,12 +246,16 @@ impl Run {
                 outcome.discarded,
                 "were thrown away by the programs that they came to (`discards_every`)",
             );
-            let why = match (stream.once, stream.within) {
-                (true, _) => "did not arrive: each was sent once (`once`), and these were lost",
-                (false, Some(_)) => "did not arrive: they were worth nothing any more (`within`)",
-                (false, None) => "did not arrive: connections could not be made, or ended",
+            let expired = match stream.once {
+                true => "were dropped: they go once (`once`), and a part of them was lost",
+                false => "were dropped: they were worth nothing any more (`within`)",
             };
-            tell(self.lost(stream, outcome), why);
+            let lost = match stream.once || stream.within.is_some() {
+                true => "did not arrive: dropped before any of them came, or connections ended",
+                false => "did not arrive: connections could not be made, or ended",
+            };
+            tell(outcome.expired, expired);
+            tell(self.lost(stream, outcome), lost);
         }
         all
     }
