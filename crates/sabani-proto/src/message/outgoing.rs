@@ -491,9 +491,14 @@ impl Outgoing {
         matches!(self.resend.front(), Some(Content::Entries { .. }))
     }
 
-    /// Whether something that went before must go again, and nothing else may go: of that the peer would know.
+    /// Whether something that went before must go again.
+    pub fn goes_again(&self) -> bool {
+        !self.resend.is_empty()
+    }
+
+    /// Whether nothing may go for the first time but, perhaps, entries.
     pub fn only_goes_again(&self) -> bool {
-        !self.resend.is_empty() && self.granted.is_empty() && !self.may_send_eager()
+        self.granted.is_empty() && !self.may_send_eager()
     }
 
     /// Whether there is nothing to send but new entries, if anything.

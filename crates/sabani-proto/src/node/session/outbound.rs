@@ -87,8 +87,14 @@ impl Session {
             _ if self.poll && self.channel.credit > 0 => Leave::All,
             _ if self.poll => Leave::Known,
             true if outgoing.has_entries() => Leave::Entries,
-            // The peer may have all of it, and know of nothing to give credit for.
-            true if self.starved > 0 && outgoing.only_goes_again() => Leave::Again,
+            // The peer may have all of it, and know of nothing to give credit for: one packet with each question, or, where nothing
+            // else waits that it would know of, one after the other.
+            true if self.starved > 0 && outgoing.goes_again() => {
+                match self.ping || outgoing.only_goes_again() {
+                    true => Leave::Again,
+                    false => Leave::Nothing,
+                }
+            }
             _ => Leave::Nothing,
         }
     }
