@@ -383,7 +383,7 @@ fn hundreds_who_wait_for_a_slow_link_leave_it_to_those_whose_turn_it_is() {
         hosts = 401
         [network]
         shape = "star"
-        rate = "100mbit"
+        rate = "200mbit"
         delay = "25us"
         queue = "64KiB"
         [[traffic]]

@@ -13,6 +13,9 @@ use crate::wire::{Fragment, Frame, Grant, Hello, Kind, Prelude, Writer};
 /// arrives earliest if the second is the shorter one.
 const FIRST_TRAIN: usize = 32;
 
+/// So many questions in vain are more than waiting for one's turn, as a rule: 0.75 s.
+const LONG_STARVED: u8 = 4;
+
 /// More pieces than this are not worth the bookkeeping of one packet.
 const PIECES: usize = 12;
 
@@ -83,14 +86,17 @@ impl Session {
     fn leave(&self, outgoing: &Outgoing, bytes: usize) -> Leave {
         match self.channel.may_request() {
             _ if self.channel.may_send(bytes, 1) => Leave::All,
-            // What may be lost: new bytes without credit would be lost in turn where a queue is full.
-            _ if self.poll && self.channel.credit > 0 => Leave::All,
-            _ if self.poll => Leave::Known,
+            // The peer may know of nothing yet: new bytes that fill the packet up would be lost in turn where hundreds ask for credit.
+            _ if self.poll && self.channel.credit == 0 && outgoing.entries_go_again() => {
+                Leave::Known
+            }
+            _ if self.poll => Leave::All,
             true if outgoing.has_entries() => Leave::Entries,
-            // The peer may have all of it, and know of nothing to give credit for: one packet with each question, or, where nothing
-            // else waits that it would know of, one after the other.
+            // The peer may have all of it, and know of nothing to give credit for: one packet after the other where nothing else
+            // waits that it would know of, else one with each question that follows several in vain.
             true if self.starved > 0 && outgoing.goes_again() => {
-                match self.ping || outgoing.only_goes_again() {
+                let long = self.ping && self.starved > LONG_STARVED;
+                match long || outgoing.only_goes_again() {
                     true => Leave::Again,
                     false => Leave::Nothing,
                 }
