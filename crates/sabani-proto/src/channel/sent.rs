@@ -597,10 +597,11 @@ impl<C: Cargo> SentLog<C> {
         fate: &mut impl FnMut(Fate, C),
     ) -> Settled {
         let mut settled = Settled::default();
-        let late_ns = self.late_ns(0, packet_ns, rtt);
-        match self.recovery {
-            Recovery::GoBackN => self.go_back(self.base, now_ns, rtt, fate, &mut settled),
-            _ => self.find_losses(u64::MAX, now_ns, late_ns, fate, &mut settled),
+        if self.recovery == Recovery::GoBackN {
+            self.go_back(self.base, now_ns, rtt, fate, &mut settled);
+        } else {
+            let late_ns = self.late_ns(0, packet_ns, rtt);
+            self.find_losses(u64::MAX, now_ns, late_ns, fate, &mut settled);
         }
         self.drop_settled();
         settled
@@ -613,7 +614,8 @@ impl<C: Cargo> SentLog<C> {
         rtt.reorder_ns(self.reorder_eighths, packets * u64::from(packet_ns))
     }
 
-    /// Gives up packets that are `reorder` packets behind the largest that arrived, or have left `late_ns` ago. Below `known_from` the acknowledgement said nothing, so only time counts there.
+    /// Gives up packets that are `reorder` packets behind the largest that arrived, or have left `late_ns` ago. Below
+    /// `known_from` the acknowledgement said nothing, so only time counts there.
     fn find_losses(
         &mut self,
         known_from: u64,

@@ -153,9 +153,8 @@ impl Startup {
         let grew = self.rate > 0.0 && rate >= GROWTH * self.rate;
         // What several send in turn lies apart, and the lower one of two samples shows a part of it.
         let per_trip = self.brought as f64 / round_ns as f64 * rtt_ns as f64;
-        let is_brought = in_clumps && self.window < self.most;
-        let too_small =
-            path.max(if is_brought { per_trip } else { 0.0 }) >= WINDOWS_OWN * self.window;
+        let own = WINDOWS_OWN * self.window;
+        let too_small = path >= own || (in_clumps && self.window < self.most && per_trip >= own);
         if grew {
             self.proven = self.window;
         }

@@ -375,7 +375,7 @@ fn over_a_long_path_a_short_queue_is_not_overflowed_time_and_again() {
 }
 
 /// Questions of all who waited for their turn, each 50 ms, and what they sent again without credit took a fifth of a slow link, and
-/// overflowed it: 0.72 of it, and one packet in seven was a poll.
+/// overflowed it: 0.80 of it, and one packet in nine was a poll.
 #[test]
 fn hundreds_who_wait_for_a_slow_link_leave_it_to_those_whose_turn_it_is() {
     let plan = r#"
@@ -402,6 +402,6 @@ fn hundreds_who_wait_for_a_slow_link_leave_it_to_those_whose_turn_it_is() {
     assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
     let goodput = outcome.streams[1].goodput();
     let polls = outcome.polls as f64 / outcome.packets_sent as f64;
-    assert!(goodput > 0.82e8, "{goodput}");
-    assert!(polls < 0.09, "{polls}");
+    assert!(goodput > 1.7e8, "{goodput}");
+    assert!(polls < 0.08, "{polls}");
 }

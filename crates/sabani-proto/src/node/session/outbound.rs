@@ -92,17 +92,16 @@ impl Session {
             }
             _ if self.poll => Leave::All,
             true if outgoing.has_entries() => Leave::Entries,
-            // The peer may have all of it, and know of nothing to give credit for: one packet after the other where nothing else
-            // waits that it would know of, else one with each question that follows several in vain.
-            true if self.starved > 0 && outgoing.goes_again() => {
-                let long = self.ping && self.starved > LONG_STARVED;
-                match long || outgoing.only_goes_again() {
-                    true => Leave::Again,
-                    false => Leave::Nothing,
-                }
-            }
+            true if self.starved > 0 && self.may_go_again(outgoing) => Leave::Again,
             _ => Leave::Nothing,
         }
+    }
+
+    /// Whether something may go again without credit. The peer may have all of it, and know of nothing to give credit for: one packet
+    /// after the other where nothing else waits that it would know of, else one with each question that follows several in vain.
+    fn may_go_again(&self, outgoing: &Outgoing) -> bool {
+        let asks_in_vain = self.ping && self.starved > LONG_STARVED;
+        outgoing.goes_again() && (asks_in_vain || outgoing.only_goes_again())
     }
 
     /// Whether something may leave now that needs an answer.
