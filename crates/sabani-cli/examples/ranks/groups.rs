@@ -75,12 +75,17 @@ fn grid(comm: &Comm) -> Result<(), Error> {
 }
 
 /// A rank is killed while others of its part wait for it: they hear of the rank that it had there.
+/// It waits until everybody is through with the split: who dies in it may fail it for the others.
 pub fn lost(comm: &Comm) -> Result<(), Error> {
     let part = comm.split(comm.rank() as u64 / 3, (comm.rank() as i64 + 2) % 3)?;
+    let mut number = [0_u8];
     if comm.rank() == 1 {
+        for other in (0..comm.size()).filter(|&other| other != 1) {
+            comm.recv(other, 1, &mut number)?;
+        }
         std::process::abort();
     }
-    let mut number = [0_u8];
+    comm.send(1, 1, &number)?;
     match comm.rank() {
         0 => println!("{}", part.recv(0, 0, &mut number).expect_err("it is gone")),
         2 => println!("{}", part.recv_any(0, &mut number).expect_err("it is gone")),
