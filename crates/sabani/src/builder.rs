@@ -39,10 +39,12 @@ const LOCAL_CREDIT_PART: u64 = 8;
 /// The environment variable that says which layers share a thread where the program does not:
 /// [`Builder::layers`].
 pub const LAYERS_VARIABLE: &str = "SABANI_LAYERS";
+/// Silence of less says nothing of a peer: its process may only have been off its core.
+const LEAST_SILENCE: Duration = Duration::from_millis(10);
 /// As much of it is repeated to who has set it wrongly.
 const SHOWN_CHARS: usize = 100;
 
-/// What a node is opened with. Made by [`Node::builder`].
+/// What a node is opened with. Made by [`Node::builder`]. A value outside a setting's range is taken for the nearest in it.
 #[derive(Clone, Debug)]
 pub struct Builder {
     id: PeerId,
@@ -132,9 +134,10 @@ impl Builder {
         self
     }
 
-    /// Size of the socket's buffers in bytes. Default 4 MiB each; a warning names the sysctl to set
+    /// Size of the socket's buffers in bytes (4 KiB…1 GiB). Default 4 MiB each; a warning names the sysctl to set
     /// if the system grants less.
     pub fn socket_buffers(mut self, bytes: usize) -> Self {
+        let bytes = bytes.clamp(4 << 10, 1 << 30);
         self.options.recv_buffer_bytes = bytes;
         self.options.send_buffer_bytes = bytes;
         self
@@ -193,12 +196,12 @@ impl Builder {
         self
     }
 
-    /// Most bytes accepted for one peer and not yet acknowledged. Default 4 MiB: more would only
+    /// Most bytes accepted for one peer and not yet acknowledged (1 at least). Default 4 MiB: more would only
     /// get cold; a larger single message is taken when nothing else is queued. Messages above [`Builder::eager_max`], and those that
     /// must be asked for because the peer's credit runs short, take no room from others nor from each other: there may
     /// be as many bytes of each.
     pub fn send_queue(mut self, bytes: usize) -> Self {
-        self.config.send_queue_bytes = bytes;
+        self.config.send_queue_bytes = bytes.max(1);
         self
     }
 
@@ -208,10 +211,10 @@ impl Builder {
         self
     }
 
-    /// Largest window for one peer, in bytes as the receiving kernel charges them. Default 1 GiB: what
+    /// Largest window for one peer, in bytes as the receiving kernel charges them (1 at least). Default 1 GiB: what
     /// the path holds decides.
     pub fn window_max(mut self, bytes: u32) -> Self {
-        self.config.window_max = bytes;
+        self.config.window_max = bytes.max(1);
         self
     }
 
@@ -223,9 +226,9 @@ impl Builder {
     }
 
     /// Memory for messages that nobody has asked for, over all peers; receives without buffers may take
-    /// as much again, and an eighth more that is kept for messages of at most that length. Default 1 GiB.
+    /// as much again, and an eighth more that is kept for messages of at most that length. 64 KiB at least; default 1 GiB.
     pub fn memory(mut self, bytes: u64) -> Self {
-        self.config.memory_bytes = bytes;
+        self.config.memory_bytes = bytes.max(64 << 10);
         self
     }
 
@@ -255,9 +258,12 @@ impl Builder {
         self.max_datagram(LOCAL_DATAGRAM).eager_max(LOCAL_EAGER_MAX)
     }
 
-    /// When acknowledgements are sent. Default: when asked.
+    /// When acknowledgements are sent: when asked, the default, or for every so many packets (1 at least).
     pub fn ack_policy(mut self, policy: AckPolicy) -> Self {
-        self.config.ack_policy = policy;
+        self.config.ack_policy = match policy {
+            AckPolicy::EveryPackets(packets) => AckPolicy::EveryPackets(packets.max(1)),
+            AckPolicy::WhenAsked => policy,
+        };
         self
     }
 
@@ -288,25 +294,25 @@ impl Builder {
         self
     }
 
-    /// A peer that is silent for this long, although asked to answer, is lost. Default 10 s.
+    /// A peer that is silent for this long, although asked to answer, is lost. 10 ms at least; default 10 s.
     pub fn dead_after(mut self, time: Duration) -> Self {
-        self.config.dead_after_ns = crate::shared::nanos(time);
+        self.config.dead_after_ns = crate::shared::nanos(time.max(LEAST_SILENCE));
         self.config.keep_alive_ns = self.config.keep_alive_ns.min(self.config.dead_after_ns / 3);
         self
     }
 
     /// While one of the two programs has disconnected ([`Node::disconnect`]), a peer that is silent
-    /// for this long is lost, and what is kept for it. Default 10 min; both sides should have the
+    /// for this long is lost, and what is kept for it. 10 ms at least; default 10 min; both sides should have the
     /// same.
     pub fn disconnected_max(mut self, time: Duration) -> Self {
-        self.config.disconnected_max_ns = crate::shared::nanos(time);
+        self.config.disconnected_max_ns = crate::shared::nanos(time.max(LEAST_SILENCE));
         self
     }
 
     /// A handshake without an answer for this long has failed; at once if the peer's address is of a version
-    /// of IP that this node does not speak ([`Obstacle::is_lasting`](crate::Obstacle::is_lasting)). Default 5 s.
+    /// of IP that this node does not speak ([`Obstacle::is_lasting`](crate::Obstacle::is_lasting)). 1 ms at least; default 5 s.
     pub fn connect_timeout(mut self, time: Duration) -> Self {
-        self.config.connect_timeout_ns = crate::shared::nanos(time);
+        self.config.connect_timeout_ns = crate::shared::nanos(time.max(Duration::from_millis(1)));
         self
     }
 
@@ -463,6 +469,32 @@ mod tests {
         assert_eq!(Builder::new(PeerId(0)).local().unwrap().port(), 0);
         let empty = Builder::new(PeerId(0)).addresses(AddressBook::new());
         assert!(matches!(empty.local(), Err(Error::NotListed(PeerId(0)))));
+    }
+
+    #[test]
+    fn what_can_not_work_is_taken_for_the_nearest_that_can() {
+        let builder = Builder::new(PeerId(0))
+            .socket_buffers(usize::MAX)
+            .max_datagram(0)
+            .send_queue(0)
+            .window_max(0)
+            .memory(0)
+            .log_window_max(0)
+            .ack_policy(AckPolicy::EveryPackets(0))
+            .dead_after(Duration::ZERO)
+            .disconnected_max(Duration::ZERO)
+            .connect_timeout(Duration::ZERO);
+        let Builder {
+            config, options, ..
+        } = builder;
+        assert_eq!(options.recv_buffer_bytes, 1 << 30);
+        assert_eq!((config.max_datagram, config.send_queue_bytes), (1_200, 1));
+        assert_eq!((config.window_max, config.memory_bytes), (1, 64 << 10));
+        assert_eq!(config.log_window_max, 4 << 10);
+        assert!(matches!(config.ack_policy, AckPolicy::EveryPackets(1)));
+        assert_eq!(config.dead_after_ns, 10_000_000);
+        assert_eq!(config.disconnected_max_ns, 10_000_000);
+        assert_eq!(config.connect_timeout_ns, 1_000_000);
     }
 
     fn credit_on_one_host(peers: u32, chosen: Option<CreditPolicy>) -> CreditPolicy {

@@ -316,8 +316,8 @@ impl fmt::Display for Error {
             &Error::TooLarge { envelope, limit } => RecvError::TooLarge { envelope, limit }.fmt(f),
             Error::Expired { peer } => write!(
                 f,
-                "the message from or for peer {peer} was not worth sending any more: go on with the \
-                 next one"
+                "the message from or for peer {peer} was dropped: its time was over, or it was sent once \
+                 and lost; go on with the next one"
             ),
             Error::Backlog { peer, bytes } => write!(
                 f,
@@ -456,8 +456,8 @@ fn socket_cure(addr: SocketAddr, error: &io::Error) -> Option<String> {
     };
     Some(match Errno::from_io_error(error)? {
         Errno::ADDRINUSE => format!(
-            "another process has the port: `ss -ulpn 'sport = :{port}'` names it; port 0 takes one \
-             that is free"
+            "another process has the port, or a node of this one that was closed and not dropped: \
+             `ss -ulpn 'sport = :{port}'` names it; port 0 takes one that is free"
         ),
         Errno::ADDRNOTAVAIL => format!(
             "this machine has no such address: `ip address` lists those it has, {any} is all of them"

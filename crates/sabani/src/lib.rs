@@ -62,7 +62,7 @@ pub use sabani_proto::wire::RejectReason;
 pub use sabani_proto::{
     AckPolicy, Congestion, ConnectError, Counters, CreditPolicy, CreditStats, Dropped, Envelope,
     Event, GrantOrder, Limit, LinkState, Match, Message, NodeStats, Obstacle, Outbound, PeerId,
-    PeerLost, PeerStats, Quality, Recovery, Shortage, Starvation, Terms, Value,
+    PeerLost, PeerStats, Quality, Recovery, Shortage, Starvation, Terms, Value, datagram_cost,
 };
 pub use sabani_ring::{Schedule, ScheduleError};
 pub use sabani_udp::{Capabilities, Counters as SocketCounters};

@@ -94,7 +94,11 @@ impl Node {
     ///
     /// Where the peer's program had disconnected before there was a connection, this node can't know yet: this
     /// returns `Ok`, and the state becomes [`LinkState::DisconnectedByPeer`] once a packet of the peer's has told of it,
-    /// as a rule milliseconds later.
+    /// as a rule milliseconds later. The peer's library has the connection a moment later than this one: until a packet
+    /// has come, [`Node::peer_stats`] there may know nothing of it.
+    ///
+    /// The program begins anew: [`Node::send`] and receives say nothing any more of connections that had ended before. That
+    /// messages were dropped with one is told by [`Event::Lost`](crate::Event::Lost), [`Node::wait_acknowledged`] and [`Node::close`].
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Disconnected`] if one of the two programs is known to have disconnected,
@@ -600,7 +604,7 @@ impl Node {
     }
 
     /// Waits at most `linger` until everything sent has been acknowledged, tells the peers, and
-    /// ends the node for all its handles. Without an error, the peers' libraries have all that was ever
+    /// ends the node for all its handles. The socket, and with it the port, is there until the last handle is dropped. Without an error, the peers' libraries have all that was ever
     /// sent, but for what errors of other calls were about.
     ///
     /// That a peer's process was killed shows in nothing but its silence, and it may only be slow: what is owed

@@ -39,7 +39,7 @@ const ASK_EVERY: u32 = 384 << 10;
 const BURST: u32 = 32 << 10;
 /// What waits in the path's queues leaves it within this time and two round trips.
 const QUEUED_MAX_NS: u64 = 2_000_000;
-/// However often nobody has answered, a tail is asked for again after this long.
+/// However often nobody has answered, a tail is asked for again after this long, or after two answers' time.
 const POLL_MAX_NS: u64 = 2_000_000_000;
 /// Late acknowledgements are fine where so many times as much may pass before the peer counts as lost: one
 /// may itself be lost, and asked for as late.
@@ -508,8 +508,7 @@ impl<C: Cargo> Channel<C> {
                 0 => self.sent.oldest_ns()?,
                 _ => self.last_sent_ns,
             };
-            let timeout_ns = timeout_ns << self.polls_unanswered.min(10);
-            return Some(since_ns + timeout_ns.min(POLL_MAX_NS));
+            return Some(since_ns + self.backed_off(timeout_ns));
         }
         let queued_ns = ahead * u64::from(self.packet_ns);
         let most_ns = 2 * self.rtt.smoothed_ns().max(self.rtt.latest_ns()) + QUEUED_MAX_NS;
@@ -519,9 +518,15 @@ impl<C: Cargo> Channel<C> {
         } else {
             self.rtt.patience_ns() + u64::from(self.peer_ack_delay_ns)
         };
-        let patience = (patience + queued_ns) << self.polls_unanswered.min(10);
-        let patience = patience.min(POLL_MAX_NS);
+        let patience = self.backed_off(patience + queued_ns);
         Some(self.last_sent_ns + patience - self.spread_ns(patience))
+    }
+
+    /// What is waited for an answer that so far took `once_ns`: twice as long each time that none came. Half of it is left
+    /// where it is spread, and an answer may take more than [`POLL_MAX_NS`] by itself.
+    fn backed_off(&self, once_ns: u64) -> u64 {
+        let doubled = once_ns << self.polls_unanswered.min(10);
+        doubled.min(POLL_MAX_NS.max(2 * once_ns))
     }
 
     /// How much sooner it is asked again, at most by half. Those whose tails were lost together, in a queue that all of them

@@ -4,7 +4,7 @@ use super::blame::{Blame, Finding};
 use super::narrow::Common;
 use super::queue::{Brought, Queue};
 use super::rate::{Bound, Rate, worth};
-use super::startup::{Startup, Step};
+use super::startup::{self, Startup, Step};
 use super::{Arrival, BASE_FULL, CreditConfig};
 
 /// Round trip of a path before it is known, in nanoseconds: two hosts at one switch.
@@ -18,10 +18,11 @@ const TRAINS: u64 = 128;
 /// A long path's content is granted in so many parts, and one more is on its way while the room for
 /// it is still being made.
 const QUANTA: f64 = 64.0;
-/// Grants of start-up, where they are paced, leave at so many windows in a round trip.
-const STARTUP_PACE: f64 = 2.0;
-/// They may save up this part of the path's queue.
+/// Paced grants of start-up may save up this part of the path's queue.
 const STARTUP_BUCKET: f64 = 0.5;
+/// So many who wait over a long path fill its queue with one window at once: 16 of them with 256 KiB each took 0.8 s over 50 ms, and
+/// 0.2 s paced. Of fewer, trains show a fast link at once.
+const CROWD: usize = 4;
 /// A sample spans at least this much once start-up is over: hosts read some tens of microseconds
 /// late, which makes the largest of many short ones up to a seventh too high, and the queue's term
 /// then grows to reach what no link carries.
@@ -107,6 +108,8 @@ pub(super) struct Link {
     receiving: u32,
     tokens: f64,
     tokens_ns: u64,
+    /// Many waited for credit at the last look.
+    crowded: bool,
     /// Changes whenever caps have.
     pub version: u64,
 }
@@ -126,6 +129,7 @@ impl Link {
             settled: 0.0,
             brought: false,
             round: Round::default(),
+            crowded: false,
             duplex: None,
             receiving: 0,
             tokens: 0.0,
@@ -338,10 +342,15 @@ impl Link {
             Some(Finding::Acquitted) => self.queue.on_acquitted(),
             None => {}
         }
-        let in_clumps = waiting > 1 && !self.is_short();
+        let usage = startup::Use {
+            limited,
+            in_clumps: waiting > 1 && !self.is_short(),
+            paced: self.is_paced(),
+        };
+        self.crowded = waiting >= CROWD;
         if let Some(startup) = &mut self.startup {
             let rate = self.rate.get();
-            match startup.tick(took_ns, rate, rtt_ns, [limited, in_clumps], now_ns) {
+            match startup.tick(took_ns, rate, rtt_ns, usage, now_ns) {
                 Step::None => {}
                 Step::Doubled => self.version += 1,
                 Step::Over => self.end_startup(limited, waiting, now_ns),
@@ -446,12 +455,12 @@ impl Link {
         (self.rtt_ns() as f64) < LATE_RECEIVING_NS
     }
 
-    /// Whether grants wait for leave. In start-up they don't, for what comes at once shows what the link carries, until
-    /// that has overflowed over a path that is not short: a queue of 16 packets let so many through in each round trip of 100 ms, and
-    /// the rest went again, 67 times each.
+    /// Whether grants wait for leave. In start-up they don't, for what comes at once shows what the link carries, unless a
+    /// path is not short and many wait, or a window has overflowed there: a queue of 16 packets let so many through in each
+    /// round trip of 100 ms, and the rest went again, 67 times each.
     fn is_paced(&self) -> bool {
         match &self.startup {
-            Some(startup) => startup.has_overflowed() && !self.is_short(),
+            Some(startup) => (startup.has_overflowed() || self.crowded) && !self.is_short(),
             None => true,
         }
     }
@@ -461,7 +470,7 @@ impl Link {
     /// into nothing would slow down.
     fn pace(&self) -> f64 {
         if let Some(startup) = &self.startup {
-            return STARTUP_PACE * startup.window() / self.rtt_ns() as f64;
+            return startup::PACE * startup.window() / self.rtt_ns() as f64;
         }
         let gain = if self.queue.is_trying() {
             TRIAL_PACE

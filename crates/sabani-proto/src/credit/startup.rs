@@ -17,6 +17,10 @@ const GROWTH: f64 = 1.25;
 const WINDOWS_OWN: f64 = 0.4;
 /// One that would bring more than so many windows in a round trip is the link's.
 const WINDOWS_MOST: f64 = 1.25;
+/// Grants of start-up, where they are paced, leave at so many windows in a round trip.
+pub(super) const PACE: f64 = 2.0;
+/// What has come in a round trip lets so many times as much come in the next.
+const DOUBLED: f64 = 2.0;
 /// Rounds for which a window that has overflowed is not doubled again, at most: twice as many each time, until the rate has
 /// grown. Halved and doubled in turn, up to 85 % of the packets went again where messages are short, for these pause before
 /// anything can be flat; ended, start-up left fast links with whatever rate it had seen.
@@ -39,11 +43,22 @@ pub(super) enum Step {
     Over,
 }
 
+/// How the window was used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Use {
+    /// It was what kept senders back.
+    pub limited: bool,
+    /// Several send over a long path, in turn.
+    pub in_clumps: bool,
+    /// What was granted left over the round trip, and not at once.
+    pub paced: bool,
+}
+
 /// Where start-up stands.
 #[derive(Debug)]
 pub(super) struct Startup {
     window: f64,
-    /// What it may be at most.
+    /// What it may be at most, beyond what the path itself holds.
     most: f64,
     round_ns: u64,
     rate: f64,
@@ -75,7 +90,7 @@ impl Startup {
         Self::at((START_PACKETS * full) as f64, most)
     }
 
-    /// Begins with so much.
+    /// Begins with so much; may become `most`, and, where it is paced, what the path holds.
     pub fn at(window: f64, most: f64) -> Self {
         Startup {
             window: window.min(most),
@@ -126,21 +141,32 @@ impl Startup {
     }
 
     /// Looks at what has come; `rate` is that of the link, as far as it is known, and a sample of it that was closed took
-    /// `took_ns`. Whether senders come `in_clumps`: several of them over a long path.
+    /// `took_ns`.
     pub fn tick(
         &mut self,
         took_ns: Option<u64>,
         rate: f64,
         rtt_ns: u64,
-        [limited, in_clumps]: [bool; 2],
+        usage: Use,
         now_ns: u64,
     ) -> Step {
+        let Use {
+            limited,
+            in_clumps,
+            paced,
+        } = usage;
         self.on_sample(took_ns, rtt_ns, limited, now_ns);
         let path = rate * rtt_ns as f64;
         // They have not if they show what the window lets come, and more since it was doubled: a sender that has little to
-        // send at a time spreads it over the round trip, and so do acknowledgements from then on.
-        let is_links =
-            path >= WINDOWS_MOST * self.window || (self.has_turned() && rate < GROWTH * self.rate);
+        // send at a time spreads it over the round trip, and so do acknowledgements from then on. What comes in clumps comes
+        // at the pace of its grants.
+        let is_links = match in_clumps {
+            true => path >= PACE * WINDOWS_MOST * self.window,
+            false => {
+                let settled = self.has_turned() && rate < GROWTH * self.rate;
+                path >= WINDOWS_MOST * self.window || settled
+            }
+        };
         // Samples between pauses have no neighbour, and show no rate.
         if self.short >= SHORT_SAMPLES && is_links {
             return Step::Over;
@@ -152,9 +178,11 @@ impl Startup {
         }
         let grew = self.rate > 0.0 && rate >= GROWTH * self.rate;
         // What several send in turn lies apart, and the lower one of two samples shows a part of it.
-        let per_trip = self.brought as f64 / round_ns as f64 * rtt_ns as f64;
-        let own = WINDOWS_OWN * self.window;
-        let too_small = path >= own || (in_clumps && self.window < self.most && per_trip >= own);
+        let per_trip = match in_clumps {
+            true => path.max(self.brought as f64 / round_ns as f64 * rtt_ns as f64),
+            false => path,
+        };
+        let too_small = per_trip >= WINDOWS_OWN * self.window;
         if grew {
             self.proven = self.window;
         }
@@ -169,7 +197,9 @@ impl Startup {
             if held {
                 return Step::None;
             }
-            self.window = (2.0 * self.window).min(self.most);
+            // A socket has to hold what comes at once, and not what a long path does.
+            let path = if paced { DOUBLED * per_trip } else { 0.0 };
+            self.window = (DOUBLED * self.window).min((self.most + path).max(self.window));
             self.arrived = 0;
             return Step::Doubled;
         }

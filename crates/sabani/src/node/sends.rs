@@ -21,7 +21,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::Disconnected`]; [`Error::PeerLost`] once after a connection
-    /// has ended; [`Error::NoMemory`] for the copy; [`Error::Closed`], [`Error::Forked`].
+    /// has ended, unless [`Node::connect`] was called since; [`Error::NoMemory`] for the copy; [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub fn send(&self, to: PeerId, tag: u64, body: &[u8]) -> Result<(), Error> {
         let sent = self.try_send(to, tag, body);

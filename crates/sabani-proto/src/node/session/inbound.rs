@@ -2,7 +2,7 @@
 
 use super::{Closing, Session};
 use crate::PeerId;
-use crate::channel::{AckEffect, Fate, Owed};
+use crate::channel::{AckEffect, Arrival, Fate, Owed};
 use crate::error::PeerLost;
 use crate::event::Event;
 use crate::message::{Content, Inbox, Outgoing, Ticket, Tickets, Violation};
@@ -86,7 +86,8 @@ impl Session {
                 other => self.on_control(outgoing, &other, &mut inbox),
             }
         }
-        if Frames::is_probe(payload) {
+        // A late one tells of what the peer sent before it knew better.
+        if Frames::is_probe(payload) && owed.arrival != Arrival::Late {
             self.channel.received.on_probe(owed.bytes);
         }
         if eliciting {
