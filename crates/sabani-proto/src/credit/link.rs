@@ -74,6 +74,8 @@ pub(super) struct Pressure {
     pub unused: bool,
     /// So many want any.
     pub waiting: usize,
+    /// How many have sent lately.
+    pub senders: u32,
 }
 
 /// A round of the queue's controller.
@@ -301,6 +303,7 @@ impl Link {
             limited,
             unused,
             waiting,
+            senders,
         } = pressure;
         let brought = match empty {
             true => std::mem::take(&mut self.brought),
@@ -344,7 +347,7 @@ impl Link {
         }
         let usage = startup::Use {
             limited,
-            in_clumps: waiting > 1 && !self.is_short(),
+            in_clumps: senders > 1 && !self.is_short(),
             paced: self.is_paced(),
         };
         self.crowded = waiting >= CROWD;

@@ -33,6 +33,7 @@ mod reach;
 mod share;
 mod standing;
 mod startup;
+mod steady;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -352,7 +353,7 @@ impl Granter {
     fn expect(&mut self, slot: u32, now_ns: u64) {
         let all = self.outstanding - self.overdue + self.pool.promised;
         let share = &mut self.peers[slot];
-        let charge = share.window.min(share.target());
+        let charge = share.window.min(share.announced());
         if charge >= share.full {
             let (link, rtt_ns) = (&self.link, share.rtt_ns());
             let path_ns = || link.path_ns(all.max(link.cap(rtt_ns)));
@@ -386,6 +387,7 @@ impl Granter {
             limited: self.limited,
             unused: self.overdue > 0,
             waiting: self.waiting.len(),
+            senders: self.pool.peers,
         }
     }
 
@@ -458,7 +460,7 @@ impl Granter {
             let share = &self.peers[slot];
             let (promise, queue) = (share.account.promise, self.link.queue());
             let window = self.pool.share(promise, queue, share.full, share.allowance);
-            window.min(share.most)
+            window.max(share.foreseen()).min(share.most)
         })
     }
 
@@ -537,8 +539,10 @@ impl Granter {
                 promise: 0,
             }
         } else {
+            let likely = share.likely();
             Account {
-                promise: share.window,
+                claim: (likely << 32) / self.link.cap(share.rtt_ns()),
+                promise: share.window - likely,
                 ..Account::default()
             }
         };

@@ -3,6 +3,7 @@
 use super::link::ASSUMED_RTT_NS;
 use super::narrow::{Common, Narrow};
 use super::reach::Reach;
+use super::steady::Steady;
 use super::{Arrival, BASE_FULL};
 
 /// The smallest round trip is looked for anew this often, for paths change.
@@ -98,6 +99,7 @@ pub(super) struct Share {
     pub is_passed_over: bool,
     pub reach: Reach,
     pub narrow: Narrow,
+    steady: Steady,
     rtt: SmallestRtt,
 }
 
@@ -124,6 +126,7 @@ impl Share {
             is_passed_over: false,
             reach: Reach::default(),
             narrow: Narrow::default(),
+            steady: Steady::default(),
             rtt: SmallestRtt::default(),
         }
     }
@@ -167,6 +170,9 @@ impl Share {
             self.served_ns = now_ns;
         }
         self.remaining = arrival.remaining;
+        let (rtt_ns, lost) = (self.rtt_ns(), arrival.lost > 0);
+        self.steady
+            .on_arrival(advanced, self.remaining, lost, rtt_ns, now_ns);
         if self.remaining == 0 {
             self.reach.forget();
         }
@@ -189,6 +195,7 @@ impl Share {
     /// The peer holds no credit any more.
     pub fn clear(&mut self) {
         self.window = 0;
+        self.steady = Steady::default();
         self.reach.forget();
         self.is_passed_over = false;
     }
@@ -204,8 +211,30 @@ impl Share {
     /// The window that what it has announced calls for: whole packets, for what is announced is
     /// an estimate, and the rest of one must go as well.
     #[inline]
+    pub fn announced(&self) -> u64 {
+        self.whole(self.remaining)
+    }
+
+    /// The same with what a steady sender will announce before it hears of this.
+    #[inline]
     pub fn target(&self) -> u64 {
-        self.remaining.div_ceil(self.full).saturating_mul(self.full)
+        self.whole(self.remaining.saturating_add(self.foreseen()))
+    }
+
+    /// What it may hold because it sends steadily: half as much again as a round trip brings, for it varies.
+    #[inline]
+    pub fn foreseen(&self) -> u64 {
+        self.steady.per_trip() / 2 * 3
+    }
+
+    fn whole(&self, charge: u64) -> u64 {
+        charge.div_ceil(self.full).saturating_mul(self.full)
+    }
+
+    /// What of its window it is likely to use within a round trip, although nothing is announced.
+    #[inline]
+    pub fn likely(&self) -> u64 {
+        self.window.min(self.steady.per_trip())
     }
 
     /// Whether it wants more than it has.
@@ -217,9 +246,10 @@ impl Share {
     /// What of its window it can use: while more waits than that, the rest of a packet is of no use to it.
     #[inline]
     pub fn outstanding(&self) -> u64 {
-        match self.remaining > self.window {
+        let uses = self.remaining.saturating_add(self.steady.per_trip());
+        match uses > self.window {
             true => self.window - self.window % self.full,
-            false => self.remaining,
+            false => uses,
         }
     }
 }

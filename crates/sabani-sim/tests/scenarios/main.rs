@@ -19,6 +19,7 @@ mod pace;
 mod qualities;
 mod resends;
 mod rivals;
+mod steady;
 mod swarm;
 mod switches;
 mod table;

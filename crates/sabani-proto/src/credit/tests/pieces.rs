@@ -553,6 +553,7 @@ fn start_up_does_not_end_before_there_is_a_rate() {
         limited: true,
         unused: false,
         waiting: 1,
+        senders: 1,
     };
     let arrival = Arrival {
         charge: 16 * FULL,
