@@ -1,7 +1,7 @@
 //! Programs that keep what they send to a rate (U10, U12), and windows that they set at any time.
 
 use sabani_proto::{Congestion, Limit, PeerId};
-use sabani_sim::{HostId, MS, Network, SEC, US, sealed};
+use sabani_sim::{HostId, MS, Network, Plan, SEC, US, sealed};
 
 use crate::rivals::{BOTTLENECK, C, shared_link};
 use crate::{A, B, peer_stats, sound, warm_pair};
@@ -215,5 +215,28 @@ fn a_window_may_be_set_at_any_time() {
                 assert!(net.losses(A).is_empty() && net.losses(B).is_empty());
             }
         }
+    }
+}
+
+/// A process whose timers come 1 ms late where a round trip takes 0.4 ms once had two packets for each of them: 22 Mbit/s.
+#[test]
+fn who_wakes_up_late_carries_most_of_the_link_all_the_same() {
+    // Copa takes late answers for a queue.
+    for (congestion, wake, least) in [
+        ("cubic", "400us", 600.0),
+        ("cubic", "1ms", 600.0),
+        ("cubic", "4ms", 300.0),
+        ("copa", "1ms", 150.0),
+    ] {
+        let text = format!(
+            "hosts = 2\n[network]\nrate = \"1gbit\"\ndelay = \"200us\"\n[settings]\ncongestion = \"{congestion}\"\n\
+             [[program]]\nhost = 1\nwake = \"{wake}\"\n[[traffic]]\nfrom = 1\nto = 0\nbytes = \"64KiB\"\n\
+             messages = 2000\n"
+        );
+        let outcome = Plan::from_toml(&text).unwrap().run();
+        assert_eq!(outcome.failure, None);
+        let mbits = outcome.streams[0].goodput() / 1e6;
+        println!("{congestion}, {wake} late: {mbits:.0} Mbit/s");
+        assert!(mbits > least, "{congestion}, {wake} late: {mbits} Mbit/s");
     }
 }

@@ -8,6 +8,7 @@
 
 mod copa;
 mod cubic;
+mod lateness;
 mod pacer;
 mod recent;
 #[cfg(test)]
@@ -168,10 +169,11 @@ impl Governor {
     /// Charge that may leave now, where so much is on its way.
     pub fn room(&mut self, in_flight: u32, rtt: &Rtt, now_ns: u64) -> u32 {
         let full = self.full;
+        let window = self.window().saturating_sub(in_flight);
         match (self.own_rate(rtt), self.allowed_rate()) {
             (Some(own), allowed) if allowed.is_none_or(|rate| own < rate) => {
                 let burst = Pacer::burst(own, full, rtt.smoothed_ns());
-                self.pacer.refill(own, burst, now_ns);
+                self.pacer.refill_late(own, burst, full, window, now_ns);
             }
             (_, Some(allowed)) => {
                 let burst = Pacer::allowed_burst(allowed, full);
@@ -179,7 +181,6 @@ impl Governor {
             }
             _ => self.pacer = Pacer::new(now_ns),
         }
-        let window = self.window().saturating_sub(in_flight);
         window.min(self.pacer.left())
     }
 
@@ -208,7 +209,7 @@ impl Governor {
     }
 
     pub fn on_sent(&mut self, charge: u32) {
-        self.pacer.take(charge);
+        self.pacer.take(charge, self.full);
     }
 
     pub fn on_acked(&mut self, acked: &Acked) {

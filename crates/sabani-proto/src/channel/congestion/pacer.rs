@@ -1,5 +1,7 @@
 //! Spreads what may leave over time (U12: slow write).
 
+use super::lateness::Lateness;
+
 /// A timer that fires sooner does nothing but fire.
 const TICK_NS: u64 = 5_000;
 /// What leaves at once takes at most this long at the pacer's rate: a train is cheaper than single
@@ -19,6 +21,9 @@ pub(super) struct Pacer {
     /// Charge in a nanosecond; zero: no limit.
     rate: f64,
     filled_ns: u64,
+    /// What the window has left.
+    open: u32,
+    lateness: Lateness,
 }
 
 impl Pacer {
@@ -28,6 +33,8 @@ impl Pacer {
             burst: 0.0,
             rate: 0.0,
             filled_ns: now_ns,
+            open: 0,
+            lateness: Lateness::default(),
         }
     }
 
@@ -52,11 +59,37 @@ impl Pacer {
 
     /// Lets in what has come since this was last done, at this rate and with such bursts from now on.
     pub fn refill(&mut self, rate: f64, burst: f64, now_ns: u64) {
-        self.burst = burst;
+        self.fill(rate, burst, burst, now_ns);
+    }
+
+    /// The same where the window has `open` left, and more at once for who wakes up late as a rule.
+    pub fn refill_late(&mut self, rate: f64, burst: f64, full: u32, open: u32, now_ns: u64) {
+        if now_ns > self.filled_ns {
+            self.note_lateness(full, now_ns);
+        }
+        self.open = open;
+        // Without this a sender that wakes up 1 ms late had two packets a time where a round trip takes 0.4 ms, and
+        // never the half of its window that lets it grow.
+        let behind = rate * self.lateness.usual_ns();
+        self.fill(rate, burst, behind.max(burst), now_ns);
+    }
+
+    fn fill(&mut self, rate: f64, burst: f64, most: f64, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.filled_ns) as f64;
-        self.tokens = (self.tokens + self.rate * passed_ns).min(self.burst);
+        self.tokens = (self.tokens + self.rate * passed_ns).min(most);
+        self.burst = burst;
         self.filled_ns = now_ns;
         self.rate = rate;
+    }
+
+    /// How late it is for packets that only this has held back.
+    fn note_lateness(&mut self, full: u32, now_ns: u64) {
+        self.lateness.on_time(now_ns);
+        if self.open < full {
+            self.lateness.on_other_limit();
+        } else if let Some(at_ns) = self.release_ns(full).filter(|&at_ns| at_ns <= now_ns) {
+            self.lateness.on_late(now_ns - at_ns, now_ns);
+        }
     }
 
     /// Charge that may leave now.
@@ -67,9 +100,13 @@ impl Pacer {
         }
     }
 
-    pub fn take(&mut self, charge: u32) {
+    pub fn take(&mut self, charge: u32, full: u32) {
+        self.open = self.open.saturating_sub(charge);
         if self.rate > 0.0 {
             self.tokens -= f64::from(charge);
+        }
+        if self.left().min(self.open) < full {
+            self.lateness.on_all_taken();
         }
     }
 

@@ -191,3 +191,72 @@ fn a_rate_of_the_programs_holds_with_and_without_a_controller() {
         );
     }
 }
+
+/// What leaves at once at most, and the window, where a round trip takes 400 µs and a hundred timers come so late, in turn.
+fn largest_at_once(late_ns: &[u64]) -> (u32, u32) {
+    let mut governor = Governor::new(Congestion::Cubic, None, BYTES, 0).unwrap();
+    let mut rtt = Rtt::default();
+    rtt.on_sample(400_000, 0);
+    let (mut now_ns, mut largest) = (0, 0);
+    for late_ns in late_ns.iter().cycle().take(100) {
+        // All that left before has arrived.
+        let room = governor.room(0, &rtt, now_ns) / FULL * FULL;
+        governor.on_sent(room);
+        largest = largest.max(room);
+        let at_ns = governor.release_ns(room).unwrap_or(now_ns + 400_000);
+        now_ns = at_ns + late_ns;
+    }
+    (largest, governor.window())
+}
+
+#[test]
+fn whose_timers_are_late_sends_at_once_what_the_window_has() {
+    let (largest, window) = largest_at_once(&[MS]);
+    assert!(largest > window / 2, "{largest} of {window}");
+    assert!(largest <= window, "{largest} of {window}");
+}
+
+#[test]
+fn whose_timers_are_late_now_and_then_sends_no_more_at_once() {
+    for late_ns in [&[0][..], &[20_000], &[0, 0, 4 * MS], &[4 * MS, 10_000]] {
+        let (largest, _) = largest_at_once(late_ns);
+        assert!(largest <= 2 * FULL, "{largest}, {late_ns:?} ns late");
+    }
+}
+
+#[test]
+fn who_has_nothing_to_send_is_not_late() {
+    let mut governor = Governor::new(Congestion::Cubic, None, BYTES, 0).unwrap();
+    let mut rtt = Rtt::default();
+    rtt.on_sample(MS, 0);
+    for message in 0..100 {
+        let at_ns = message * 20 * MS;
+        let room = governor.room(0, &rtt, at_ns);
+        assert!(room < 3 * FULL, "{room} at once, two packets are usual");
+        governor.on_sent(2 * FULL);
+        // Its answer.
+        governor.room(0, &rtt, at_ns + MS);
+    }
+}
+
+#[test]
+fn what_late_timers_have_allowed_is_forgotten() {
+    let mut governor = Governor::new(Congestion::Cubic, None, BYTES, 0).unwrap();
+    let mut rtt = Rtt::default();
+    rtt.on_sample(MS, 0);
+    let mut now_ns = 0;
+    let mut largest = [0, 0];
+    for (part, late_ns) in [MS, 0].into_iter().enumerate() {
+        for wake in 0..100 {
+            let room = governor.room(0, &rtt, now_ns) / FULL * FULL;
+            governor.on_sent(room);
+            if wake >= 50 {
+                largest[part] = largest[part].max(room);
+            }
+            let at_ns = governor.release_ns(0).unwrap_or(now_ns + MS);
+            now_ns = at_ns + late_ns;
+        }
+    }
+    assert!(largest[0] > 5 * FULL, "{largest:?}");
+    assert!(largest[1] <= 2 * FULL, "{largest:?}");
+}
