@@ -23,7 +23,7 @@ pub use cost::datagram_cost;
 pub(crate) use mtu::MtuSearch;
 pub use mtu::{BASE_DATAGRAM, DEFAULT_DATAGRAM, MAX_DATAGRAM};
 pub(crate) use packet_set::{Arrival, PacketSet};
-pub(crate) use received::{Owed, Received};
+pub(crate) use received::{Data, Owed, Received};
 pub use recovery::Recovery;
 pub(crate) use rtt::Rtt;
 use sent::Settled;

@@ -15,8 +15,8 @@ pub(crate) struct Received {
     told: u32,
     /// What comes is acknowledged within that time, asked for or not.
     unasked: bool,
-    /// Pieces of messages have come since [`Received::take_data`].
-    data: bool,
+    /// What of messages has come since [`Received::take_data`].
+    data: Data,
     /// The largest datagram that the peer sends, as far as it is known.
     datagram: u16,
     largest_at_ns: u64,
@@ -82,6 +82,31 @@ impl Progress {
     }
 }
 
+/// What packets bring of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Data {
+    #[default]
+    None,
+    /// Short ones, or envelopes.
+    Short,
+    /// Pieces of longer ones.
+    Long,
+}
+
+impl Data {
+    /// A message of more bytes is long: ten full packets or so.
+    const SHORT_MAX: u64 = 16 << 10;
+
+    /// What a piece of a message of so many bytes is.
+    #[inline]
+    pub fn of(total: u64) -> Self {
+        match total > Self::SHORT_MAX {
+            true => Data::Long,
+            false => Data::Short,
+        }
+    }
+}
+
 const NEVER: u64 = u64::MAX;
 /// What is owed may be acknowledged late if it is less than this, in bytes of cost,
 const LATE_MAX: u32 = 256 << 10;
@@ -100,7 +125,7 @@ impl Received {
             late_ns: config.late_ack_ns,
             told: 0,
             unasked: false,
-            data: false,
+            data: Data::None,
             datagram: config.proven_datagram as u16,
             largest_at_ns: 0,
             answers: 0,
@@ -145,10 +170,10 @@ impl Received {
         }
     }
 
-    /// A packet that is owed an acknowledgement has brought a piece of a message.
+    /// A packet that is owed an acknowledgement has brought something of messages.
     #[inline]
-    pub fn note_data(&mut self) {
-        self.data = true;
+    pub fn note_data(&mut self, data: Data) {
+        self.data = self.data.max(data);
     }
 
     /// The packet that was just recorded is a probe: the peer sends no larger ones, or it would not ask.
@@ -236,9 +261,9 @@ impl Received {
         std::mem::take(&mut self.progress)
     }
 
-    /// Whether any of it were pieces of messages.
+    /// What of it was of messages.
     #[inline]
-    pub fn take_data(&mut self) -> bool {
+    pub fn take_data(&mut self) -> Data {
         std::mem::take(&mut self.data)
     }
 

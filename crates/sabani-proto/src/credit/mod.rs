@@ -46,7 +46,7 @@ pub(crate) use standing::DECAY_NS;
 use standing::{DECAY_GRACE_NS, Pool};
 use table::Table;
 
-use crate::channel::{BASE_DATAGRAM, datagram_cost};
+use crate::channel::{BASE_DATAGRAM, Data, datagram_cost};
 use crate::wire::Terms;
 
 /// Charge of a full datagram on a path of which nothing is known; one that fills an Ethernet frame is charged as much.
@@ -118,8 +118,8 @@ pub(crate) struct Arrival {
     pub late: u32,
     /// Packets that a switch has marked: its queue was long (ECN).
     pub marked: u32,
-    /// Some have brought pieces of messages, and not only acknowledgements and words about credit.
-    pub data: bool,
+    /// What they have brought of messages, beside acknowledgements and words about credit.
+    pub data: Data,
     /// Charge announced by the peer that has not come.
     pub remaining: u64,
     /// Charge of a full datagram on the path from the peer, as far as it is known.
@@ -308,7 +308,7 @@ impl Granter {
 
     /// Takes in what a batch of packets from one peer has brought. [`Granter::run`] must follow.
     pub fn on_arrival(&mut self, peer: u32, arrival: &Arrival, now_ns: u64) {
-        if arrival.data || arrival.remaining > 0 {
+        if arrival.data != Data::None || arrival.remaining > 0 {
             let slot = self.peers.slot(peer, now_ns);
             self.hear(slot, now_ns);
         }

@@ -170,9 +170,8 @@ impl Share {
             self.served_ns = now_ns;
         }
         self.remaining = arrival.remaining;
-        let (rtt_ns, lost) = (self.rtt_ns(), arrival.lost > 0);
-        self.steady
-            .on_arrival(advanced, self.remaining, lost, rtt_ns, now_ns);
+        let rtt_ns = self.rtt_ns();
+        self.steady.on_arrival(arrival, rtt_ns, now_ns);
         if self.remaining == 0 {
             self.reach.forget();
         }

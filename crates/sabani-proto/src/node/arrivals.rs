@@ -7,7 +7,7 @@ use super::Opened;
 use super::hub::Hub;
 use super::session::Session;
 use crate::PeerId;
-use crate::channel::{Arrival, Owed};
+use crate::channel::{Arrival, Data, Owed};
 use crate::error::PeerLost;
 use crate::message::{Inbox, Landing, LinkRef, Mailbox, Outgoing};
 use crate::seal::Opening;
@@ -103,6 +103,7 @@ impl Origin {
 struct Run {
     owed: Owed,
     landing: Landing,
+    data: Data,
 }
 
 impl Session {
@@ -160,7 +161,12 @@ impl Session {
             };
             let inbox = &mut origin.inbox(&mut hub.mailbox);
             let landing = self.incoming.land(&fragment, inbox)?;
-            run = Some(Run { owed, landing });
+            let data = Data::of(fragment.total);
+            run = Some(Run {
+                owed,
+                landing,
+                data,
+            });
         }
         if let Some(run) = run {
             self.settle_run(&run, origin, hub)?;
@@ -217,7 +223,7 @@ impl Session {
     fn settle_run(&mut self, run: &Run, origin: Origin, hub: &mut Hub) -> Result<(), PeerLost> {
         let inbox = &mut origin.inbox(&mut hub.mailbox);
         self.incoming.settle(&run.landing, inbox)?;
-        self.channel.received.note_data();
+        self.channel.received.note_data(run.data);
         self.channel.received.owe(&run.owed, origin.now_ns);
         Ok(())
     }

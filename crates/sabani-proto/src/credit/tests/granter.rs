@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::model::FULL;
+use crate::channel::Data;
 use crate::credit::{Arrival, CreditConfig, CreditPolicy, DECAY_NS, GrantOrder, Granter, Owed};
 
 const US: u64 = 1_000;
@@ -54,7 +55,10 @@ fn came(packets: u64, remaining: u64) -> Arrival {
         charge: packets * FULL,
         bytes: packets * 1_472,
         packets: packets as u32,
-        data: packets > 0,
+        data: match packets {
+            0 => Data::None,
+            _ => Data::Long,
+        },
         remaining: remaining * FULL,
         rtt_ns: 100 * US,
         ..Arrival::default()

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use super::super::{Arrival, CreditConfig, CreditPolicy, GrantOrder, Granter};
-use crate::channel::datagram_cost;
+use crate::channel::{Data, datagram_cost};
 
 /// A full datagram on the wire, and the message bytes in it.
 const WIRE: u64 = 1_514;
@@ -394,7 +394,7 @@ impl Model {
         let receiver = &mut self.receivers[packet.sender as usize];
         receiver.owed |= packet.ask;
         receiver.batch.packets += 1;
-        receiver.batch.data = true;
+        receiver.batch.data = Data::Long;
         match receiver.largest {
             Some(largest) if packet.number < largest => {
                 if receiver.missing.remove(&packet.number) {

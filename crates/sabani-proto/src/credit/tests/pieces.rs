@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use super::model::FULL;
+use crate::channel::Data;
 use crate::credit::blame::{Blame, Finding};
 use crate::credit::link::{Link, Pressure};
 use crate::credit::narrow::{Common, Narrow};
@@ -560,7 +561,7 @@ fn start_up_does_not_end_before_there_is_a_rate() {
         bytes: 16 * 1_472,
         packets: 16,
         advanced: 16 * FULL as u32,
-        data: true,
+        data: Data::Long,
         ..Arrival::default()
     };
     for train in 1..20 {

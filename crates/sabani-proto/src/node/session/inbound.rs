@@ -2,7 +2,7 @@
 
 use super::{Closing, Session};
 use crate::PeerId;
-use crate::channel::{AckEffect, Arrival, Fate, Owed};
+use crate::channel::{AckEffect, Arrival, Data, Fate, Owed};
 use crate::error::PeerLost;
 use crate::event::Event;
 use crate::message::{Content, Inbox, Outgoing, Ticket, Tickets, Violation};
@@ -45,7 +45,7 @@ impl Session {
             let mut inbox = origin.inbox(&mut hub.mailbox);
             if let Some(entries) = frames.read_entries()? {
                 eliciting = true;
-                self.channel.received.note_data();
+                self.channel.received.note_data(Data::Short);
                 self.incoming.on_entries(&entries, &mut inbox)?;
                 continue;
             }
@@ -55,7 +55,7 @@ impl Session {
             eliciting |= frame.must_arrive();
             match frame {
                 Frame::Fragment(fragment) => {
-                    self.channel.received.note_data();
+                    self.channel.received.note_data(Data::of(fragment.total));
                     self.incoming.on_fragment(&fragment, &mut inbox)?;
                 }
                 Frame::Marked(count) => self.channel.on_marks(count, now_ns),
