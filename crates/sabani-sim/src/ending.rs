@@ -107,12 +107,29 @@ impl Network {
 
     fn note_unsettled(&mut self, within_ns: u64) {
         let seconds = within_ns as f64 / SEC as f64;
-        let missing = match self.checker.ledger.missing() {
-            Some((count, first)) => format!("{count} messages did not arrive, first {first}"),
-            None => "all messages arrived".into(),
-        };
+        let missing = self.missing();
         let what = format!("expected everything to be settled within {seconds} s; {missing}");
         self.checker.violated(self.now_ns(), Rule::Progress, what);
+    }
+
+    /// For so long no message has come to its end, and so many were to be sent once those that are under way have.
+    pub(crate) fn note_stalled(&mut self, within_ns: u64, unsent: u64) {
+        let seconds = within_ns as f64 / SEC as f64;
+        let missing = self.missing();
+        let waiting = match unsent {
+            0 => String::new(),
+            _ => format!("; {unsent} were never sent, as they wait for these"),
+        };
+        let what = format!("expected a message to arrive within {seconds} s; {missing}{waiting}");
+        self.checker.violated(self.now_ns(), Rule::Progress, what);
+    }
+
+    /// What of all that was accepted did not come, in words.
+    fn missing(&self) -> String {
+        match self.checker.ledger.missing() {
+            Some((count, first)) => format!("{count} messages did not arrive, first {first}"),
+            None => "all messages that were accepted arrived".into(),
+        }
     }
 
     /// Everything is settled: nobody may hold anything.
