@@ -194,29 +194,4 @@ impl Network {
             state: self.describe(),
         })
     }
-
-    /// What the hosts are doing, for failure reports: those that are not at rest, at most a few.
-    fn describe(&self) -> String {
-        const SHOWN: usize = 12;
-        let mut lines = Vec::new();
-        for (index, host) in self.hosts.iter().enumerate() {
-            let Some(node) = &host.node else {
-                lines.push(format!("  host {index} has crashed"));
-                continue;
-            };
-            let stats = node.stats();
-            lines.push(format!(
-                "  host {index}: {} unread datagrams, {} overflows, {:?}, {:?}",
-                host.socket.len(),
-                host.socket.overflows,
-                stats.dropped,
-                stats.credit
-            ));
-            let peers = node.peer_ids().filter_map(|peer| node.peer_stats(peer));
-            let busy = peers.filter(|stats| stats.queued_messages > 0 || stats.in_flight_bytes > 0);
-            lines.extend(busy.map(|stats| format!("    {stats:?}")));
-        }
-        lines.truncate(SHOWN);
-        lines.join("\n")
-    }
 }
