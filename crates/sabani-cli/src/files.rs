@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use rustix::fs::{Access, access};
 
 use crate::exit::Usage;
 
@@ -56,12 +55,21 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
 /// As [`create`]; it counts as a mistake on the command line.
 pub fn expect_writable(path: &Path) -> Result<()> {
     let writable = match File::options().append(true).open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            access(folder(path), Access::WRITE_OK).map_err(Error::from)
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => try_out(path),
         opened => opened.map(drop),
     };
     explained(path, writable).map_err(|error| Usage::of(error).into())
+}
+
+/// Makes a file that is not there, and takes it away again: some folders give leave to write and take no new files,
+/// as /proc does.
+fn try_out(path: &Path) -> Result<(), Error> {
+    match File::create_new(path) {
+        Ok(_) => fs::remove_file(path),
+        // A link to a file that is not there, or somebody else made it.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Names the file, and what helps, in an error of writing it.
@@ -151,8 +159,11 @@ mod tests {
 
     #[test]
     fn a_folder_that_takes_no_files_is_told_from_one_that_is_missing() {
-        let error = format!("{:#}", write(Path::new("/proc/key"), "").unwrap_err());
-        assert!(error.contains("/proc takes no new files"), "{error}");
+        let path = Path::new("/proc/key");
+        for error in [write(path, ""), expect_writable(path)] {
+            let error = format!("{:#}", error.unwrap_err());
+            assert!(error.contains("/proc takes no new files"), "{error}");
+        }
     }
 
     #[test]

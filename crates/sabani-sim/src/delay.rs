@@ -150,6 +150,11 @@ impl FromStr for Stalls {
             .split_once(" every ")
             .ok_or_else(|| format!("`{text}` does not say how often, as in `~4ms every 50ms`"))?;
         let every: Time = every.parse()?;
+        if every == Time(0) {
+            return Err(format!(
+                "`{text}` leaves a process no time to run: write how long there is none, as in `~4ms every 50ms`"
+            ));
+        }
         Ok(Stalls {
             lasts: lasts.parse()?,
             every: every.max(Time(US)),
@@ -222,6 +227,11 @@ mod tests {
             assert!(why.contains("20us + ~30us + 1% ~4ms"), "{why}");
         }
         assert!("4ms".parse::<Stalls>().is_err());
+        let why = "~4ms every 0ms".parse::<Stalls>().unwrap_err();
+        assert!(
+            why.contains("no time to run") && why.contains("every 50ms"),
+            "{why}"
+        );
     }
 
     #[test]

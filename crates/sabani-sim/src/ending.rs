@@ -107,12 +107,29 @@ impl Network {
 
     fn note_unsettled(&mut self, within_ns: u64) {
         let seconds = within_ns as f64 / SEC as f64;
-        let missing = match self.checker.ledger.missing() {
-            Some((count, first)) => format!("{count} messages did not arrive, first {first}"),
-            None => "all messages arrived".into(),
-        };
+        let missing = self.missing();
         let what = format!("expected everything to be settled within {seconds} s; {missing}");
         self.checker.violated(self.now_ns(), Rule::Progress, what);
+    }
+
+    /// For so long no message has come to its end, and so many were to be sent once those that are under way have.
+    pub(crate) fn note_stalled(&mut self, within_ns: u64, unsent: u64) {
+        let seconds = within_ns as f64 / SEC as f64;
+        let missing = self.missing();
+        let waiting = match unsent {
+            0 => String::new(),
+            _ => format!("; {unsent} were never sent, as they wait for these"),
+        };
+        let what = format!("expected a message to arrive within {seconds} s; {missing}{waiting}");
+        self.checker.violated(self.now_ns(), Rule::Progress, what);
+    }
+
+    /// What of all that was accepted did not come, in words.
+    fn missing(&self) -> String {
+        match self.checker.ledger.missing() {
+            Some((count, first)) => format!("{count} messages did not arrive, first {first}"),
+            None => "all messages that were accepted arrived".into(),
+        }
     }
 
     /// Everything is settled: nobody may hold anything.
@@ -176,30 +193,5 @@ impl Network {
             violations: self.checker.violations().to_vec(),
             state: self.describe(),
         })
-    }
-
-    /// What the hosts are doing, for failure reports: those that are not at rest, at most a few.
-    fn describe(&self) -> String {
-        const SHOWN: usize = 12;
-        let mut lines = Vec::new();
-        for (index, host) in self.hosts.iter().enumerate() {
-            let Some(node) = &host.node else {
-                lines.push(format!("  host {index} has crashed"));
-                continue;
-            };
-            let stats = node.stats();
-            lines.push(format!(
-                "  host {index}: {} unread datagrams, {} overflows, {:?}, {:?}",
-                host.socket.len(),
-                host.socket.overflows,
-                stats.dropped,
-                stats.credit
-            ));
-            let peers = node.peer_ids().filter_map(|peer| node.peer_stats(peer));
-            let busy = peers.filter(|stats| stats.queued_messages > 0 || stats.in_flight_bytes > 0);
-            lines.extend(busy.map(|stats| format!("    {stats:?}")));
-        }
-        lines.truncate(SHOWN);
-        lines.join("\n")
     }
 }

@@ -18,6 +18,7 @@
 //! | [`clock`] | a host's clock, fast or slow |
 //! | `script` | [`Network::at`]: what happens at a time of its own |
 //! | `ending` | [`Network::settle`]: how a run ends, and why it failed |
+//! | `standing` | what hosts are doing, in words, for reports of failures |
 //! | [`recording`] | queue lengths and rates over time |
 //! | [`watch`] | how far a run is, for another thread |
 //! | `engine`, `agenda`, `datagram` | virtual time, what is to happen, what is under way |
@@ -62,6 +63,7 @@ pub mod ranks;
 pub mod recording;
 mod rng;
 mod script;
+mod standing;
 mod steering;
 pub mod tcp;
 pub mod topology;

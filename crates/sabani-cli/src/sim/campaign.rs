@@ -89,7 +89,9 @@ impl CampaignArgs {
 
 fn canary_help() -> String {
     let names = Bug::ALL.map(Bug::name).join(", ");
-    format!("Plant a known bug in every run, to see that it is found: {names}")
+    format!(
+        "Plant a known bug in every run, to see that it is found (what each does is told in docs/simulation.md): {names}"
+    )
 }
 
 /// Runs `sabani sim campaign`.

@@ -36,8 +36,9 @@ const PLAN_MOST_BYTES: u64 = 1 << 20;
 /// in order; nodes must keep their bounds, give back what they hold, and be silent once closed.
 ///
 /// Exit status: 0 if no rule was broken, also where some messages did not arrive because a connection could not
-/// be made or has ended: the output says how many; 1 if a rule was broken, or programs have received nothing at all; 2
-/// for a mistake on the command line or in a plan; 130 after Ctrl-C or a TERM signal.
+/// be made or has ended, or were never sent because their sender had died or closed: the output
+/// says how many; 1 if a rule was broken, or programs have received nothing at all; 2 for a mistake on the command
+/// line or in a plan; 130 after Ctrl-C or a TERM signal.
 ///
 /// A plan is a TOML file; `--plan` prints that of a named scenario, to begin with.
 #[derive(Args)]

@@ -192,7 +192,7 @@ impl Run {
 
     /// Why programs received nothing, if there were messages for them, and not one was.
     pub fn in_vain(&self) -> Option<String> {
-        let (mut any, mut discarded, mut expired, mut lost) = (false, 0, 0, 0);
+        let (mut any, mut discarded, mut expired, mut lost, mut unsent) = (false, 0, 0, 0, 0);
         for (_, stream, outcome) in self.streams() {
             if !outcome.times_ns.is_empty() {
                 return None;
@@ -200,7 +200,8 @@ impl Run {
             any = true;
             discarded += outcome.discarded;
             expired += outcome.expired;
-            lost += self.lost(stream, outcome);
+            lost += lost_by(outcome);
+            unsent += self.unsent(stream, outcome);
         }
         let what = match discarded {
             0 => "nothing has arrived",
@@ -219,17 +220,20 @@ impl Run {
                 lost,
                 "no connection could be made, or all have ended; are links too slow, or losses too many?",
             ),
+            (
+                unsent,
+                "messages were never sent, for their senders had died or closed before; write a later `at` for these",
+            ),
         ];
         let why = why.iter().filter(|&&(count, _)| count > 0);
         let why: Vec<_> = why.map(|&(_, why)| why).collect();
         any.then(|| format!("{what}: {}", why.join("; besides, ")))
     }
 
-    /// Messages of a stream that did not come to their receivers, and were not meant to expire.
-    fn lost(&self, stream: &Traffic, outcome: &StreamOutcome) -> u64 {
+    /// Messages of a stream that no node was ever given.
+    fn unsent(&self, stream: &Traffic, outcome: &StreamOutcome) -> u64 {
         let messages = stream.messages(self.plan.hosts);
-        let told = outcome.times_ns.len() as u64 + outcome.discarded + outcome.expired;
-        messages.saturating_sub(told)
+        messages.saturating_sub(outcome.accepted)
     }
 
     /// What was to be received and was not, though no rule was broken, in words.
@@ -255,7 +259,9 @@ impl Run {
                 false => "did not arrive: connections could not be made, or ended",
             };
             tell(outcome.expired, expired);
-            tell(self.lost(stream, outcome), lost);
+            tell(lost_by(outcome), lost);
+            let unsent = "were never sent: their senders had died or closed before";
+            tell(self.unsent(stream, outcome), unsent);
         }
         all
     }
@@ -438,21 +444,36 @@ impl Run {
         let mut body = page::table(&self.rows());
         if let Some(recording) = &self.outcome.recording {
             let end_ns = last_delivery_ns(&self.outcome);
+            let hosts = shown(
+                recording.received.len(),
+                "hosts",
+                "those that ever read most at a time",
+            );
+            let queues = shown(
+                recording.queues.len(),
+                "queues",
+                "those that were ever longest",
+            );
             for (title, plot) in [
                 (
-                    "What hosts read, in Mbit/s, over seconds",
+                    format!("What hosts read, in Mbit/s, over seconds{hosts}"),
                     received(recording, end_ns),
                 ),
                 (
-                    "Queues, in KiB, over seconds",
+                    format!("Queues, in KiB, over seconds{queues}"),
                     self.queues(recording, end_ns),
                 ),
             ] {
                 let _ = writeln!(body, "<h2>{title}</h2>\n{}", plot.render());
             }
         }
+        let streams = shown(
+            self.streams().count(),
+            "streams",
+            "the first ones of the plan",
+        );
         let title = "How long messages took, in ms, over the seconds at which they began";
-        let _ = writeln!(body, "<h2>{title}</h2>\n{}", self.times().render());
+        let _ = writeln!(body, "<h2>{title}{streams}</h2>\n{}", self.times().render());
         let plan = page::escape(&self.plan.to_toml());
         let _ = writeln!(body, "<h2>Plan</h2>\n<pre>{plan}</pre>");
         let what = format!(
@@ -500,6 +521,20 @@ impl Run {
             ticks: Vec::new(),
             unit: "ms",
         }
+    }
+}
+
+/// Messages of a stream that nodes accepted and that did not come to their receivers, and were not meant to expire.
+fn lost_by(outcome: &StreamOutcome) -> u64 {
+    let told = outcome.times_ns.len() as u64 + outcome.discarded + outcome.expired;
+    outcome.accepted.saturating_sub(told)
+}
+
+/// Which of so many a plot shows, if not all: how they were picked.
+fn shown(all: usize, what: &str, which: &str) -> String {
+    match all > MOST_LINES {
+        true => format!(" ({MOST_LINES} of {all} {what}, {which})"),
+        false => String::new(),
     }
 }
 
@@ -716,6 +751,25 @@ mod tests {
     }
 
     #[test]
+    fn what_the_dead_do_not_send_is_not_said_to_be_lost() {
+        let crash = "[[mishap]]\nat = \"{}\"\nhost = 1\nwhat = \"crash\"\n";
+        let run = |at| {
+            run_of_two(&format!(
+                "rounds = 5\nevery = \"10ms\"\n{}",
+                crash.replace("{}", at)
+            ))
+        };
+        let told = run("25ms").missing().concat();
+        assert!(told.contains("2 of 5 messages were never sent"), "{told}");
+        assert!(!told.contains("did not arrive"), "{told}");
+        let why = run("0ms").in_vain().unwrap();
+        assert!(
+            why.contains("nothing has arrived: messages were never sent"),
+            "{why}"
+        );
+    }
+
+    #[test]
     fn what_programs_throw_away_has_arrived() {
         let run = run_of_two("rounds = 20\n[[program]]\ndiscards_every = 2\n");
         assert_eq!(run.in_vain(), None);
@@ -733,6 +787,24 @@ mod tests {
         for loads in ["http:", "https:", "src=", "<script", "@import"] {
             assert!(!page.contains(loads), "{loads}");
         }
+    }
+
+    #[test]
+    fn a_page_says_which_of_many_hosts_queues_and_streams_it_shows() {
+        let mut text = String::from("hosts = 9\n[network]\nshape = \"star\"\n");
+        for host in 1..9 {
+            text += &format!("[[traffic]]\nfrom = \"0-8\"\nto = {host}\nbytes = \"64KiB\"\n");
+        }
+        let plan = Plan::from_toml(&text).unwrap();
+        let page = Run::new("many", plan, true, &Arc::default()).page();
+        for said in [
+            "(6 of 9 hosts, those that ever read most at a time)",
+            " queues, those that were ever longest)",
+            "(6 of 8 streams, the first ones of the plan)",
+        ] {
+            assert!(page.contains(said), "{said}: {page}");
+        }
+        assert!(!run("two").html.contains("(6 of"));
     }
 
     #[test]

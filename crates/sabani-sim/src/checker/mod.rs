@@ -7,7 +7,7 @@
 //! | `content` | none: what is in messages |
 //! | `delivery` | [`Rule::Once`], [`Rule::Order`], [`Rule::Bytes`], [`Rule::Blame`] |
 //! | `resources` | [`Rule::Bounds`], [`Rule::Credit`] |
-//! | `waits` | [`Rule::Wait`] |
+//! | `waits` | [`Rule::Wait`], and [`Rule::Progress`] of what has arrived |
 //!
 //! [`Rule::Progress`], [`Rule::Work`] and [`Rule::Closed`] are about time and turns: the
 //! [`Network`](crate::Network) notices; [`Rule::Panic`], who runs a [`Plan`](crate::Plan).
@@ -254,6 +254,21 @@ mod tests {
         assert_eq!(waits(0, 7, 0), []);
         assert_eq!(waits(1, 6, 0), [], "until then it was not calm");
         assert_eq!(waits(0, 6, 1), [], "peers have lost each other");
+    }
+
+    #[test]
+    fn a_message_that_came_later_than_anything_may_is_named_whatever_went_wrong() {
+        let late = |last_ns, within_ns| {
+            let (mut checker, mut node) = world(1);
+            verdict(&mut checker, &mut node, &[(0, 0, 100)]);
+            checker.parted = 1;
+            checker.check_late(7, last_ns, within_ns);
+            let rules = checker.violations().iter().map(|broken| broken.rule);
+            rules.collect::<Vec<_>>()
+        };
+        assert_eq!(late(0, 6), [Rule::Progress], "it took 7 ns");
+        assert_eq!(late(0, 7), []);
+        assert_eq!(late(1, 6), [], "until then something was to happen");
     }
 
     #[test]

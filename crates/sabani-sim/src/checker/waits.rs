@@ -10,11 +10,22 @@ impl Checker {
         if self.parted > 0 {
             return;
         }
+        self.judge_longest(now_ns, Rule::Wait, calm_ns, within_ns);
+    }
+
+    /// No message may have taken longer than this, from its wish on, or from when the last thing happened that a
+    /// plan gives a time for: not even one that arrived in the end, while others went on.
+    pub fn check_late(&mut self, now_ns: u64, last_ns: u64, within_ns: u64) {
+        self.judge_longest(now_ns, Rule::Progress, last_ns, within_ns);
+    }
+
+    /// Looks at the message that took longest, counted from this time on.
+    fn judge_longest(&mut self, now_ns: u64, rule: Rule, from_ns: u64, within_ns: u64) {
         let waits = self.ledger.messages().filter_map(|(from, to, sent)| {
             let Fate::Delivered { at_ns } = sent.fate else {
                 return None;
             };
-            let since_ns = sent.wish.since_ns.max(calm_ns);
+            let since_ns = sent.wish.since_ns.max(from_ns);
             Some((at_ns.saturating_sub(since_ns), from, to, sent.wish.len))
         });
         let Some((longest_ns, from, to, len)) = waits.max() else {
@@ -25,7 +36,7 @@ impl Checker {
             let what = format!(
                 "{len} bytes from {from} to {to} took {took:.3} s, and nothing explains more than {explained:.3} s"
             );
-            self.violated(now_ns, Rule::Wait, what);
+            self.violated(now_ns, rule, what);
         }
     }
 }

@@ -58,8 +58,13 @@ impl Plan {
     }
 
     fn check_waits(&self, net: &mut Network) -> Result<(), Failure> {
+        let now_ns = net.now_ns();
+        // Who shares links with TCP may get ever so little of them.
+        if self.tcp.is_empty() {
+            net.checker
+                .check_late(now_ns, self.last_ns(), self.patience_ns());
+        }
         if let Some(calm_ns) = self.calm_ns() {
-            let now_ns = net.now_ns();
             net.checker.check_waits(now_ns, calm_ns, self.wait_ns());
         }
         net.verdict()
@@ -279,7 +284,7 @@ impl Plan {
             .into_iter()
             .map(|(index, stream)| Course::new(index as u32, stream, began_ns))
             .collect();
-        let (mut delivered, mut progress_ns) = (0, began_ns);
+        let (mut come, mut progress_ns) = (0, began_ns);
         let (mut settled, mut look_ns) = (0, began_ns);
         let last_ns = began_ns + self.last_ns();
         while net.checker.violations().is_empty() {
@@ -287,18 +292,23 @@ impl Plan {
                 settled = net.checker.ledger.settled();
                 courses.retain_mut(|course| course.go_on(net, self.hosts));
                 let begin = courses.iter().filter_map(|course| course.next_ns);
-                look_ns = begin.min().unwrap_or(u64::MAX);
+                look_ns = begin.clone().min().unwrap_or(u64::MAX);
+                // A stream that rests is not stuck, and what it sends next has as long as what came before.
+                progress_ns = begin.fold(progress_ns, u64::max);
             }
             if courses.is_empty() {
                 return net.run_until(last_ns);
             }
-            if net.checker.delivered > delivered {
-                (delivered, progress_ns) = (net.checker.delivered, net.now_ns());
+            // What is known to be lost has come to an end, too.
+            if net.checker.delivered + settled > come {
+                come = net.checker.delivered + settled;
+                progress_ns = progress_ns.max(net.now_ns());
             }
             let patient_ns = progress_ns.max(last_ns).saturating_add(patience_ns);
             if net.now_ns() > patient_ns {
-                // What is missing is for the checker to say.
-                return;
+                // What comes later still would hide that the next rounds never began.
+                let unsent = courses.iter().map(|course| course.unsent(self.hosts));
+                return net.note_stalled(patience_ns, unsent.sum());
             }
             net.run_steps(LOOK_NS, look_ns.min(patient_ns + 1));
         }
@@ -341,21 +351,29 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Begins a round if it is time; returns whether there is more to do.
+    /// Begins a round if it is time; returns whether there is more to do. What the dead are to send is over at once.
     fn go_on(&mut self, net: &mut Network, hosts: u32) -> bool {
-        let count = net.checker.ledger.stream(self.index);
-        if self.next_ns.is_none() && count.settled == count.wished {
-            self.next_ns = Some(net.now_ns() + self.stream.pause.0);
-        }
-        if self.next_ns.is_some() && self.rounds_left == 0 {
-            return false;
-        }
-        if self.next_ns.is_some_and(|at_ns| at_ns <= net.now_ns()) {
+        loop {
+            let count = net.checker.ledger.stream(self.index);
+            if self.next_ns.is_none() && count.settled == count.wished {
+                self.next_ns = Some(net.now_ns() + self.stream.pause.0);
+            }
+            if self.next_ns.is_some() && self.rounds_left == 0 {
+                return false;
+            }
+            if self.next_ns.is_none_or(|at_ns| at_ns > net.now_ns()) {
+                return true;
+            }
             self.next_ns = None;
             self.rounds_left -= 1;
             send_round(net, self.index, self.stream, hosts);
         }
-        true
+    }
+
+    /// Messages of the rounds that have not begun.
+    fn unsent(&self, hosts: u32) -> u64 {
+        let each = self.stream.messages(hosts) / u64::from(self.stream.rounds);
+        each * u64::from(self.rounds_left)
     }
 }
 
@@ -440,5 +458,46 @@ mod tests {
         let mut net = Plan::from_toml(&format!("{text}{back}")).unwrap().network();
         assert_eq!(known(&mut net, 4).len(), 999);
         assert_eq!(known(&mut net, 8), [3, 4]);
+    }
+
+    /// What a plan breaks whose second message waits for 1.5 s, and may take a second.
+    fn broken_by_a_nap(more: &str) -> String {
+        let text = format!(
+            "hosts = 4\npatience = \"1s\"\n[[program]]\nhost = 1\nnap = \"1500ms\"\n[[traffic]]\nfrom = 0\nto = 1\n{more}"
+        );
+        let outcome = Plan::from_toml(&text).unwrap().run();
+        let broken = outcome.failure.iter().flat_map(|end| &end.violations);
+        broken.map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn rounds_that_never_begin_break_the_rule_of_progress() {
+        let said = broken_by_a_nap("rounds = 4\n");
+        assert!(said.contains("progress"), "{said}");
+        assert!(said.contains("2 were never sent"), "{said}");
+        // They rest longer than anything may take, and all begin.
+        assert_eq!(broken_by_a_nap("rounds = 4\npause = \"5s\"\n"), "");
+    }
+
+    /// Nothing of it would ever come to an end that could be waited for.
+    #[test]
+    fn rounds_of_the_dead_hold_nothing_up() {
+        let crash = "[[mishap]]\nat = \"1ms\"\nhost = 1\nwhat = \"crash\"\n";
+        let text =
+            format!("hosts = 2\n{crash}[[traffic]]\nfrom = 1\nto = 0\nrounds = 9\nat = \"2ms\"\n");
+        let outcome = Plan::from_toml(&text).unwrap().run();
+        assert_eq!(outcome.failure, None);
+        assert!(outcome.virtual_ns < 10 * SEC, "{}", outcome.virtual_ns);
+    }
+
+    #[test]
+    fn what_is_late_breaks_the_rule_of_progress_although_others_go_on() {
+        let others = "[[traffic]]\nfrom = 2\nto = 3\nrounds = 40\npause = \"100ms\"\n";
+        let said = broken_by_a_nap(&format!("rounds = 2\n{others}"));
+        assert!(
+            said.contains("progress: 0 bytes from host 0 to host 1 took 1.5"),
+            "{said}"
+        );
+        assert_eq!(broken_by_a_nap(others), "");
     }
 }

@@ -26,6 +26,8 @@ const MOST_DELAY: Time = Time(100 * SEC);
 const MOST_COST: Time = Time(MS);
 /// The most messages in all: what is kept of each are some 170 bytes.
 const MOST_MESSAGES: u64 = 100_000_000;
+/// Where less than a packet may wait, what meets another one is lost, whatever anybody does.
+const LEAST_QUEUE: Size = Size(1_500);
 
 impl Plan {
     /// Lets packets be looked into, and damages none any more, since nothing would tell.
@@ -58,6 +60,7 @@ impl Plan {
         each("traffic", &self.traffic, |stream| self.check_stream(stream))?;
         each("tcp", &self.tcp, |flows| self.check_tcp(flows))?;
         each("path", &self.paths, |path| {
+            check_queue("queue", path.queue)?;
             self.check_ways(&path.from, &path.to)
         })?;
         each("program", &self.programs, |program| {
@@ -343,6 +346,8 @@ impl Medium {
         {
             return Err("a port may hold nothing: write `alpha =` above 0.0".into());
         }
+        check_queue("queue", self.queue)?;
+        check_queue("buffer", self.buffer)?;
         let of_switches = [
             ("buffer", self.buffer.is_some()),
             ("alpha", self.alpha.is_some()),
@@ -412,6 +417,17 @@ fn check_bytes(name: &str, bytes: Size) -> Result<(), String> {
         false => Ok(()),
         true => Err(format!(
             "{bytes} are more than a simulation can hold: write `{name}` of at most {MOST_BYTES}"
+        )),
+    }
+}
+
+/// Whether a packet may wait.
+fn check_queue(name: &str, bytes: Option<Size>) -> Result<(), String> {
+    match bytes.filter(|&bytes| bytes < LEAST_QUEUE) {
+        None => Ok(()),
+        Some(bytes) => Err(format!(
+            "not even one packet may wait in a `{name}` of {bytes}, so that what meets another one is lost: write at \
+             least {LEAST_QUEUE}, or leave it away"
         )),
     }
 }

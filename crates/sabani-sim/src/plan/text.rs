@@ -330,6 +330,21 @@ mod tests {
                 "write `alpha =` above 0.0",
             ),
             (
+                "hosts = 2\n[network]\nqueue = 0\n[[traffic]]\n",
+                Some(2),
+                "a `queue` of 0, so that",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[path]]\nqueue = \"1KiB\"\n",
+                Some(3),
+                "write at least 1500",
+            ),
+            (
+                "hosts = 2\n[[traffic]]\n[[program]]\nstalls = \"~4ms every 0s\"\n",
+                Some(4),
+                "no time to run",
+            ),
+            (
                 "hosts = 2\n[network]\nmark_above = \"8KiB\"\n[[traffic]]\n",
                 Some(2),
                 "`mark_above` could be of: write `shape = \"star\"` or \"dumbbell\"",

@@ -108,7 +108,7 @@ fn a_controller_is_chosen_for_one_peer_while_it_runs() {
 #[test]
 fn what_waits_for_a_link_is_not_carried_in_tcps_time() {
     // The host's own queue has no end, so half of what is sent waits there.
-    let plan = "hosts = 2\n[network]\nshape = \"star\"\nrate = \"100mbit\"\nqueue = \"0\"\n\
+    let plan = "hosts = 2\n[network]\nshape = \"star\"\nrate = \"100mbit\"\nqueue = \"1500\"\n\
                 [[tcp]]\nfrom = 0\nto = 1\nuntil = \"1s\"\n";
     let outcome = Plan::from_toml(plan).expect("it can be read").run();
     let carried = outcome.tcp[0].goodput() / 1e8;
