@@ -17,11 +17,11 @@ pub enum Limit {
     Window,
     /// This side's congestion control ([`crate::Congestion`]): what is on its way fills its window,
     /// or the pacer spreads it; so it does at the rate that the program has set
-    /// ([`crate::Node::set_max_pacing_rate`]).
+    /// (`Node::set_max_pacing_rate`).
     Congestion,
     /// The receiver's program leaves messages untaken, or has not granted a large body.
     Grant,
-    /// This program keeps what was lost ([`crate::Node::hold_resends`]), and nothing else may be sent.
+    /// This program keeps what was lost (`Node::hold_resends`), and nothing else may be sent.
     HeldResends,
     /// One of the two programs has disconnected, or both: see [`LinkState`].
     Disconnected,
@@ -70,7 +70,7 @@ pub struct PeerStats {
     pub queued_bytes: usize,
     /// Messages accepted for sending and not acknowledged (U8: `datagram_queue_length`).
     pub queued_messages: u64,
-    /// Pieces that were lost and wait for [`crate::Node::retransmit_now`] (U6, U11).
+    /// Pieces that were lost and wait for `Node::retransmit_now` (U6, U11).
     pub held_resends: usize,
     /// Charge of messages that arrived and that the program has not taken, in bytes.
     pub backlog_bytes: u64,
@@ -172,7 +172,7 @@ pub struct NodeStats {
     /// Nanoseconds for which this process was stopped or kept from running, as far as deadlines
     /// were missed by more than 20 ms; held against no peer.
     pub stalled_ns: u64,
-    /// Events that the program has not fetched in time ([`crate::Node::next_event`]).
+    /// Events that the program has not fetched in time (`Node::next_event`).
     pub events_dropped: u64,
 }
 

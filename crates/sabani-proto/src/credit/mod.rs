@@ -141,7 +141,7 @@ pub(crate) enum Owed {
 }
 
 /// What a receiver believes of its link and has promised, in bytes as the kernel charges them
-/// ([`crate::datagram_cost`]).
+/// (`datagram_cost`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditStats {
     /// Rate of the link in bytes per second; zero before it is known.

@@ -29,7 +29,10 @@ impl Node {
         let Some(link) = &peer.link else {
             return Some(stats);
         };
-        stats.limit = Limit::Handshake;
+        stats.limit = match peer.state {
+            LinkState::Barred => Limit::Disconnected,
+            _ => Limit::Handshake,
+        };
         stats.queued_bytes = link.outgoing.queued_bytes();
         stats.held_resends = link.outgoing.kept();
         stats.queued_messages = link.outgoing.pending_messages();

@@ -82,7 +82,7 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// Most that may be on its way, in bytes as the receiving kernel charges them
-    /// ([`crate::datagram_cost`]). Granted: two full datagrams up to the receiver's largest window.
+    /// (`datagram_cost`). Granted: two full datagrams up to the receiver's largest window.
     pub window_bytes: Option<u32>,
     /// What may leave after a rest without leave, in the same bytes. Granted: at most half of what
     /// the receiver sets aside for all its peers, all of it for a lone one, and no more than is left.

@@ -1,6 +1,6 @@
 //! Programs that disconnect and reconnect, and a library that does both by itself (U14).
 
-use sabani_proto::{Event, LinkState, PeerId, PeerLost, SendError};
+use sabani_proto::{Event, Limit, LinkState, PeerId, PeerLost, SendError};
 use sabani_sim::{HostId, MS, Network, SEC, US, sealed};
 
 use crate::{A, B, peer_stats, plain, sound, warm_pair};
@@ -165,6 +165,7 @@ fn disconnecting_before_there_is_a_connection() {
     net.run_for(MS);
     net.set_connected(A, false);
     assert_eq!(state(&mut net, A, B), LinkState::Barred);
+    assert_eq!(peer_stats(&mut net, A, B).limit, Limit::Disconnected);
     net.run_for(60 * SEC);
     net.link(A, B).faults.cut = false;
     net.set_connected(A, true);
