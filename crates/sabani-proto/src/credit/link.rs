@@ -26,6 +26,11 @@ const CROWD: usize = 4;
 /// What is shorter is not long, for all that is known: where many shake hands at a time, they fill the queue, and 64 KiB of it take
 /// 2.6 ms at 200 Mbit/s. (With 1 ms, 400 who send 64 KiB each take up to 1.30 times the ideal there, and not 1.17.)
 const LONG_NS: u64 = 4_000_000;
+/// So many packets more leave in a round trip over a long path that seems to hold no more than a few, as the window of TCP grows by
+/// one: where a few clumps come in a round trip, samples show a packet less of each, and a rate that start-up had left far
+/// too low stayed there for seconds.
+const MORE_PACKETS: f64 = 2.0;
+const LOW_PACKETS: f64 = 64.0;
 /// A sample spans at least this much once start-up is over: hosts read some tens of microseconds
 /// late, which makes the largest of many short ones up to a seventh too high, and the queue's term
 /// then grows to reach what no link carries.
@@ -484,11 +489,19 @@ impl Link {
             PACE
         };
         let slow = self.blame.slow();
-        let least = match slow < 1.0 {
-            true => 0.0,
-            false => (self.queue.term() / self.rtt_ns() as f64).min(MOST_PACE * self.rate()),
+        if slow < 1.0 {
+            return gain * slow * self.rate();
+        }
+        let rtt_ns = self.rtt_ns() as f64;
+        let least = (self.queue.term() / rtt_ns).min(MOST_PACE * self.rate());
+        let full = self.full as f64;
+        let is_low = self.rtt_ns() >= LONG_NS && self.rate() * rtt_ns < LOW_PACKETS * full;
+        let more = if is_low {
+            MORE_PACKETS * full / rtt_ns
+        } else {
+            0.0
         };
-        (gain * slow * self.rate()).max(least)
+        (gain * self.rate()).max(least) + more
     }
 
     /// Most leave to grant that the pacer saves up: on long paths what is granted at a time may fill the queue already.
