@@ -98,7 +98,7 @@ impl Node {
     /// has come, [`Node::peer_stats`] there may know nothing of it.
     ///
     /// The program begins anew: [`Node::send`] and receives say nothing any more of connections that had ended before. That
-    /// messages were dropped with one is told by [`Event::Lost`](crate::Event::Lost), [`Node::wait_acknowledged`] and [`Node::close`].
+    /// messages were dropped with one is told by [`Event::Lost`], [`Node::wait_acknowledged`] and [`Node::close`].
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Disconnected`] if one of the two programs is known to have disconnected,
