@@ -460,7 +460,8 @@ impl Granter {
             let share = &self.peers[slot];
             let (promise, queue) = (share.account.promise, self.link.queue());
             let window = self.pool.share(promise, queue, share.full, share.allowance);
-            window.max(share.foreseen()).min(share.most)
+            let foreseen = share.foreseen().min(self.config.window_max.into());
+            window.max(foreseen).min(share.most)
         })
     }
 

@@ -65,6 +65,25 @@ fn came(packets: u64, remaining: u64) -> Arrival {
     }
 }
 
+/// It may bring more in a round trip than one peer may have on its way.
+#[test]
+fn who_sends_steadily_holds_what_it_may_at_most() {
+    let mut granter = granter(GrantOrder::default());
+    granter.admit(0, MS);
+    let mut largest = 0;
+    for ms in 1..500 {
+        let arrival = Arrival {
+            data: Data::Short,
+            rtt_ns: 20 * MS,
+            ..came(100, 0)
+        };
+        granter.on_arrival(0, &arrival, ms * MS);
+        run(&mut granter, ms * MS);
+        largest = largest.max(granter.window(0));
+    }
+    assert_eq!(largest, 3 << 19, "20 ms bring 2,000 packets");
+}
+
 fn run(granter: &mut Granter, now_ns: u64) -> Vec<(u32, Owed)> {
     let mut owed = Vec::new();
     granter.on_empty(now_ns);
