@@ -213,233 +213,236 @@ mod tests {
         }
     }
 
+    const FAULT: &str = "hosts = 2\n\n[[fault]]\nloss = 0.1\n\n[[fault]]\nloss = 2.0\n";
+    /// What is wrong, in which line, and what is said of it.
+    const MISTAKES: &[(&str, Option<usize>, &str)] = &[
+        ("hosts = 2\nhots = 3\n", Some(2), "hots"),
+        ("hosts = 1\n", None, "write `hosts =`"),
+        ("hosts = 2\n[network]\nrate = \"fast\"\n", Some(3), "1gbit"),
+        ("hosts = 2\n[network]\nrate = 1.5\n", Some(3), "1gbit"),
+        (
+            "hosts = 2\n[[traffic]]\nto = 2\n",
+            Some(2),
+            "numbered 0 to 1",
+        ),
+        (FAULT, Some(6), "0.0 to 1.0"),
+        (
+            "hosts = 2\n[[fault]]\ncut = true\nagain = 2\n",
+            Some(2),
+            "write `until =`",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nfrom = \"3-1\"\n",
+            Some(3),
+            "a range as in",
+        ),
+        (
+            "hosts = 2\nseal = \"plain\"\n[[traffic]]\n[[fault]]\ntruncate = 0.1\n",
+            Some(4),
+            "write `seal = \"checked\"`",
+        ),
+        ("hosts = ", Some(1), ""),
+        (
+            "hosts = 2\n[settings]\nmemory = 65536\n[[traffic]]\nbytes = 65537\n",
+            Some(4),
+            "no room in a `memory` of 64KiB",
+        ),
+        (
+            "hosts = 2\n[settings]\nmemory = 1\n",
+            Some(2),
+            "64KiB to 1024GiB",
+        ),
+        ("hosts = 2\n", None, "nothing is sent: write `[[traffic]]`"),
+        (
+            "hosts = 2\n[[traffic]]\nfrom = 1\nto = 1\n",
+            Some(2),
+            "host 1 sends nothing to itself",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nrounds = 0\n",
+            Some(2),
+            "no message is sent: write `rounds =`",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[tcp]]\nat = \"2ms\"\nuntil = \"2ms\"\n",
+            Some(3),
+            "it ends at 2ms and begins at 2ms",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[fault]]\nat = \"2ms\"\nuntil = \"1ms\"\ncut = true\n",
+            Some(3),
+            "it ends at 1ms and begins at 2ms",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\nbatch = 0\n",
+            Some(3),
+            "write `batch =` 1 or more",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nbytes = \"999GiB\"\n",
+            Some(2),
+            "`bytes` of at most 4GiB",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nbytes = \"2GiB\"\n",
+            Some(2),
+            "no room in a `memory` of 1GiB",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\npost = 5\nbuffer = \"1GiB\"\n",
+            Some(3),
+            "of at most 4GiB",
+        ),
+        (
+            "hosts = 3\n[[program]]\nhost = 2\n[[program]]\npost = 1\nbuffer = \"1KiB\"\n[[traffic]]\nbytes = 1025\n",
+            Some(4),
+            "have no room in its buffers of 1KiB: write `buffer =`",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nbytes = \"2GiB\"\nto = 0\n[[program]]\nhost = 1\npost = 1\nbuffer = \"2GiB\"\n",
+            Some(2),
+            "for host 0)",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nmessages = 4000000000\nrounds = 4000000000\n",
+            Some(2),
+            "write fewer `rounds`",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nrounds = 1002\nevery = \"1000s\"\n",
+            Some(2),
+            "or a shorter `every`",
+        ),
+        (
+            "hosts = 2\n[network]\nrate = \"0gbit\"\n[[traffic]]\n",
+            Some(3),
+            "`unlimited`",
+        ),
+        (
+            "hosts = 2\n[network]\nrate = \"unlimited\"\n[[tcp]]\nuntil = \"1s\"\n",
+            Some(4),
+            "nothing limits TCP from host 0 to host 1",
+        ),
+        (
+            "hosts = 2\n[network]\nalpha = -1.0\n[[traffic]]\n",
+            Some(2),
+            "write `alpha =` above 0.0",
+        ),
+        (
+            "hosts = 2\n[network]\nqueue = 0\n[[traffic]]\n",
+            Some(2),
+            "a `queue` of 0, so that",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[path]]\nqueue = \"1KiB\"\n",
+            Some(3),
+            "write at least 1500",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\nstalls = \"~4ms every 0s\"\n",
+            Some(4),
+            "no time to run",
+        ),
+        (
+            "hosts = 2\n[network]\nmark_above = \"8KiB\"\n[[traffic]]\n",
+            Some(2),
+            "`mark_above` could be of: write `shape = \"star\"` or \"dumbbell\"",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[network]\nshape = \"mesh\"\npause_above = \"8KiB\"\n",
+            Some(3),
+            "or leave `pause_above` away",
+        ),
+        (
+            "hosts = 2\n[network]\nbuffer = \"8KiB\"\n[[traffic]]\n",
+            Some(2),
+            "a mesh has no switch that `buffer`",
+        ),
+        (
+            "hosts = 2\n[settings]\nkeep_alive = \"2s\"\ndead_after = \"3s\"\n[[traffic]]\n",
+            Some(2),
+            "at most half of `dead_after`",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[mishap]]\nat = \"1ms\"\nhost = 0\nwhat = \"stall\"\n",
+            Some(3),
+            "write `lasts =`",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[mishap]]\nat = \"1ms\"\nhost = 0\nwhat = \"crash\"\nlasts = \"1s\"\n",
+            Some(3),
+            "leave `lasts` away",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nrouns = 2\n",
+            Some(3),
+            "is `rounds` meant?",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\nname = \"a\\u001b[2J\"\n",
+            Some(2),
+            "has a control character",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\npost = 4000000000\n",
+            Some(3),
+            "`post =` at most 100000",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\ndrift_ppm = 9000000000000\n",
+            Some(3),
+            "`drift_ppm =` -900000 to 1000000",
+        ),
+        (
+            "hosts = 2\n[settings]\ndead_after = \"1ms\"\n[network]\ndelay = \"2ms\"\n[[traffic]]\n",
+            Some(2),
+            "there and back takes 4ms, and `dead_after` is 1ms: write `dead_after =` above 4ms",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[network]\ndelay = \"4s\"\n",
+            Some(3),
+            "`connect_timeout` is 5s: write `connect_timeout =` above 8s",
+        ),
+        (
+            "hosts = 2\n[settings]\nconnect_timeout = \"2s\"\n[network]\ndelay = \"1s\"\n[[traffic]]\n",
+            Some(2),
+            "no connection could be made",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\ncall_cost = \"1000s\"\n",
+            Some(3),
+            "`call_cost =` of at most 1ms",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\npacket_cost = \"2ms\"\n",
+            Some(3),
+            "`packet_cost =` of at most 1ms",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\nwake = \"1000000s\"\n",
+            Some(3),
+            "`wake =` of at most 100s",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[program]]\nstalls = \"1000s every 1s\"\n",
+            Some(3),
+            "`stalls =` of at most 100s",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[fault]]\nlate = \"1ms\"\nburst_len = 3\n",
+            Some(3),
+            "this fault does nothing",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[fault]]\ncut = true\nuntil = \"1ms\"\nevery = \"2ms\"\nagain = 4000000000\n",
+            Some(3),
+            "too often",
+        ),
+    ];
+
     #[test]
     fn mistakes_have_a_line_a_cause_and_a_cure() {
-        let fault = "hosts = 2\n\n[[fault]]\nloss = 0.1\n\n[[fault]]\nloss = 2.0\n";
-        for (text, line, said) in [
-            ("hosts = 2\nhots = 3\n", Some(2), "hots"),
-            ("hosts = 1\n", None, "write `hosts =`"),
-            ("hosts = 2\n[network]\nrate = \"fast\"\n", Some(3), "1gbit"),
-            ("hosts = 2\n[network]\nrate = 1.5\n", Some(3), "1gbit"),
-            (
-                "hosts = 2\n[[traffic]]\nto = 2\n",
-                Some(2),
-                "numbered 0 to 1",
-            ),
-            (fault, Some(6), "0.0 to 1.0"),
-            (
-                "hosts = 2\n[[fault]]\ncut = true\nagain = 2\n",
-                Some(2),
-                "write `until =`",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nfrom = \"3-1\"\n",
-                Some(3),
-                "a range as in",
-            ),
-            (
-                "hosts = 2\nseal = \"plain\"\n[[traffic]]\n[[fault]]\ntruncate = 0.1\n",
-                Some(4),
-                "write `seal = \"checked\"`",
-            ),
-            ("hosts = ", Some(1), ""),
-            (
-                "hosts = 2\n[settings]\nmemory = 65536\n[[traffic]]\nbytes = 65537\n",
-                Some(4),
-                "no room in a `memory` of 64KiB",
-            ),
-            (
-                "hosts = 2\n[settings]\nmemory = 1\n",
-                Some(2),
-                "64KiB to 1024GiB",
-            ),
-            ("hosts = 2\n", None, "nothing is sent: write `[[traffic]]`"),
-            (
-                "hosts = 2\n[[traffic]]\nfrom = 1\nto = 1\n",
-                Some(2),
-                "host 1 sends nothing to itself",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nrounds = 0\n",
-                Some(2),
-                "no message is sent: write `rounds =`",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[tcp]]\nat = \"2ms\"\nuntil = \"2ms\"\n",
-                Some(3),
-                "it ends at 2ms and begins at 2ms",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[fault]]\nat = \"2ms\"\nuntil = \"1ms\"\ncut = true\n",
-                Some(3),
-                "it ends at 1ms and begins at 2ms",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\nbatch = 0\n",
-                Some(3),
-                "write `batch =` 1 or more",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nbytes = \"999GiB\"\n",
-                Some(2),
-                "`bytes` of at most 4GiB",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nbytes = \"2GiB\"\n",
-                Some(2),
-                "no room in a `memory` of 1GiB",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\npost = 5\nbuffer = \"1GiB\"\n",
-                Some(3),
-                "of at most 4GiB",
-            ),
-            (
-                "hosts = 3\n[[program]]\nhost = 2\n[[program]]\npost = 1\nbuffer = \"1KiB\"\n[[traffic]]\nbytes = 1025\n",
-                Some(4),
-                "have no room in its buffers of 1KiB: write `buffer =`",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nbytes = \"2GiB\"\nto = 0\n[[program]]\nhost = 1\npost = 1\nbuffer = \"2GiB\"\n",
-                Some(2),
-                "for host 0)",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nmessages = 4000000000\nrounds = 4000000000\n",
-                Some(2),
-                "write fewer `rounds`",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nrounds = 1002\nevery = \"1000s\"\n",
-                Some(2),
-                "or a shorter `every`",
-            ),
-            (
-                "hosts = 2\n[network]\nrate = \"0gbit\"\n[[traffic]]\n",
-                Some(3),
-                "`unlimited`",
-            ),
-            (
-                "hosts = 2\n[network]\nrate = \"unlimited\"\n[[tcp]]\nuntil = \"1s\"\n",
-                Some(4),
-                "nothing limits TCP from host 0 to host 1",
-            ),
-            (
-                "hosts = 2\n[network]\nalpha = -1.0\n[[traffic]]\n",
-                Some(2),
-                "write `alpha =` above 0.0",
-            ),
-            (
-                "hosts = 2\n[network]\nqueue = 0\n[[traffic]]\n",
-                Some(2),
-                "a `queue` of 0, so that",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[path]]\nqueue = \"1KiB\"\n",
-                Some(3),
-                "write at least 1500",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\nstalls = \"~4ms every 0s\"\n",
-                Some(4),
-                "no time to run",
-            ),
-            (
-                "hosts = 2\n[network]\nmark_above = \"8KiB\"\n[[traffic]]\n",
-                Some(2),
-                "`mark_above` could be of: write `shape = \"star\"` or \"dumbbell\"",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[network]\nshape = \"mesh\"\npause_above = \"8KiB\"\n",
-                Some(3),
-                "or leave `pause_above` away",
-            ),
-            (
-                "hosts = 2\n[network]\nbuffer = \"8KiB\"\n[[traffic]]\n",
-                Some(2),
-                "a mesh has no switch that `buffer`",
-            ),
-            (
-                "hosts = 2\n[settings]\nkeep_alive = \"2s\"\ndead_after = \"3s\"\n[[traffic]]\n",
-                Some(2),
-                "at most half of `dead_after`",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[mishap]]\nat = \"1ms\"\nhost = 0\nwhat = \"stall\"\n",
-                Some(3),
-                "write `lasts =`",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[mishap]]\nat = \"1ms\"\nhost = 0\nwhat = \"crash\"\nlasts = \"1s\"\n",
-                Some(3),
-                "leave `lasts` away",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nrouns = 2\n",
-                Some(3),
-                "is `rounds` meant?",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\nname = \"a\\u001b[2J\"\n",
-                Some(2),
-                "has a control character",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\npost = 4000000000\n",
-                Some(3),
-                "`post =` at most 100000",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\ndrift_ppm = 9000000000000\n",
-                Some(3),
-                "`drift_ppm =` -900000 to 1000000",
-            ),
-            (
-                "hosts = 2\n[settings]\ndead_after = \"1ms\"\n[network]\ndelay = \"2ms\"\n[[traffic]]\n",
-                Some(2),
-                "there and back takes 4ms, and `dead_after` is 1ms: write `dead_after =` above 4ms",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[network]\ndelay = \"4s\"\n",
-                Some(3),
-                "`connect_timeout` is 5s: write `connect_timeout =` above 8s",
-            ),
-            (
-                "hosts = 2\n[settings]\nconnect_timeout = \"2s\"\n[network]\ndelay = \"1s\"\n[[traffic]]\n",
-                Some(2),
-                "no connection could be made",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\ncall_cost = \"1000s\"\n",
-                Some(3),
-                "`call_cost =` of at most 1ms",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\npacket_cost = \"2ms\"\n",
-                Some(3),
-                "`packet_cost =` of at most 1ms",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\nwake = \"1000000s\"\n",
-                Some(3),
-                "`wake =` of at most 100s",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[program]]\nstalls = \"1000s every 1s\"\n",
-                Some(3),
-                "`stalls =` of at most 100s",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[fault]]\nlate = \"1ms\"\nburst_len = 3\n",
-                Some(3),
-                "this fault does nothing",
-            ),
-            (
-                "hosts = 2\n[[traffic]]\n[[fault]]\ncut = true\nuntil = \"1ms\"\nevery = \"2ms\"\nagain = 4000000000\n",
-                Some(3),
-                "too often",
-            ),
-        ] {
+        for &(text, line, said) in MISTAKES {
             let error = Plan::from_toml(text).expect_err(text);
             assert_eq!(error.line, line, "{text}: {error}");
             assert!(error.what.contains(said), "{text}: {error}");
