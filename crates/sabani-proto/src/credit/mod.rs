@@ -366,6 +366,9 @@ impl Granter {
         if self.sweep_deadline <= now_ns {
             self.sweep(now_ns);
         }
+        if self.pacer_deadline <= now_ns {
+            self.link.note_late(now_ns - self.pacer_deadline);
+        }
         self.pacer_deadline = NEVER;
         self.due_deadline = NEVER;
         if self.waiting.is_empty() || self.config.policy == CreditPolicy::Shares {
