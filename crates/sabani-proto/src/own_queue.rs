@@ -44,7 +44,7 @@ impl Seen {
     }
 }
 
-/// Keeps a host's own queue short; see the [module's text](self). For drivers.
+/// Keeps a host's own queue short, for drivers: the limit follows what the link sends, and how late the driver is.
 #[derive(Debug)]
 pub struct OwnQueue {
     most_bytes: u64,
