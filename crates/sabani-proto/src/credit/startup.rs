@@ -64,6 +64,8 @@ pub(super) struct Use {
 #[derive(Debug)]
 pub(super) struct Startup {
     window: f64,
+    /// Charge of a full packet.
+    full: u64,
     /// What it may be at most, beyond what the path itself holds.
     most: f64,
     round_ns: u64,
@@ -95,13 +97,14 @@ pub(super) struct Startup {
 impl Startup {
     /// Of a link of which nothing is known.
     pub fn new(full: u64, most: f64) -> Self {
-        Self::at((START_PACKETS * full) as f64, most)
+        Self::at((START_PACKETS * full) as f64, most, full)
     }
 
     /// Begins with so much; may become `most`, and, where it is paced, what the path holds.
-    pub fn at(window: f64, most: f64) -> Self {
+    pub fn at(window: f64, most: f64, full: u64) -> Self {
         Startup {
             window: window.min(most),
+            full,
             most,
             round_ns: 0,
             rate: 0.0,
@@ -146,6 +149,7 @@ impl Startup {
 
     /// Full packets now have this charge.
     pub fn set_full(&mut self, full: u64) {
+        self.full = full;
         self.window = self.window.max(least(full));
     }
 
@@ -226,8 +230,9 @@ impl Startup {
     /// start-up.
     fn deflate(&mut self, path: f64, rate: f64, rtt_ns: u64) {
         let usual = path + LATE_NS * rate;
-        if self.doubled_rtt_ns >= BLOATED_RTT * rtt_ns && self.window >= BLOATED * usual {
-            self.window = BLOATED / DOUBLED * usual;
+        let is_bloated = self.doubled_rtt_ns >= BLOATED_RTT * rtt_ns;
+        if rate > 0.0 && is_bloated && self.window >= BLOATED * usual {
+            self.window = (BLOATED / DOUBLED * usual).max(least(self.full));
             self.doubled_rtt_ns = rtt_ns;
         }
     }
@@ -255,7 +260,7 @@ impl Startup {
     }
 
     /// Something has overflowed: half the window has to do, for a while.
-    pub fn on_overflow(&mut self, rate: f64, full: u64) {
+    pub fn on_overflow(&mut self, rate: f64) {
         self.overflowed = true;
         if rate >= GROWTH * self.overflowed_rate {
             self.overflowed_rate = rate;
@@ -264,12 +269,64 @@ impl Startup {
             self.backoff = (2 * self.backoff).clamp(1, MOST_BACKOFF);
         }
         self.hold = self.backoff;
-        self.window = (self.window / 2.0).max(least(full));
+        self.window = (self.window / 2.0).max(least(self.full));
     }
 
     /// As much has come as the window held before it was doubled: before that, nothing shows what
     /// the doubling has brought. On a slow link that takes many round trips.
     fn has_turned(&self) -> bool {
         self.round_ns == 0 || 2.0 * self.arrived as f64 >= self.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: u64 = 2_304;
+    const MOST: f64 = 6e6;
+    const MS: u64 = 1_000_000;
+
+    /// A window that has been doubled six times over a path of 50 ms, which brought as much as it let come.
+    fn doubled() -> Startup {
+        let mut startup = Startup::new(FULL, MOST);
+        let usage = Use {
+            limited: true,
+            ..Use::default()
+        };
+        for round in 1..=6 {
+            startup.add(u32::MAX, 0);
+            let rate = startup.window() / (50 * MS) as f64;
+            startup.tick(Some(5 * MS), rate, 50 * MS, usage, round * 100 * MS);
+        }
+        assert!(startup.window() > 500_000.0, "{}", startup.window());
+        startup
+    }
+
+    /// What is left of it once the round trip is known to be shorter.
+    fn left(rate: f64, rtt_ns: u64) -> f64 {
+        let mut startup = doubled();
+        startup.tick(None, rate, rtt_ns, Use::default(), 1_000 * MS);
+        startup.window()
+    }
+
+    #[test]
+    fn a_window_that_was_found_behind_its_own_queue_is_taken_back() {
+        let before = doubled().window();
+        assert_eq!(left(0.01, 50 * MS), before, "the path is as it was");
+        assert_eq!(left(0.01, 20 * MS), before, "round trips vary");
+        let rate = 0.1;
+        let deflated = left(rate, MS / 10);
+        assert!((deflated / (rate * 5e5) - 4.0).abs() < 1e-6, "{deflated}");
+        // The link is fast enough for all of it.
+        assert_eq!(left(before / 5e5, MS / 10), before);
+    }
+
+    #[test]
+    fn no_window_is_taken_back_entirely() {
+        for rate in [0.0, 1e-9, 1e-6] {
+            let left = left(rate, MS / 10);
+            assert!(left >= least(FULL), "{left} at {rate}");
+        }
     }
 }

@@ -51,7 +51,8 @@ fn words_about_credit_do_not_wait_for_data_that_wait_for_the_link() {
     let mut pair = both_with_much_to_send();
     let [words, full] = sent_by_turns(&mut pair, 3_000);
     assert!(full > 300, "{full}: data wait for nothing here");
-    assert!(words > full / 4, "{words} words, {full} trains");
+    // Two leave before data where they wait for their turn.
+    assert!(words > 15, "{words} words, {full} trains");
 }
 
 #[test]
