@@ -41,7 +41,6 @@ mod human_time;
 mod message;
 mod node;
 mod obstacle;
-mod own_queue;
 mod quality;
 mod rare;
 pub mod seal;
@@ -65,7 +64,6 @@ pub use message::{
 };
 pub use node::{KeyNews, Keyring, Node, Opened, Transmit, Unsealed, Waiting};
 pub use obstacle::Obstacle;
-pub use own_queue::OwnQueue;
 pub use quality::Quality;
 pub use state::LinkState;
 pub use stats::{Counters, Dropped, Limit, NodeStats, PeerStats, Shortage};

@@ -144,8 +144,6 @@ pub struct Port {
     back: PortId,
     queue: VecDeque<DatagramId>,
     queued_bytes: u64,
-    /// All that has ever waited.
-    taken_bytes: u64,
     queued_max: u64,
     /// The most that waited since somebody last asked.
     recent_max: u64,
@@ -173,7 +171,6 @@ impl Port {
             back,
             queue: VecDeque::new(),
             queued_bytes: 0,
-            taken_bytes: 0,
             queued_max: 0,
             recent_max: 0,
             brought_bytes: 0,
@@ -186,11 +183,6 @@ impl Port {
     /// Bytes that wait, headers included.
     pub fn queued_bytes(&self) -> u64 {
         self.queued_bytes
-    }
-
-    /// All bytes that have ever waited here.
-    pub fn taken_bytes(&self) -> u64 {
-        self.taken_bytes
     }
 
     /// The most that ever waited.
@@ -331,7 +323,6 @@ impl Fabric {
         let waits = self.port_mut(port);
         waits.queue.push_back(id);
         waits.queued_bytes += bytes;
-        waits.taken_bytes += bytes;
         waits.queued_max = waits.queued_max.max(waits.queued_bytes);
         waits.recent_max = waits.recent_max.max(waits.queued_bytes);
         if let Place::Switch(switch) = waits.at {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use sabani_proto::seal::Opening;
-use sabani_proto::{Config, KeyNews, Keyring, Node, Opened, OwnQueue, Transmit, datagram_cost};
+use sabani_proto::{Config, KeyNews, Keyring, Node, Opened, Transmit, datagram_cost};
 
 use crate::datagram::{DatagramId, Datagrams};
 use crate::delay::StallClock;
@@ -214,9 +214,9 @@ pub struct Host {
     pub wake: Delay,
     /// When others have its processor. Default: never.
     pub(crate) stalls: Option<StallClock>,
-    /// What may wait for its cable, if it has one; the process sends more when half of that is gone. Default: 4 MiB at most, what
-    /// a node asks of its socket.
-    pub own_queue: OwnQueue,
+    /// Bytes that may wait for its cable, if it has one; the process sends more when half of them
+    /// are gone. Default 4 MiB: what a node asks of its socket.
+    pub send_buffer_bytes: u64,
     /// Its clock, which may run fast or slow.
     pub clock: Clock,
     /// It does not run before this time.
@@ -253,7 +253,7 @@ impl Host {
             batch: u64::MAX,
             wake: Delay::fixed(WAKE_NS),
             stalls: None,
-            own_queue: OwnQueue::new(4 << 20),
+            send_buffer_bytes: 4 << 20,
             clock: Clock::default(),
             busy_until_ns: 0,
             closing: false,

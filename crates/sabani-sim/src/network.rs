@@ -538,12 +538,10 @@ impl Network {
     /// buffer is free.
     fn unblock(&mut self, id: HostId, nic: PortId) {
         let queued_bytes = self.port(nic).queued_bytes();
-        let now_ns = self.now_ns();
         let host = &mut self.hosts[id.index()];
-        if host.is_blocked && queued_bytes <= host.own_queue.limit_bytes() / 2 {
+        if host.is_blocked && queued_bytes <= host.send_buffer_bytes / 2 {
             host.is_blocked = false;
-            let at_ns = now_ns + host.reaction_ns;
-            self.wake(id, at_ns);
+            self.wake(id, self.now_ns());
         }
     }
 
@@ -665,17 +663,9 @@ impl Network {
         let Some(nic) = self.nic(id) else {
             return true;
         };
-        let now_ns = self.now_ns();
-        let port = self.port(nic);
-        let (taken_bytes, queued_bytes) = (port.taken_bytes(), port.queued_bytes());
+        let queued_bytes = self.port(nic).queued_bytes();
         let host = &mut self.hosts[id.index()];
-        if host.own_queue.is_due(now_ns) {
-            host.own_queue.look(taken_bytes, queued_bytes, now_ns);
-        }
-        host.is_blocked = queued_bytes >= host.own_queue.limit_bytes();
-        if host.is_blocked {
-            host.own_queue.on_full();
-        }
+        host.is_blocked = queued_bytes >= host.send_buffer_bytes;
         !host.is_blocked
     }
 

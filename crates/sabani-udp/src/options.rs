@@ -7,8 +7,8 @@ pub struct Options {
     /// 10 Gbit/s network delivers while the receiving thread is away for 3 ms. The kernel charges for its
     /// own structures too and therefore grants twice this.
     pub recv_buffer_bytes: usize,
-    /// Bytes of payload the send buffer should hold at most. Default 4 MiB. It bounds what waits in the queues of
-    /// a slow device; on a fast one it is never full. [`Socket::limit_unsent`](crate::Socket::limit_unsent) takes less.
+    /// Bytes of payload the send buffer should hold. Default 4 MiB. It bounds what waits in the queues of
+    /// a slow device; on a fast one it is never full.
     pub send_buffer_bytes: usize,
     /// Let a privileged process (`CAP_NET_ADMIN`) go over the system's ceiling for socket buffers.
     /// Default true.

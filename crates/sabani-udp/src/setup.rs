@@ -3,7 +3,7 @@
 use crate::address::{Family, RawAddr};
 use crate::capabilities::{BufferGrant, Capabilities};
 use crate::options::Options;
-use crate::sys::{self, Errno, Head};
+use crate::sys::{self, Head};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, SOL_UDP};
 use socket2::{Domain, Protocol, Type};
 use std::io;
@@ -224,14 +224,6 @@ const SEND_BUFFER: BufferKind = BufferKind {
     forced: libc::SO_SNDBUFFORCE,
     sysctl: "net.core.wmem_max",
 };
-
-/// Has so many bytes wait in a socket's send buffer at most, as the kernel charges them; no more than it granted at first.
-pub(crate) fn limit_unsent(fd: BorrowedFd<'_>, bytes: usize) -> Result<(), Errno> {
-    // The kernel doubles the value.
-    let value = i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2);
-    sys::set_int(fd, SOL_SOCKET, SEND_BUFFER.forced, value)
-        .or_else(|_| sys::set_int(fd, SOL_SOCKET, SEND_BUFFER.option, value))
-}
 
 fn size_buffer(
     fd: BorrowedFd<'_>,

@@ -112,27 +112,6 @@ impl Socket {
         settled
     }
 
-    /// Bytes that the kernel has taken so far. Without a system call, unlike [`Socket::counters`].
-    pub fn sent_bytes(&self) -> u64 {
-        self.counters.bytes_sent
-    }
-
-    /// Bytes that were sent and have not left the host, as the kernel charges them; those to a hot peer left out. Devices without
-    /// a queue of their own, as loopback and veth, take charge of what is sent at once. Takes a system call.
-    pub fn unsent_bytes(&self) -> u64 {
-        sys::unsent(self.socket.as_fd()).map_or(0, u64::from)
-    }
-
-    /// From now on sends are [`SendOutcome::Blocked`] while so many bytes wait, as the kernel charges them, and the socket is writable
-    /// when half of them have left. One train is always taken.
-    pub fn limit_unsent(&self, bytes: u64) {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        if let Err(errno) = setup::limit_unsent(self.socket.as_fd(), bytes) {
-            let error = io::Error::from_raw_os_error(errno);
-            tracing::debug!(%error, "the send buffer keeps its size");
-        }
-    }
-
     /// Sends a train to the hot peer; `false` if it is for another, or did not leave.
     #[inline]
     fn send_hot(&mut self, train: &Train<'_>) -> bool {

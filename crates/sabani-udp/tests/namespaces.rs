@@ -191,30 +191,6 @@ fn a_full_send_buffer_is_reported_and_passes() {
 }
 
 #[test]
-fn what_waits_in_the_host_is_known_and_limited() {
-    const TEST: &str = "what_waits_in_the_host_is_known_and_limited";
-    let setup =
-        "ip link set lo up && tc qdisc add dev lo root tbf rate 80mbit burst 70kb limit 50mb";
-    in_namespace(TEST, setup, || {
-        let options = Options::default();
-        let (mut left, right) = (bind("127.0.0.1:0", &options), bind("127.0.0.1:0", &options));
-        let bytes = vec![0; 60_000];
-        let train = Train::new(right.local_addr(), 1_000, &bytes);
-        assert_eq!(outcomes(&mut left, &[train; 10]), [SendOutcome::Sent; 10]);
-        let unsent = left.unsent_bytes();
-        assert!(unsent > 200_000, "{unsent}");
-        assert!(unsent <= 2 * left.sent_bytes(), "{unsent}");
-        left.limit_unsent(100_000);
-        let blocked = SendOutcome::Blocked { taken_bytes: 0 };
-        assert_eq!(outcomes(&mut left, &[train]), [blocked]);
-        let ready = left.watch().wait(true, None, PATIENCE).unwrap();
-        assert!(ready.socket, "room comes with time");
-        assert!(left.unsent_bytes() <= 50_000, "half of it has left");
-        assert_eq!(outcomes(&mut left, &[train]), [SendOutcome::Sent]);
-    });
-}
-
-#[test]
 fn a_missing_route_concerns_nobody_else() {
     const TEST: &str = "a_missing_route_concerns_nobody_else";
     in_namespace(TEST, "ip link set lo up", || {

@@ -135,8 +135,7 @@ impl Builder {
     }
 
     /// Size of the socket's buffers in bytes (4 KiB…1 GiB). Default 4 MiB each; a warning names the sysctl to set
-    /// if the system grants less. Of the one for sending no more is used than what the host's own link sends in 125 µs, or while this
-    /// process is late, for what waits there makes later messages wait, and words about credit.
+    /// if the system grants less.
     pub fn socket_buffers(mut self, bytes: usize) -> Self {
         let bytes = bytes.clamp(4 << 10, 1 << 30);
         self.options.recv_buffer_bytes = bytes;

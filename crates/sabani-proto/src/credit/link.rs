@@ -386,7 +386,7 @@ impl Link {
     /// The path was interrupted, or is another one: what it carries is found by doubling again.
     fn restart(&mut self) {
         let window = self.cap(self.rtt_ns()) as f64;
-        self.startup = Some(Startup::at(window, self.socket_share, self.full));
+        self.startup = Some(Startup::at(window, self.socket_share));
         self.queue.pause();
         self.version += 1;
     }
@@ -397,7 +397,7 @@ impl Link {
         let held = self.blame.most_on_way() as f64 - rate * rtt_ns as f64;
         self.queue.on_overflow(held, rtt_ns, now_ns);
         if let Some(startup) = &mut self.startup {
-            startup.on_overflow(rate);
+            startup.on_overflow(rate, self.full);
         }
     }
 

@@ -25,12 +25,6 @@ const DOUBLED: f64 = 2.0;
 /// grown. Halved and doubled in turn, up to 85 % of the packets went again where messages are short, for these pause before
 /// anything can be flat; ended, start-up left fast links with whatever rate it had seen.
 const MOST_BACKOFF: u8 = 16;
-/// A window of so many times what the path holds, and what comes while a host is so late (in nanoseconds), is not the path's. (Eight hosts
-/// that send 64 KiB to each other at 100 Mbit/s, two of them at 50, deep queues: one of these had 0.6 MB on its way for good, and
-/// it took 126 ms and not 86.)
-const BLOATED: f64 = 8.0;
-const BLOATED_RTT: u64 = 4;
-const LATE_NS: f64 = 400_000.0;
 /// A round of start-up is a round trip and this much, what it takes to read a batch.
 const ROUND_NS: u64 = 60_000;
 
@@ -64,8 +58,6 @@ pub(super) struct Use {
 #[derive(Debug)]
 pub(super) struct Startup {
     window: f64,
-    /// Charge of a full packet.
-    full: u64,
     /// What it may be at most, beyond what the path itself holds.
     most: f64,
     round_ns: u64,
@@ -77,8 +69,6 @@ pub(super) struct Startup {
     sampled: bool,
     /// Charge that has come since the window was doubled.
     arrived: u64,
-    /// The round trip by which it was.
-    doubled_rtt_ns: u64,
     /// What has come since the round began, as a measure of the link.
     brought: u64,
     /// Samples in a row of less than half a round trip.
@@ -97,14 +87,13 @@ pub(super) struct Startup {
 impl Startup {
     /// Of a link of which nothing is known.
     pub fn new(full: u64, most: f64) -> Self {
-        Self::at((START_PACKETS * full) as f64, most, full)
+        Self::at((START_PACKETS * full) as f64, most)
     }
 
     /// Begins with so much; may become `most`, and, where it is paced, what the path holds.
-    pub fn at(window: f64, most: f64, full: u64) -> Self {
+    pub fn at(window: f64, most: f64) -> Self {
         Startup {
             window: window.min(most),
-            full,
             most,
             round_ns: 0,
             rate: 0.0,
@@ -113,7 +102,6 @@ impl Startup {
             limited: false,
             sampled: false,
             arrived: 0,
-            doubled_rtt_ns: 0,
             brought: 0,
             short: 0,
             limited_ns: None,
@@ -149,7 +137,6 @@ impl Startup {
 
     /// Full packets now have this charge.
     pub fn set_full(&mut self, full: u64) {
-        self.full = full;
         self.window = self.window.max(least(full));
     }
 
@@ -170,7 +157,6 @@ impl Startup {
         } = usage;
         self.on_sample(took_ns, rtt_ns, limited, now_ns);
         let path = rate * rtt_ns as f64;
-        self.deflate(path, rate, rtt_ns);
         // They have not if they show what the window lets come, and more since it was doubled: a sender that has little to
         // send at a time spreads it over the round trip, and so do acknowledgements from then on. What comes in clumps comes
         // at the pace of its grants.
@@ -214,7 +200,6 @@ impl Startup {
             // A socket has to hold what comes at once, and not what a long path does.
             let path = if paced { DOUBLED * per_trip } else { 0.0 };
             self.window = (DOUBLED * self.window).min((self.most + path).max(self.window));
-            self.doubled_rtt_ns = rtt_ns;
             self.arrived = 0;
             return Step::Doubled;
         }
@@ -222,18 +207,6 @@ impl Startup {
         match self.flat < FLAT_ROUNDS {
             true => Step::None,
             false => Step::Over,
-        }
-    }
-
-    /// A window that is far larger than what the path and hosts that are late hold, and was found while the round trip was taken for
-    /// longer than it is: what it let come stood in a queue. Nobody may be able to use as much, and then nothing else would end
-    /// start-up.
-    fn deflate(&mut self, path: f64, rate: f64, rtt_ns: u64) {
-        let usual = path + LATE_NS * rate;
-        let is_bloated = self.doubled_rtt_ns >= BLOATED_RTT * rtt_ns;
-        if rate > 0.0 && is_bloated && self.window >= BLOATED * usual {
-            self.window = (BLOATED / DOUBLED * usual).max(least(self.full));
-            self.doubled_rtt_ns = rtt_ns;
         }
     }
 
@@ -260,7 +233,7 @@ impl Startup {
     }
 
     /// Something has overflowed: half the window has to do, for a while.
-    pub fn on_overflow(&mut self, rate: f64) {
+    pub fn on_overflow(&mut self, rate: f64, full: u64) {
         self.overflowed = true;
         if rate >= GROWTH * self.overflowed_rate {
             self.overflowed_rate = rate;
@@ -269,64 +242,12 @@ impl Startup {
             self.backoff = (2 * self.backoff).clamp(1, MOST_BACKOFF);
         }
         self.hold = self.backoff;
-        self.window = (self.window / 2.0).max(least(self.full));
+        self.window = (self.window / 2.0).max(least(full));
     }
 
     /// As much has come as the window held before it was doubled: before that, nothing shows what
     /// the doubling has brought. On a slow link that takes many round trips.
     fn has_turned(&self) -> bool {
         self.round_ns == 0 || 2.0 * self.arrived as f64 >= self.window
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FULL: u64 = 2_304;
-    const MOST: f64 = 6e6;
-    const MS: u64 = 1_000_000;
-
-    /// A window that has been doubled six times over a path of 50 ms, which brought as much as it let come.
-    fn doubled() -> Startup {
-        let mut startup = Startup::new(FULL, MOST);
-        let usage = Use {
-            limited: true,
-            ..Use::default()
-        };
-        for round in 1..=6 {
-            startup.add(u32::MAX, 0);
-            let rate = startup.window() / (50 * MS) as f64;
-            startup.tick(Some(5 * MS), rate, 50 * MS, usage, round * 100 * MS);
-        }
-        assert!(startup.window() > 500_000.0, "{}", startup.window());
-        startup
-    }
-
-    /// What is left of it once the round trip is known to be shorter.
-    fn left(rate: f64, rtt_ns: u64) -> f64 {
-        let mut startup = doubled();
-        startup.tick(None, rate, rtt_ns, Use::default(), 1_000 * MS);
-        startup.window()
-    }
-
-    #[test]
-    fn a_window_that_was_found_behind_its_own_queue_is_taken_back() {
-        let before = doubled().window();
-        assert_eq!(left(0.01, 50 * MS), before, "the path is as it was");
-        assert_eq!(left(0.01, 20 * MS), before, "round trips vary");
-        let rate = 0.1;
-        let deflated = left(rate, MS / 10);
-        assert!((deflated / (rate * 5e5) - 4.0).abs() < 1e-6, "{deflated}");
-        // The link is fast enough for all of it.
-        assert_eq!(left(before / 5e5, MS / 10), before);
-    }
-
-    #[test]
-    fn no_window_is_taken_back_entirely() {
-        for rate in [0.0, 1e-9, 1e-6] {
-            let left = left(rate, MS / 10);
-            assert!(left >= least(FULL), "{left} at {rate}");
-        }
     }
 }

@@ -152,12 +152,7 @@ impl Node {
             if let Some(session) = self.peers[index].session_mut() {
                 session.credit = self.hub.granter.window(index);
                 match what {
-                    Owed::Credit => {
-                        let was_due = std::mem::replace(&mut session.credit_due, true);
-                        if self.is_behind && !was_due {
-                            self.words.push_back(index);
-                        }
-                    }
+                    Owed::Credit => session.credit_due = true,
                     Owed::Ack => session.channel.received.owe_now(now_ns),
                 }
                 self.enqueue(index);

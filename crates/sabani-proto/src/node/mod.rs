@@ -60,10 +60,6 @@ pub struct Node {
     hub: Hub,
     /// Peers that may have something to send.
     queue: VecDeque<u32>,
-    /// Peers that have been given credit while the driver was behind: they are told before any data leave.
-    words: VecDeque<u32>,
-    /// The driver has stopped before all that was queued had left: what leaves later waits for this host's own link.
-    is_behind: bool,
     timers: BinaryHeap<Reverse<(u64, u32)>>,
     /// Peers whose next deadline, or credit, may have changed since it was last looked at: that is
     /// done when somebody asks, which may be after the answer to a message has left.
@@ -105,8 +101,6 @@ impl Node {
             peers: Peers::default(),
             hub: Hub::new(config, entropy.next_u64()),
             queue: VecDeque::new(),
-            words: VecDeque::new(),
-            is_behind: false,
             timers: BinaryHeap::new(),
             changed: Vec::new(),
             outbox: VecDeque::new(),

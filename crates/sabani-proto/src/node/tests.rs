@@ -9,7 +9,6 @@ use crate::{CreditPolicy, LinkState, Obstacle, Recovery};
 
 mod later;
 mod leaving;
-mod words;
 
 struct Pair {
     nodes: [Node; 2],

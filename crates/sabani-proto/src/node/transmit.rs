@@ -2,9 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::session::{Session, Train};
-use super::{Hub, Node, Unsealed};
-use crate::message::Outgoing;
+use super::{Node, Unsealed};
 use crate::wire::Hello;
 use crate::{Obstacle, rare};
 
@@ -42,58 +40,37 @@ impl Node {
                 unsealed: None,
             });
         }
-        // Words about credit that wait behind data make peers wait, and with them what they have for this host.
-        while let Some(index) = self.words.pop_front() {
-            let word = self.transmit_to(index, now_ns, out, Session::build_word);
-            if let Some((transmit, _)) = word {
-                return Some(transmit);
-            }
-        }
         while let Some(index) = self.queue.pop_front() {
             self.peers[index].queued = false;
-            let train = self.transmit_to(index, now_ns, out, Session::build_train);
-            if let Some((transmit, more)) = train {
-                if more {
+            // Room for a body, given by the program, is a reason to give credit for it.
+            self.give_pressing_credit(index, now_ns);
+            self.catch_up_before_sending(index, now_ns);
+            let peer = &mut self.peers[index];
+            let Some(link) = peer.link.as_mut() else {
+                continue;
+            };
+            let Some(session) = link.session.as_mut() else {
+                continue;
+            };
+            let train = session.build_train(&mut link.outgoing, out, &mut self.hub, now_ns);
+            let transmit = Transmit {
+                to: peer.addr,
+                from: peer.local,
+                bytes: train.bytes,
+                segment: train.segment,
+                ecn: session.features & Hello::ECN != 0,
+                unsealed: session.unsealed(),
+            };
+            self.arm_later(index);
+            if train.bytes > 0 {
+                self.hub.granter.on_sent(train.bytes as u64);
+                if train.more {
                     self.enqueue(index);
                 }
-                self.is_behind = !self.queue.is_empty();
                 return Some(transmit);
             }
         }
-        self.is_behind = false;
         None
-    }
-
-    /// Has a peer's packets built; returns them, if there are any, and whether there are more.
-    #[inline]
-    fn transmit_to(
-        &mut self,
-        index: u32,
-        now_ns: u64,
-        out: &mut [u8],
-        build: impl FnOnce(&mut Session, &mut Outgoing, &mut [u8], &mut Hub, u64) -> Train,
-    ) -> Option<(Transmit, bool)> {
-        // Room for a body, given by the program, is a reason to give credit for it.
-        self.give_pressing_credit(index, now_ns);
-        self.catch_up_before_sending(index, now_ns);
-        let peer = &mut self.peers[index];
-        let link = peer.link.as_mut()?;
-        let session = link.session.as_mut()?;
-        let train = build(session, &mut link.outgoing, out, &mut self.hub, now_ns);
-        let transmit = Transmit {
-            to: peer.addr,
-            from: peer.local,
-            bytes: train.bytes,
-            segment: train.segment,
-            ecn: session.features & Hello::ECN != 0,
-            unsealed: session.unsealed(),
-        };
-        self.arm_later(index);
-        if train.bytes == 0 {
-            return None;
-        }
-        self.hub.granter.on_sent(train.bytes as u64);
-        Some((transmit, train.more))
     }
 
     /// The system refused a datagram of `bytes` to this address as too large for the interface.

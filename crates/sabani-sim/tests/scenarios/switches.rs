@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use sabani_proto::Config;
-use sabani_proto::OwnQueue;
 use sabani_sim::{Cable, Host, HostId, MS, Network, Pause, PortId, SEC, Switch, US, sealed};
 
 use crate::{A, sound};
@@ -201,7 +200,7 @@ fn wires_of_a_star_may_misbehave_and_pairs_too() {
 #[test]
 fn a_sender_waits_for_its_own_cable() {
     let mut net = star(3, Switch::default());
-    net.host(A).own_queue = OwnQueue::new(20_000);
+    net.host(A).send_buffer_bytes = 20_000;
     net.send(A, HostId(1), 300_000);
     net.send(A, HostId(2), 300_000);
     sound(net.settle(SEC));

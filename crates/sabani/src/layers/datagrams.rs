@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use sabani_proto::seal::Opening;
-use sabani_proto::{KeyNews, Keyring, Node, Obstacle, OwnQueue, Transmit};
+use sabani_proto::{KeyNews, Keyring, Node, Obstacle, Transmit};
 use sabani_ring::Recycle;
 use sabani_udp::{
     Ecn, HintKind, IcmpHint, MAX_TRAIN_BYTES, Received, RecvBatch, SendOutcome, Socket, Train,
@@ -198,8 +198,6 @@ pub(crate) struct Datagrams {
     /// Something has come since the socket was last found empty.
     unsettled: bool,
     pub pause: Pause,
-    /// What waits before the host's own link.
-    own_queue: OwnQueue,
     hints: Vec<IcmpHint>,
     /// Trains of the last sending call that did not simply leave.
     trouble: Vec<(usize, SendOutcome)>,
@@ -207,10 +205,7 @@ pub(crate) struct Datagrams {
 
 impl Datagrams {
     pub fn new(socket: Socket) -> Self {
-        let own_queue = OwnQueue::new(socket.capabilities().send_buffer.granted_bytes as u64);
-        socket.limit_unsent(own_queue.limit_bytes());
         Datagrams {
-            own_queue,
             socket,
             reports: Vec::new(),
             refusal: None,
@@ -297,29 +292,13 @@ impl Datagrams {
         if self.retry_ns().is_some_and(|retry_ns| now_ns < retry_ns) {
             return false;
         }
-        if self.own_queue.is_due(now_ns) {
-            self.look_at_own_queue(now_ns);
-        }
         let taken = self.offer(load);
         let part = self.taken_part();
-        if let Some((_, SendOutcome::Blocked { .. })) = self.trouble.last() {
-            self.own_queue.on_full();
-        }
         self.note_refusal(taken + part > 0, now_ns);
         self.report_trouble(load);
         load.settle(taken, part);
         self.give_up_refused(load, now_ns);
         load.is_settled()
-    }
-
-    /// Keeps what waits in the system short.
-    #[cold]
-    fn look_at_own_queue(&mut self, now_ns: u64) {
-        let sent_bytes = self.socket.sent_bytes();
-        let unsent_bytes = self.socket.unsent_bytes();
-        if let Some(bytes) = self.own_queue.look(sent_bytes, unsent_bytes, now_ns) {
-            self.socket.limit_unsent(bytes);
-        }
     }
 
     /// Offers trains to the socket; returns how many it is done with, and notes those that did not

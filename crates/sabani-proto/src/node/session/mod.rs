@@ -3,8 +3,6 @@
 mod inbound;
 mod outbound;
 
-pub(super) use outbound::Train;
-
 use super::apart::Apart;
 use super::hub::Hub;
 use super::path::Paths;

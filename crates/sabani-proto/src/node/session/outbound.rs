@@ -172,8 +172,7 @@ impl Session {
             let Some(packet) = rest.get_mut(..segment) else {
                 break;
             };
-            let leave = self.leave(outgoing, segment);
-            let (bytes, more) = self.build_packet(outgoing, leave, packet, hub, now_ns);
+            let (bytes, more) = self.build_packet(outgoing, packet, hub, now_ns);
             train.bytes += bytes;
             train.more = more;
             if bytes < segment {
@@ -181,30 +180,6 @@ impl Session {
             }
         }
         train
-    }
-
-    /// Fills `out` with a packet that tells of credit, and of what else there is to tell, and has no data in it. Nothing if
-    /// that has been told already, or a POLL is to go, which carries data.
-    pub fn build_word(
-        &mut self,
-        outgoing: &mut Outgoing,
-        out: &mut [u8],
-        hub: &mut Hub,
-        now_ns: u64,
-    ) -> Train {
-        let segment = self.channel.mtu.current();
-        let bytes = match out.get_mut(..segment) {
-            Some(packet) if self.tells_credit() && !self.poll => {
-                let built = self.build_packet(outgoing, Leave::Nothing, packet, hub, now_ns);
-                built.0
-            }
-            _ => 0,
-        };
-        Train {
-            bytes,
-            segment,
-            more: false,
-        }
     }
 
     /// Fills `out` with full packets from the middle of a long body, if that is what comes next;
@@ -297,11 +272,11 @@ impl Session {
     fn build_packet(
         &mut self,
         outgoing: &mut Outgoing,
-        leave: Leave,
         packet: &mut [u8],
         hub: &mut Hub,
         now_ns: u64,
     ) -> (usize, bool) {
+        let leave = self.leave(outgoing, packet.len());
         let control = self.has_own_control(outgoing);
         let eliciting = control
             || self.must_tell_blocked(outgoing)
