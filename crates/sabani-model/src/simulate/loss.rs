@@ -34,7 +34,7 @@ pub struct Losses {
     timeout_ns: f64,
     packet_bytes: f64,
     later_packets: f64,
-    granted: bool,
+    pub granted: bool,
     pub repairs: [u32; Repair::ALL.len()],
     chance: Chance,
     /// Whether there is a queue at all that may overflow.
@@ -148,14 +148,14 @@ impl Traffic<'_> {
     fn in_queue(&self, index: usize) -> Option<(usize, f64)> {
         let flow = self.flows[index].as_ref()?;
         let pair = self.pairs.get(&(flow.message.from, flow.message.to))?;
-        let sent = flow.message.cost.wire_bytes - flow.remaining;
+        let sent = flow.message.cost.wire_bytes - flow.left_bytes();
         if self.losses.granted && sent > pair.window_bytes {
             return None;
         }
         let Message { from, to, .. } = flow.message;
         let latency_ns = self.routes.latency_ns(from, to, self.losses.packet_bytes);
-        let on_the_wire = flow.rate * 2.0 * latency_ns;
-        let bytes = pair.window_bytes.min(flow.remaining) - on_the_wire;
+        let on_the_wire = flow.bytes_per_ns() * 2.0 * latency_ns;
+        let bytes = pair.window_bytes.min(flow.left_bytes()) - on_the_wire;
         (bytes > 0.0).then_some((flow.bound_by as usize, bytes))
     }
 
@@ -167,19 +167,20 @@ impl Traffic<'_> {
         let Some(pair) = self.pairs.get_mut(&(flow.message.from, flow.message.to)) else {
             return;
         };
-        let untested = pair.window_bytes - (flow.tested - flow.remaining);
+        let left_bytes = flow.left_bytes();
+        let untested = pair.window_bytes - (flow.tested_bytes - left_bytes);
         if untested > 1.0 {
-            let again_ns = now_ns + untested / flow.rate;
+            let again_ns = now_ns + untested / flow.bytes_per_ns();
             self.look_again_ns = self.look_again_ns.min(again_ns);
             return;
         }
-        let again_ns = now_ns + pair.window_bytes / flow.rate;
+        let again_ns = now_ns + pair.window_bytes / flow.bytes_per_ns();
         self.look_again_ns = self.look_again_ns.min(again_ns);
-        flow.tested = flow.remaining;
-        let under_way = pair.window_bytes.min(flow.remaining);
+        flow.tested_bytes = left_bytes;
+        let under_way = pair.window_bytes.min(left_bytes);
         let packet_bytes = self.losses.packet_bytes;
         let packets = (under_way / packet_bytes).ceil();
-        let is_tail = flow.remaining <= pair.window_bytes && pair.waiting.is_empty();
+        let is_tail = left_bytes <= pair.window_bytes && pair.waiting.is_empty();
         let Some(repair) = self.losses.fate(packets, lost, is_tail) else {
             return;
         };
@@ -189,7 +190,7 @@ impl Traffic<'_> {
         let again = (lost * under_way).max(packet_bytes.min(under_way));
         let wait_ns = match repair {
             Repair::Later => {
-                flow.remaining += again;
+                flow.remaining += again / flow.weight;
                 flow.not_before_ns = now_ns + self.losses.later_ns;
                 return;
             }

@@ -47,7 +47,7 @@ const SHORT: Off = Off {
 };
 const LONG: Off = Off {
     least: 0.88,
-    most: 1.4,
+    most: 1.3,
 };
 const LONG_BYTES: usize = 8 << 10;
 
@@ -167,16 +167,20 @@ impl Simulation<'_> {
 
     /// A run through all of the schedule.
     fn whole(&self, replicate: Option<u64>, limit_ns: f64) -> Option<Outcome> {
-        // Three independent streams for each replicate.
+        // Independent streams for each replicate, and one for the usual run: shares are never even.
         let chance = |stream: u64| match replicate {
-            Some(replicate) => Chance::seeded(3 * replicate + stream),
+            Some(replicate) => Chance::seeded(4 * replicate + stream),
             None => Chance::none(),
+        };
+        let luck = match replicate {
+            Some(_) => chance(3),
+            None => Chance::seeded(u64::MAX),
         };
         let routes = self.routes(&mut chance(0));
         let mut run = Run {
             cast: Cast::new(self.task, self.choice),
             routes: &routes,
-            traffic: Traffic::new(&routes, &self.transport.recovery, chance(1)),
+            traffic: Traffic::new(&routes, &self.transport.recovery, chance(1), luck),
             agenda: Agenda::new(),
             busy_until_ns: vec![0.0; self.task.ranks],
             link_until_ns: vec![0.0; self.task.ranks],

@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 
 use sabani_collective::execute::MessageId;
 
+use super::LONG_BYTES;
 use super::agenda::Agenda;
 use super::chance::Chance;
 use super::loss::{Losses, Repair};
@@ -22,6 +23,10 @@ const PATIENCE: usize = 32;
 const MOST_PATIENCE: usize = 8;
 /// Shares are divided anew at the latest after this part of what messages take on average with the shares that they have.
 const LATEST: f64 = 0.06;
+
+/// Where receivers grant credit, shares are uneven: this is the standard deviation of their logarithms, as it made errors smallest on the networks
+/// that the simulation was developed with (docs/model.md). Ranks that would keep in step get out of it so, and wait for each other.
+const UNEVEN: f64 = 0.7;
 
 /// How many of these messages may begin or end before shares are divided anew.
 fn patience(active: usize) -> usize {
@@ -65,13 +70,15 @@ pub struct Passed {
 /// A message that is being sent.
 pub(super) struct Flow {
     pub message: Message,
+    /// How many parts it gets where another message gets one. What is left of it, and its rate, are those of one part.
+    pub weight: f64,
     /// Where it is among those that are active.
     place: usize,
     uses: Vec<Use>,
-    /// Bytes on the wire that are left, at `since_ns`.
+    /// Bytes on the wire that are left of each part, at `since_ns`.
     pub remaining: f64,
     since_ns: f64,
-    /// Bytes for each nanosecond.
+    /// Bytes of each part in each nanosecond.
     pub rate: f64,
     /// What limits it, when shares were last divided.
     pub bound_by: u32,
@@ -79,14 +86,24 @@ pub(super) struct Flow {
     pub not_before_ns: f64,
     /// Waits until then for a loss to be found.
     stalled_until_ns: Option<f64>,
-    /// What was left when it was last tested for losses.
-    pub tested: f64,
+    /// Bytes that were left when it was last tested for losses.
+    pub tested_bytes: f64,
 }
 
 impl Flow {
+    /// Bytes on the wire that are left.
+    pub fn left_bytes(&self) -> f64 {
+        self.weight * self.remaining
+    }
+
+    /// Bytes on the wire in each nanosecond.
+    pub fn bytes_per_ns(&self) -> f64 {
+        self.weight * self.rate
+    }
+
     /// Payload that passes, in bytes for each nanosecond.
     fn payload(&self) -> f64 {
-        self.rate * self.message.cost.bytes / self.message.cost.wire_bytes
+        self.bytes_per_ns() * self.message.cost.bytes / self.message.cost.wire_bytes
     }
 }
 
@@ -136,11 +153,13 @@ pub struct Traffic<'r> {
     /// When a queue that overflows is to be looked at again.
     pub(super) look_again_ns: f64,
     pub(super) losses: Losses,
+    /// What makes shares uneven.
+    luck: Chance,
 }
 
 impl<'r> Traffic<'r> {
     /// Nothing is on its way.
-    pub fn new(routes: &'r Routes, recovery: &Recovery, chance: Chance) -> Self {
+    pub fn new(routes: &'r Routes, recovery: &Recovery, chance: Chance, luck: Chance) -> Self {
         let resources = routes.resources.len();
         let others = routes.ranks().saturating_sub(1);
         let queues = routes.resources.iter().map(|one| one.queue_bytes);
@@ -163,6 +182,7 @@ impl<'r> Traffic<'r> {
             asides: 0,
             look_again_ns: f64::INFINITY,
             losses: Losses::new(recovery, others, queue_bytes, chance),
+            luck,
         }
     }
 
@@ -290,7 +310,9 @@ impl<'r> Traffic<'r> {
 
     /// Sends a message at once, with what is left over or an even part until shares are divided.
     fn send(&mut self, now_ns: f64, message: Message) {
-        let uses = self.routes.uses(message.from, message.to, &message.cost);
+        let mut uses = self.routes.uses(message.from, message.to, &message.cost);
+        let weight = self.weight(&message);
+        uses.iter_mut().for_each(|one| one.part *= weight);
         let limits = uses.iter().filter(|one| one.part > 0.0);
         let rates = limits.map(|one| {
             let (left, users) = self.spare[one.resource as usize];
@@ -306,7 +328,7 @@ impl<'r> Traffic<'r> {
             *left = (*left - one.part * rate).max(0.0);
             *users += 1.0;
         }
-        let remaining = message.cost.wire_bytes;
+        let remaining = message.cost.wire_bytes / weight;
         let index = self.free.pop().unwrap_or(self.flows.len());
         if index == self.flows.len() {
             self.flows.push(None);
@@ -322,6 +344,7 @@ impl<'r> Traffic<'r> {
         }
         let flow = Flow {
             message,
+            weight,
             place,
             uses,
             remaining,
@@ -330,7 +353,7 @@ impl<'r> Traffic<'r> {
             bound_by: 0,
             not_before_ns: 0.0,
             stalled_until_ns: None,
-            tested: f64::INFINITY,
+            tested_bytes: f64::INFINITY,
         };
         self.load(&flow, is_aside);
         self.flows[index] = Some(flow);
@@ -358,6 +381,15 @@ impl<'r> Traffic<'r> {
         let moved = self.active.get(place).copied();
         if let Some(moved) = moved.and_then(|moved| self.flows[moved].as_mut()) {
             moved.place = place;
+        }
+    }
+
+    /// How many parts a message gets where another one gets one. Short ones need no credit, or little.
+    fn weight(&mut self, message: &Message) -> f64 {
+        if self.losses.granted && message.cost.bytes >= LONG_BYTES as f64 {
+            (UNEVEN * self.luck.normal()).exp()
+        } else {
+            1.0
         }
     }
 
@@ -405,7 +437,7 @@ impl<'r> Traffic<'r> {
             };
             (flow.rate, flow.bound_by) = (share.rate, share.bound_by);
             self.loads[share.bound_by as usize].bound = true;
-            ends += flow.rate / flow.message.cost.wire_bytes;
+            ends += flow.bytes_per_ns() / flow.message.cost.wire_bytes;
             let payload = flow.payload();
             for one in &flow.uses {
                 self.spare[one.resource as usize].1 += 1.0;
@@ -432,7 +464,7 @@ impl<'r> Traffic<'r> {
     pub(super) fn stall(&mut self, index: usize, until_ns: f64, bytes: f64) {
         self.leave(index);
         if let Some(flow) = &mut self.flows[index] {
-            (flow.remaining, flow.rate) = (bytes, 0.0);
+            (flow.remaining, flow.rate) = (bytes / flow.weight, 0.0);
             flow.stalled_until_ns = Some(until_ns);
         }
         self.resumes.push(until_ns, index);
@@ -498,7 +530,7 @@ mod tests {
     }
 
     fn by_traffic(routes: &Routes, recovery: &Recovery, messages: &[(f64, Message)]) -> Vec<f64> {
-        let mut traffic = Traffic::new(routes, recovery, Chance::none());
+        let mut traffic = Traffic::new(routes, recovery, Chance::none(), Chance::none());
         let mut ends = vec![0.0; messages.len()];
         let mut starts = messages.to_vec();
         starts.sort_by(|one, other| one.0.total_cmp(&other.0));
