@@ -114,6 +114,17 @@ impl Peer {
         self.link.as_mut()?.session.as_mut()
     }
 
+    /// Whether something may leave for it that had to wait until now.
+    pub fn is_due_to_send(&self, now_ns: u64) -> bool {
+        let Some(link) = &self.link else {
+            return false;
+        };
+        link.session.as_ref().is_some_and(|session| {
+            let ack = session.channel.received.deadline();
+            ack.is_some_and(|at| at <= now_ns) || session.is_released(&link.outgoing, now_ns)
+        })
+    }
+
     /// Its entry in the timer heap counts no more.
     pub fn forget_timer(&mut self) {
         self.set_timer(u64::MAX);

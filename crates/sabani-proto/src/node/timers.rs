@@ -125,15 +125,11 @@ impl Node {
         }
     }
 
-    /// Makes sure that the peer's next deadline is in the timer heap. An acknowledgement that is due
-    /// already needs no timer: the peer is queued for sending.
+    /// Makes sure that the peer's next deadline is in the timer heap. What may leave already, an acknowledgement that is due or
+    /// what has waited for its time, needs no timer: the peer is queued for sending. With one, a driver whose socket is full
+    /// would be woken again and again for what it can't send.
     pub(super) fn arm(&mut self, index: u32, now_ns: u64) {
-        let session = self.peers[index].session();
-        let received = session.map(|session| &session.channel.received);
-        if received
-            .and_then(|received| received.deadline())
-            .is_some_and(|at| at <= now_ns)
-        {
+        if self.peers[index].is_due_to_send(now_ns) {
             self.enqueue(index);
         }
         let peer = &mut self.peers[index];

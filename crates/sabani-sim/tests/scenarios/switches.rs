@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use sabani_proto::Config;
+use sabani_proto::{Config, Congestion};
 use sabani_sim::{Cable, Host, HostId, MS, Network, Pause, PortId, SEC, Switch, US, sealed};
 
 use crate::{A, sound};
@@ -195,6 +195,23 @@ fn wires_of_a_star_may_misbehave_and_pairs_too() {
     assert!(net.port(port).link.counters.lost > 0);
     assert!(net.link(HostId(2), HostId(3)).counters.lost > 0);
     assert!(net.now_ns() > 10 * MS, "one path is long");
+}
+
+/// What waits for the cable was to wait until its time before that: it needs no timer any more. (The rule of work is broken by who
+/// wakes again and again for nothing.)
+#[test]
+fn a_sender_that_waits_for_its_own_cable_sleeps() {
+    for congestion in [Congestion::Cubic, Congestion::Copa] {
+        let mut net = Network::mesh(1, 2, &sealed(), |config| config.congestion = congestion);
+        let slow = Cable {
+            bits_per_second: 1_000_000,
+            ..GIGABIT
+        };
+        net.star(&slow, Switch::default());
+        net.host(A).send_buffer_bytes = 8_192;
+        net.send(A, HostId(1), 256 << 10);
+        sound(net.settle(30 * SEC));
+    }
 }
 
 #[test]

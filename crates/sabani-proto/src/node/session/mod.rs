@@ -264,13 +264,19 @@ impl Session {
         [
             self.channel.deadline(now_ns),
             starves,
-            release.filter(|_| outgoing.has_sendable()),
+            release.filter(|&at| at > now_ns && outgoing.has_sendable()),
             outgoing.next_expiry(),
             awaited.then_some(now_ns + AWAITED_NS),
         ]
         .into_iter()
         .flatten()
         .fold(patience, u64::min)
+    }
+
+    /// Whether something has waited for its time, and may leave.
+    pub fn is_released(&self, outgoing: &Outgoing, now_ns: u64) -> bool {
+        let release = self.channel.release_ns();
+        release.is_some_and(|at| at <= now_ns) && outgoing.has_sendable()
     }
 
     /// Whether the peer is to be told soon that it may send a little more.
