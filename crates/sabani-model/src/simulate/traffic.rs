@@ -1,4 +1,4 @@
-//! Messages on their way: each one flows at its max-min fair share of what it passes, messages between
+//! Messages on their way: each one flows at its max-min share of what it passes, by weights where receivers grant credit; messages between
 //! the same two ranks one after the other, but for short ones that overtake others.
 //!
 //! Shares are divided anew when a part of the messages has begun or ended, or some time after the first

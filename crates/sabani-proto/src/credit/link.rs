@@ -50,13 +50,13 @@ const MOST_PACE: f64 = 1.5;
 /// nanoseconds, ...
 const LATE_NS: f64 = 100_000.0;
 /// ... or so many times as late as it usually is when grants are due (16 hosts that exchange 64 KiB at 1 Gbit/s, late by 0.3 ms: 0.20 of
-/// their links with 100 us, and 0.41), ...
+/// their links with 100 us, and 0.36), ...
 const LATE_TIMES: f64 = 2.0;
 /// ... in the mean over so many times; ...
 const LATE_MEAN: f64 = 8.0;
-/// ... or this late at most, which is what it may save up where it only receives, over a path that is shorter: so much the queue's term covers at most there. A longer path
-/// carries as much by itself, and beside TCP it took 0.62 of the link for 0.57 (20 ms, 50 Mbit/s).
-const LATE_RECEIVING_NS: f64 = 400_000.0;
+/// ... or this late at most, for so much the queue's term covers at most on short paths. There, who only receives saves up all of it. A
+/// longer path carries as much by itself, and beside TCP it took 0.62 of the link for 0.57 (20 ms, 50 Mbit/s).
+const MOST_LATE_NS: f64 = 400_000.0;
 /// A host only receives if it has sent little for so many rounds: where all send to all, it does so now and then.
 const RECEIVING_ROUNDS: u32 = 8;
 /// A round of the queue's controller, in nanoseconds, if two round trips and so many packets as it must have room for are shorter.
@@ -471,7 +471,7 @@ impl Link {
 
     /// A path that carries little by itself.
     fn is_short(&self) -> bool {
-        (self.rtt_ns() as f64) < LATE_RECEIVING_NS
+        (self.rtt_ns() as f64) < MOST_LATE_NS
     }
 
     /// Whether grants wait for leave. In start-up they don't, for what comes at once shows what the link carries, unless
@@ -519,8 +519,8 @@ impl Link {
             return quantum.max(STARTUP_BUCKET * self.queue.size());
         }
         let late_ns = match self.is_short() && self.receiving >= RECEIVING_ROUNDS {
-            true => LATE_RECEIVING_NS,
-            false => LATE_NS.max((LATE_TIMES * self.late_ns).min(LATE_RECEIVING_NS)),
+            true => MOST_LATE_NS,
+            false => LATE_NS.max((LATE_TIMES * self.late_ns).min(MOST_LATE_NS)),
         };
         (quantum + late_ns * self.rate()).min(self.queue.term().max(quantum))
     }
@@ -528,7 +528,7 @@ impl Link {
     /// Grants that were due are looked at so much later.
     #[inline]
     pub fn note_late(&mut self, late_ns: u64) {
-        let late_ns = (late_ns as f64).min(LATE_RECEIVING_NS);
+        let late_ns = (late_ns as f64).min(MOST_LATE_NS);
         self.late_ns += (late_ns - self.late_ns) / LATE_MEAN;
     }
 
