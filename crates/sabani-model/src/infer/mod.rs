@@ -40,15 +40,33 @@ pub struct Inferred {
 /// # Panics
 /// If a flow ends at a host that is not there. One that moved nothing says nothing of its hosts.
 pub fn infer(hosts: usize, observations: &[Observation], hints: &[Vec<usize>]) -> Inferred {
-    let mut tree = Tree::of_hosts(hosts, observations);
-    let alike = affinity::matrix(hosts, &tree, observations);
-    let mut candidates = dendrogram::clusters(alike);
-    candidates.extend_from_slice(hints);
-    select::grow(&mut tree, candidates, observations);
+    let apart = Tree::of_hosts(hosts, observations);
+    let clusters = dendrogram::clusters(affinity::matrix(hosts, &apart, observations));
+    // Where all trunks are full, any set of hosts explains that flows are slow, and may come before those that were seen;
+    // where groups lie in groups, a hint may come closer than what was seen.
+    let together = [clusters.clone(), hints.to_vec()].concat();
+    let ways = [vec![together], vec![clusters, hints.to_vec()]];
+    let trees = ways.map(|steps| tree_of(apart.clone(), steps, observations));
+    let unexplained = |tree: &Tree| -> f64 {
+        let errors = select::errors(tree, observations);
+        errors.iter().map(|error| error.abs()).sum()
+    };
+    let by_error = |one: &Tree, other: &Tree| unexplained(one).total_cmp(&unexplained(other));
+    let best = trees.into_iter().min_by(by_error);
+    Inferred {
+        tree: best.expect("there are two ways"),
+    }
+}
+
+/// What comes of candidates that are added in so many steps.
+fn tree_of(mut tree: Tree, steps: Vec<Vec<Vec<usize>>>, observations: &[Observation]) -> Tree {
+    for candidates in steps {
+        select::grow(&mut tree, candidates, observations);
+    }
     select::limit_sums(&mut tree, observations);
     tree.settle(observations);
     tree.forget_what_the_other_ends_limit(observations);
-    Inferred { tree }
+    tree
 }
 
 impl Inferred {

@@ -25,16 +25,26 @@ struct Candidate {
     gain: f64,
 }
 
-/// Adds groups, each time the one that explains most, as long as one explains enough.
+impl Candidate {
+    /// Whether it may be there beside a group.
+    fn fits_in_with(&self, known: &Trunk) -> bool {
+        !self.trunk.overlaps(known) && !self.trunk.equals(known)
+    }
+}
+
+/// Adds groups that fit in with those that are there, each time the one that explains most, as long as one explains enough.
 pub fn grow(tree: &mut Tree, candidates: Vec<Vec<usize>>, observations: &[Observation]) {
     let candidate = |hosts| Candidate {
         trunk: tree.trunk_of(hosts, observations),
         gain: f64::INFINITY,
     };
     let mut candidates: Vec<_> = candidates.into_iter().map(candidate).collect();
+    for known in &tree.trunks {
+        candidates.retain(|other| other.fits_in_with(known));
+    }
     let mut errors = errors(tree, observations);
     while let Some(best) = best(tree, &mut candidates, &errors, observations) {
-        candidates.retain(|other| !other.trunk.overlaps(&best) && !other.trunk.equals(&best));
+        candidates.retain(|other| other.fits_in_with(&best));
         tree.trunks.push(best);
         errors = self::errors(tree, observations);
     }
@@ -142,7 +152,7 @@ fn best(
 }
 
 /// Of all flows of all observations: by how much each was faster than expected, as a difference of logarithms.
-fn errors(tree: &Tree, observations: &[Observation]) -> Vec<f64> {
+pub fn errors(tree: &Tree, observations: &[Observation]) -> Vec<f64> {
     let of = |seen: &Observation| log_ratios(&seen.rates, &tree.rates(&seen.flows));
     observations.iter().flat_map(of).collect()
 }

@@ -266,6 +266,35 @@ fn hosts_that_are_held_up_are_no_groups() {
     }
 }
 
+/// Where all trunks are full and it is known what hosts can do, any sixteen neighbours explain that flows are slow.
+#[test]
+fn neighbours_do_not_come_before_groups_that_were_seen() {
+    let mut draw = Draw(2);
+    let truth = Truth::grouped(16, 4, 0.5, &mut draw);
+    let mut patterns = Patterns::new(64, 7);
+    let mut seen = Vec::new();
+    while let Some(flows) = patterns.next(&seen) {
+        seen.push(truth.observe(&flows, 0.1, &mut draw));
+    }
+    for back in [false, true] {
+        let within = (0..64).flat_map(|one| (one + 1..64).map(move |other| (one, other)));
+        let within = within.filter(|&(one, other)| truth.group[one] == truth.group[other]);
+        let mut free = [true; 64];
+        let pairs: Vec<_> = within
+            .filter(|&(one, other)| {
+                let both = free[one] && free[other];
+                free[one] &= !both;
+                free[other] &= !both;
+                both
+            })
+            .map(|(one, other)| if back { (other, one) } else { (one, other) })
+            .collect();
+        seen.push(truth.observe(&pairs, 0.1, &mut draw));
+    }
+    let found = infer(64, &seen, &neighbours(64));
+    assert_eq!(adjusted_rand(&partition(&found, 64), &truth.group), 1.0);
+}
+
 #[test]
 fn groups_within_groups_are_found() {
     let mut draw = Draw(9);

@@ -30,7 +30,7 @@ const DEGREE_MAX: usize = 16;
 /// Parts of the groups that exchange with the others, at most: each has less than half of the groups.
 const FEW: usize = 4;
 /// Hosts that are so much faster one way than both ways at once have something that both directions share.
-const FASTER: f64 = 1.15;
+const FASTER: f64 = 1.25;
 /// Sizes of blocks: hosts divided by so much.
 const BISECT: [usize; 3] = [2, 4, 8];
 

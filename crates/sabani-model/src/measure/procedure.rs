@@ -15,17 +15,19 @@ use super::statistics::median;
 use crate::infer::{Inferred, Observation, infer};
 use crate::network::{Capacity, Estimate, Fit, Latency, Network, Transport, VERSION};
 
-/// Length of the messages of streams: several go in each packet train, and enough arrive to be counted.
-const MESSAGE: usize = 16 << 10;
-/// So many messages a host that is alone should send in a stream.
-const MESSAGES: f64 = 640.0;
+/// Length of the messages of streams, at least and at most: a packet or more, and several go in each train.
+const MESSAGE: (f64, f64) = (2048.0, 16384.0);
+/// So many bytes a host that is alone should send in a stream.
+const STREAM: f64 = 10e6;
 /// Shortest and longest stream.
 const LASTS_NS: (f64, f64) = (50e6, 1.5e9);
-/// Messages that wait at a sender for each of its flows, at least and for all together at most. More than what keeps the
-/// link busy waits in switches, and makes shares uneven.
-const AHEAD: (f64, f64) = (2.0, 64.0);
+/// Messages of a flow that wait at its sender, at least: one that leaves, and the next one.
+const AHEAD: f64 = 2.0;
 /// What keeps a link busy is what it moves in a round trip, and so much longer: acknowledgements and processes are late.
 const LATE_NS: f64 = 200e3;
+/// Bytes that wait for a link: so many do no harm, and more than so many there never are. What keeps no link busy waits in
+/// switches and makes shares uneven; where those pause their neighbours, what goes to others waits behind it.
+const WAITS: (f64, f64) = (65536.0, 1048576.0);
 /// Bytes of empty messages, as they are counted, that wait at a sender.
 const EMPTY_AHEAD: usize = 128;
 /// How long empty messages are sent for g(0).
@@ -392,24 +394,28 @@ impl Procedure {
         self.tried += 1;
     }
 
-    /// All flows of a pattern at once.
+    /// All flows of a pattern at once. The more of them share a link, the shorter their messages, for two of each flow wait.
     fn streams(&self, pattern: &[(usize, usize)], yields: bool) -> Probe {
-        let mut degree: BTreeMap<usize, f64> = BTreeMap::new();
-        for (from, _) in pattern {
-            *degree.entry(*from).or_default() += 1.0;
-        }
+        let from = degrees(pattern.iter().map(|(from, _)| *from));
+        let to = degrees(pattern.iter().map(|(_, to)| *to));
+        let most = from
+            .values()
+            .chain(to.values())
+            .copied()
+            .fold(1.0, f64::max);
         let empty_ns = self.curve.time_ns(0);
-        let alone_ns = self.curve.time_ns(MESSAGE) - empty_ns;
-        let busy = ((2.0 * empty_ns + LATE_NS) / alone_ns.max(1.0)).min(AHEAD.1);
-        let ahead = |from: usize| (busy / degree[&from]).max(AHEAD.0).ceil() as usize;
-        let lasts_ns = (alone_ns * MESSAGES).clamp(LASTS_NS.0, LASTS_NS.1) as u64;
+        let byte_ns = (self.curve.time_ns(MESSAGE.1 as usize) - empty_ns).max(1.0) / MESSAGE.1;
+        let busy = ((2.0 * empty_ns + LATE_NS) / byte_ns).min(WAITS.1);
+        let message = (busy.max(WAITS.0) / AHEAD / most).clamp(MESSAGE.0, MESSAGE.1);
+        let ahead = |host: usize| (busy / from[&host] / message).max(AHEAD).ceil();
+        let lasts_ns = (byte_ns * STREAM).clamp(LASTS_NS.0, LASTS_NS.1) as u64;
         let flow = |&(from, to): &(usize, usize)| Flow {
             from,
             to,
-            bytes: MESSAGE,
+            bytes: message as usize,
             traffic: Traffic::Stream {
                 lasts_ns,
-                ahead_bytes: ahead(from) * MESSAGE,
+                ahead_bytes: ahead(from) as usize * message as usize,
                 yields,
             },
         };
@@ -530,6 +536,15 @@ fn gap_of_empty(seen: &[Seen]) -> f64 {
         Seen::Trips(_) => None,
     });
     median(&gaps.collect::<Vec<_>>()).value
+}
+
+/// How many flows each host has at one of its ends.
+fn degrees(ends: impl Iterator<Item = usize>) -> BTreeMap<usize, f64> {
+    let mut degrees = BTreeMap::new();
+    for host in ends {
+        *degrees.entry(host).or_default() += 1.0;
+    }
+    degrees
 }
 
 fn observation(probe: &Probe, seen: &[Seen]) -> Observation {

@@ -1,5 +1,7 @@
 //! The procedure on a network that answers as the model says.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::network::{Estimate, Fit, Network};
 
@@ -133,6 +135,45 @@ fn a_switch_is_described_as_it_is() {
     }
     let repair = transport.recovery.probe_ns.unwrap().value;
     assert!((repair / REPAIR_NS as f64 - 1.0).abs() < 0.05, "{repair}");
+}
+
+/// What waits beyond what keeps a link busy stands in switches.
+#[test]
+fn what_waits_for_a_host_is_bounded_however_many_flows_it_has() {
+    let mut procedure = Procedure::new(settings(64));
+    let mut degrees = BTreeMap::new();
+    while let Some(probe) = procedure.next_probe() {
+        let fills = probe
+            .flows
+            .iter()
+            .any(|flow| matches!(flow.traffic, Traffic::Trips { .. }));
+        let flows = probe.flows.iter().filter(|_| !fills);
+        let streams = flows.filter_map(|flow| match flow.traffic {
+            Traffic::Stream {
+                ahead_bytes,
+                yields: true,
+                ..
+            } if flow.bytes > 0 => Some((flow, ahead_bytes)),
+            _ => None,
+        });
+        let mut waits: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+        for (flow, ahead_bytes) in streams {
+            assert!(ahead_bytes >= 2 * flow.bytes);
+            let (flows, bytes) = waits.entry(flow.from).or_default();
+            *flows += 1;
+            *bytes += ahead_bytes;
+        }
+        for (flows, bytes) in waits.into_values() {
+            let most: &mut usize = degrees.entry(flows).or_default();
+            *most = bytes.max(*most);
+        }
+        procedure.take(&probe, answer(&probe, 1));
+    }
+    assert!(degrees.keys().any(|flows| *flows >= 12), "{degrees:?}");
+    assert!(
+        degrees.values().all(|bytes| *bytes <= 64 << 10),
+        "{degrees:?}"
+    );
 }
 
 #[test]
