@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::datagram::{DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
+use crate::turns::Turns;
 use crate::{HostId, Link, Rng};
 
 /// Names a switch of a network.
@@ -143,6 +144,8 @@ pub struct Port {
     /// The port at the other end of the cable.
     back: PortId,
     queue: VecDeque<DatagramId>,
+    /// In which order the queue is, if not in that in which it came.
+    turns: Option<Box<Turns>>,
     queued_bytes: u64,
     queued_max: u64,
     /// The most that waited since somebody last asked.
@@ -170,6 +173,7 @@ impl Port {
             to,
             back,
             queue: VecDeque::new(),
+            turns: None,
             queued_bytes: 0,
             queued_max: 0,
             recent_max: 0,
@@ -178,6 +182,15 @@ impl Port {
             silenced: false,
             scheduled: false,
         }
+    }
+
+    /// From now on what waits leaves in turn, peer by peer, as with Linux's `fq_codel` or `fq`: for the cable of a host.
+    ///
+    /// # Panics
+    /// If something waits.
+    pub fn take_turns(&mut self) {
+        assert!(self.queue.is_empty(), "what waits has an order");
+        self.turns = Some(Box::default());
     }
 
     /// Bytes that wait, headers included.
@@ -320,8 +333,12 @@ impl Fabric {
 
     /// A datagram waits at a port.
     fn wait(&mut self, port: PortId, id: DatagramId, bytes: u64, engine: &mut Engine) {
+        let to = engine.datagrams[id].to;
         let waits = self.port_mut(port);
-        waits.queue.push_back(id);
+        match &mut waits.turns {
+            Some(turns) => waits.queue.insert(turns.enter(to, bytes), id),
+            None => waits.queue.push_back(id),
+        }
         waits.queued_bytes += bytes;
         waits.queued_max = waits.queued_max.max(waits.queued_bytes);
         waits.recent_max = waits.recent_max.max(waits.queued_bytes);
@@ -395,6 +412,9 @@ impl Fabric {
             return None;
         }
         let id = free.queue.pop_front()?;
+        if let Some(turns) = &mut free.turns {
+            turns.leave();
+        }
         let bytes = engine.datagrams[id].wire_bytes();
         free.queued_bytes -= bytes;
         let at = free.at;

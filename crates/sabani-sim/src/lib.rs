@@ -68,6 +68,7 @@ mod steering;
 pub mod tcp;
 pub mod topology;
 pub mod traffic;
+mod turns;
 pub mod units;
 pub mod watch;
 

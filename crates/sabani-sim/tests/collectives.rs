@@ -196,21 +196,8 @@ fn a_thousand_ranks() {
 /// to that one must not be missing to the one that sends.
 #[test]
 fn who_only_acknowledges_leaves_its_credit_to_who_sends() {
-    let mut net = Network::mesh(1, 8, &plain(), |_| {});
-    let cable = |bits_per_second| Cable {
-        bits_per_second,
-        ..Cable::default()
-    };
     // The way over the root takes longer than a message: two are under way.
-    let switch = Switch::drop_tail(16 << 20);
-    let root = net.add_switch(switch.clone());
-    let leaves = [0, 1].map(|_| net.add_switch(switch.clone()));
-    for leaf in leaves {
-        net.connect(leaf, root, &cable(130_000_000));
-    }
-    for (number, host) in net.host_ids().enumerate() {
-        net.connect(host, leaves[number / 4], &cable(100_000_000));
-    }
+    let mut net = two_fours();
     let ring = Collective::Allreduce.algorithm("ring").unwrap();
     let mut once = || {
         let took_ns = run(&mut net, ring, 8 << 10, Parameters::default());
@@ -222,6 +209,50 @@ fn who_only_acknowledges_leaves_its_credit_to_who_sends() {
     println!("{took_ns} ns, {warm:?} before");
     // Fourteen messages of 8 KiB take 9.7 ms of a link; waiting for credit made it 18.6 ms.
     assert!(took_ns < 14 * MS, "{took_ns}");
+}
+
+/// Four hosts at each of two switches, whose trunks carry what one host sends.
+fn two_fours() -> Network {
+    let mut net = Network::mesh(1, 8, &plain(), |_| {});
+    let cable = |bits_per_second| Cable {
+        bits_per_second,
+        ..Cable::default()
+    };
+    let switch = Switch::drop_tail(16 << 20);
+    let root = net.add_switch(switch.clone());
+    let leaves = [0, 1].map(|_| net.add_switch(switch.clone()));
+    for leaf in leaves {
+        net.connect(leaf, root, &cable(130_000_000));
+    }
+    for (number, host) in net.host_ids().enumerate() {
+        net.connect(host, leaves[number / 4], &cable(100_000_000));
+    }
+    net
+}
+
+/// In a ring that has got out of step, words about credit wait behind data for another peer, unless peers take turns.
+#[test]
+fn a_ring_is_quicker_where_hosts_send_to_their_peers_in_turn() {
+    let ring = Collective::Allgather.algorithm("ring").unwrap();
+    let [as_it_came, in_turn] = [false, true].map(|fair| {
+        let mut net = two_fours();
+        let hosts: Vec<_> = net.host_ids().filter(|_| fair).collect();
+        for host in hosts {
+            let cable = net.nic(host).expect("all have one");
+            net.port(cable).take_turns();
+        }
+        let mut once = || {
+            let took_ns = run(&mut net, ring, 8 << 10, Parameters::default());
+            net.run_for(5 * MS);
+            took_ns
+        };
+        once();
+        (once() + once()) / 2
+    });
+    println!("{as_it_came} and {in_turn} ns");
+    // Seven messages of 64 KiB take 39.6 ms of a link.
+    assert!(in_turn < 46 * MS, "{in_turn}");
+    assert!(in_turn < as_it_came * 8 / 10, "{in_turn} {as_it_came}");
 }
 
 /// How many times as long as its bytes take on a link an all-to-all of 8 hosts takes that are late at times.

@@ -28,6 +28,8 @@ pub enum Kind {
     BusyHosts,
     /// A tree on which others' TCP connections come and go.
     Background,
+    /// A tree of hosts that send to their peers in turn, as Linux does with fq_codel or fq
+    FairHosts,
 }
 
 /// What a network is built for.
@@ -81,7 +83,7 @@ impl Drawn {
         let mut drawn = Drawn::tree(hosts, &mut rng);
         drawn.kind = kind;
         match kind {
-            Kind::Tree => {}
+            Kind::Tree | Kind::FairHosts => {}
             Kind::Multipath => drawn.add_roots(&mut rng),
             Kind::SharedBuffer => drawn.share_buffers(&mut rng),
             Kind::BusyHosts => drawn.occupy_hosts(&mut rng),
@@ -183,6 +185,9 @@ impl Drawn {
         self.lay_cables(&mut net, job);
         for host in net.host_ids() {
             self.occupy(net.host(host));
+            if let (Kind::FairHosts, Some(cable)) = (self.kind, net.nic(host)) {
+                net.port(cable).take_turns();
+            }
         }
         for &(from, to) in &self.others {
             come_and_go(&mut net, from, to);
@@ -299,6 +304,9 @@ impl fmt::Display for Drawn {
                 f,
                 ", processors busy for {busy:.1} of a packet, {wake} late"
             )?;
+        }
+        if self.kind == Kind::FairHosts {
+            write!(f, ", peers in turn")?;
         }
         match self.others.len() {
             0 => Ok(()),

@@ -73,6 +73,10 @@ pub struct HostArgs {
     /// Time to handle a datagram, and to send one. Default: 200ns, and none.
     #[arg(long, value_name = "TIME")]
     packet_cost: Option<Time>,
+    /// What waits for a host's own cable leaves in turn, peer by peer, as with Linux's `fq_codel` and `fq`; else as it came,
+    /// as with `pfifo_fast`.
+    #[arg(long)]
+    fair_queue: bool,
     /// How fast a process handles the bytes of datagrams, in either direction.
     #[arg(long, value_name = "RATE", default_value = "unlimited")]
     byte_rate: Rate,
@@ -93,6 +97,7 @@ impl HostArgs {
             call_cost: self.call_cost,
             packet_cost: self.packet_cost,
             byte_rate: self.byte_rate,
+            fair_queue: self.fair_queue,
             ..ProgramSettings::default()
         }
     }

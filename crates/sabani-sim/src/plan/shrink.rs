@@ -202,6 +202,10 @@ fn simpler_programs(program: &ProgramSettings) -> Vec<ProgramSettings> {
             ..program.clone()
         },
         ProgramSettings {
+            fair_queue: false,
+            ..program.clone()
+        },
+        ProgramSettings {
             drift_ppm: 0,
             ..program.clone()
         },

@@ -224,6 +224,12 @@ impl Plan {
                 "these are more receives than a simulation can hold: write `post =` at most {MOST_POSTED}"
             ));
         }
+        if program.fair_queue && self.network.shape == Shape::Mesh {
+            return Err(
+                "hosts of a mesh have no cable of their own for which to wait: write `shape = \"star\"` beside `fair_queue`"
+                    .into(),
+            );
+        }
         if !DRIFTS_PPM.contains(&program.drift_ppm) {
             return Err(format!(
                 "no clock runs so: write `drift_ppm =` {} to {}",

@@ -389,6 +389,11 @@ mod tests {
             "`post =` at most 100000",
         ),
         (
+            "hosts = 2\n[[traffic]]\n[[program]]\nfair_queue = true\n",
+            Some(3),
+            "write `shape = \"star\"`",
+        ),
+        (
             "hosts = 2\n[[traffic]]\n[[program]]\ndrift_ppm = 9000000000000\n",
             Some(3),
             "`drift_ppm =` -900000 to 1000000",

@@ -94,6 +94,10 @@ impl Plan {
         plan.settings.ecn = dice.maybe(0.3, |_| true);
         plan.settings.seal_below = dice.maybe(0.3, |_| true);
         plan.settings.late_ack = dice.maybe(0.3, |dice| Time(dice.pick(&[MS, 5 * MS, 50 * MS])));
+        let fair = plan.network.shape != Shape::Mesh && dice.0.chance(0.5);
+        for program in &mut plan.programs {
+            program.fair_queue = fair;
+        }
         plan
     }
 }
@@ -219,6 +223,7 @@ fn program(dice: &mut Dice, host: u32, settings: &Settings, buffer: Size) -> Pro
         drift_ppm: dice
             .maybe(0.1, |dice| dice.pick(&[-200, 200, -50_000, 50_000]))
             .unwrap_or(0),
+        fair_queue: false,
         discards_every: dice.maybe(0.2, |dice| dice.pick(&[1, 4, 30])).unwrap_or(0),
     }
 }

@@ -1,0 +1,79 @@
+//! In which order a host's cable takes what waits for it, if not in that in which it came.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::HostId;
+
+/// Peers in turn, byte by byte (start-time fair queueing, as Linux's `fq_codel` and `fq` do with rounds): whoever has nothing
+/// waiting comes before what waits for others already.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// Of all that waits, in its order: the turn at which its last byte leaves.
+    ends: VecDeque<u64>,
+    /// The turn at which what left last ended.
+    now: u64,
+    /// Of each peer for which something waits: the last one's end.
+    last: BTreeMap<HostId, u64>,
+}
+
+impl Turns {
+    /// The place among all that waits of a datagram that comes.
+    pub fn enter(&mut self, to: HostId, bytes: u64) -> usize {
+        let begins = self
+            .last
+            .get(&to)
+            .map_or(self.now, |last| self.now.max(*last));
+        let end = begins + bytes;
+        self.last.insert(to, end);
+        let place = self.ends.partition_point(|other| *other <= end);
+        self.ends.insert(place, end);
+        place
+    }
+
+    /// The first one leaves.
+    pub fn leave(&mut self) {
+        self.now = self.ends.pop_front().unwrap_or(self.now);
+        if self.ends.is_empty() {
+            self.last.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What leaves, of datagrams to these hosts of so many bytes that came in this order.
+    fn order(came: &[(u32, u64)]) -> Vec<usize> {
+        let (mut turns, mut waits) = (Turns::default(), Vec::new());
+        for (index, (to, bytes)) in came.iter().enumerate() {
+            waits.insert(turns.enter(HostId(*to), *bytes), index);
+        }
+        waits.iter().for_each(|_| turns.leave());
+        assert!(turns.ends.is_empty() && turns.last.is_empty());
+        waits
+    }
+
+    #[test]
+    fn peers_take_turns_and_each_ones_datagrams_stay_in_order() {
+        let came = [(1, 1_500), (1, 1_500), (1, 1_500), (2, 1_500), (2, 1_500)];
+        assert_eq!(order(&came), [0, 3, 1, 4, 2]);
+    }
+
+    #[test]
+    fn a_word_overtakes_data_for_others_and_not_for_its_own_peer() {
+        let came = [(1, 1_500), (1, 1_500), (1, 1_500), (1, 90), (2, 90)];
+        assert_eq!(order(&came), [4, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn who_was_silent_has_saved_up_nothing() {
+        let mut turns = Turns::default();
+        for _ in 0..10 {
+            turns.enter(HostId(1), 1_500);
+        }
+        (0..9).for_each(|_| turns.leave());
+        let places: Vec<_> = (0..3).map(|_| turns.enter(HostId(2), 1_500)).collect();
+        assert_eq!(places, [1, 2, 3], "one waits that came before");
+    }
+}
