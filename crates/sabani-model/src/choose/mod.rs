@@ -29,9 +29,14 @@ const MOST_CLOSE: usize = 6;
 /// leave more to the rule than they save.
 const WORTH: f64 = 0.97;
 
-/// Whether a choice is so much faster than the rule's that it is worth to leave the rule.
-pub fn is_worth(usual_ns: f64, rule_ns: f64) -> bool {
-    usual_ns < WORTH * rule_ns
+/// The part of what the rule's choice takes that another one has to stay below to be chosen: less where two measurements of the
+/// same differed by more than that, for then nobody knows which one is faster, and nothing where they can't be believed.
+pub fn worth(network: &Network) -> f64 {
+    match network.graph.fit {
+        Some(fit) if !fit.is_steady() => 0.0,
+        Some(fit) => WORTH.min((-fit.noise).exp()),
+        None => WORTH,
+    }
 }
 
 /// How a candidate does.
@@ -129,6 +134,19 @@ mod tests {
     use super::*;
     use crate::network::Estimate;
     use crate::testing::switched;
+
+    #[test]
+    fn what_differs_by_less_than_two_measurements_do_is_left_to_the_rule() {
+        let mut network = switched(4);
+        let mut with_noise = |noise| {
+            let fit = crate::network::Fit::default();
+            network.graph.fit = Some(crate::network::Fit { noise, ..fit });
+            worth(&network)
+        };
+        assert_eq!(with_noise(0.01), WORTH);
+        assert!((with_noise(0.15) - 0.861).abs() < 0.001);
+        assert_eq!(with_noise(0.4), 0.0, "nothing can be believed");
+    }
 
     fn best(network: &Network, collective: Collective, ranks: usize, bytes: usize) -> String {
         let task = Task::new(collective, ranks, bytes, network);

@@ -5,7 +5,7 @@ use std::fmt;
 use sabani_collective::{BadOverride, Choice, Collective, Context, Counts};
 use serde::{Deserialize, Serialize};
 
-use super::{Ranked, is_worth, survey};
+use super::{Ranked, survey, worth};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -113,7 +113,7 @@ fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> R
     let rule = ranked.iter().find(|one| one.is_rule);
     let rule: &Ranked = rule.expect("the rule's choice is a candidate");
     let fastest = &ranked[0];
-    let best = if is_worth(fastest.usual_ns, rule.usual_ns) {
+    let best = if fastest.usual_ns < worth(network) * rule.usual_ns {
         fastest
     } else {
         rule

@@ -18,8 +18,8 @@ pub struct Cell {
     pub place: Place,
     pub choice: Choice,
     pub is_rule: bool,
-    /// The network was so unsteady when it was measured that no table is made of it.
-    pub is_unsteady: bool,
+    /// The part of what the rule's choice is predicted to take that another one has to stay below to be chosen.
+    pub worth: f64,
     /// By simulating what is usual: what tables are compiled by.
     pub usual_ns: f64,
     /// By simulation with all that varies.
@@ -120,7 +120,7 @@ pub mod tests {
             place: Place { seed: 1, bytes },
             choice: Choice::parse(Collective::Bcast, algorithm).unwrap(),
             is_rule: algorithm == "binomial",
-            is_unsteady: false,
+            worth: 0.97,
             usual_ns: predicted_ns,
             predicted_ns: Estimate {
                 value: predicted_ns,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use sabani_collective::{Choice, Collective, Mode, Parameters};
-use sabani_model::choose::candidates;
+use sabani_model::choose::{candidates, worth};
 use sabani_model::price::{Model, Prices};
 use sabani_model::simulate::{REPLICATES, Simulation};
 use sabani_model::{Network, Task};
@@ -140,7 +140,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
 fn expect(network: &Network, transport: &str, task: &Task, seed: u64) -> Vec<Cell> {
     let transport = &network.transports[transport];
     let prices = Prices::new(network, transport, task);
-    let is_unsteady = network.graph.fit.is_some_and(|fit| !fit.is_steady());
+    let worth = worth(network);
     let expected = |(index, choice): (usize, &Choice)| {
         let simulation = Simulation {
             network,
@@ -157,7 +157,7 @@ fn expect(network: &Network, transport: &str, task: &Task, seed: u64) -> Vec<Cel
             },
             choice: *choice,
             is_rule: index == 0,
-            is_unsteady,
+            worth,
             usual_ns: usual.expect("without a limit runs come to their end").ns,
             predicted_ns: predicted.ns,
             prices_ns: Model::ALL.map(|model| prices.price(model, task, choice)),

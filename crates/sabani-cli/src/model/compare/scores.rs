@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use sabani_collective::Choice;
-use sabani_model::choose;
 
 use super::cell::{Cell, Place, Predictor, median, quantile};
 
@@ -115,12 +114,8 @@ impl Decider {
             Decider::Model => {
                 let best = all.min_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns))?;
                 let rule = cells.iter().copied().find(|cell| cell.is_rule)?;
-                let is_worth = choose::is_worth(best.usual_ns, rule.usual_ns);
-                Some(if is_worth && !best.is_unsteady {
-                    best
-                } else {
-                    rule
-                })
+                let is_worth = best.usual_ns < best.worth * rule.usual_ns;
+                Some(if is_worth { best } else { rule })
             }
             Decider::Rule => all.find(|cell| cell.is_rule),
             Decider::Always(_, choice) => all.find(|cell| cell.choice == choice),
@@ -191,7 +186,7 @@ mod tests {
         let chosen = decisions(&close, Decider::Model)[0].chosen;
         assert!(chosen.is_rule, "what is hardly faster does not replace it");
         let unsteady = cells.clone().map(|cell| Cell {
-            is_unsteady: true,
+            worth: 0.85,
             ..cell
         });
         assert!(decisions(&unsteady, Decider::Model)[0].chosen.is_rule);
