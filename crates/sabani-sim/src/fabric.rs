@@ -184,13 +184,14 @@ impl Port {
         }
     }
 
-    /// From now on what waits leaves in turn, peer by peer, as with Linux's `fq_codel` or `fq`: for the cable of a host.
+    /// Whether what waits leaves in turn from now on, peer by peer, as with Linux's `fq_codel` or `fq`, or as it came: for the
+    /// cable of a host.
     ///
     /// # Panics
     /// If something waits.
-    pub fn take_turns(&mut self) {
+    pub fn take_turns(&mut self, in_turn: bool) {
         assert!(self.queue.is_empty(), "what waits has an order");
-        self.turns = Some(Box::default());
+        self.turns = in_turn.then(Box::default);
     }
 
     /// Bytes that wait, headers included.

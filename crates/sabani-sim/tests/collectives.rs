@@ -239,7 +239,7 @@ fn a_ring_is_quicker_where_hosts_send_to_their_peers_in_turn() {
         let hosts: Vec<_> = net.host_ids().filter(|_| fair).collect();
         for host in hosts {
             let cable = net.nic(host).expect("all have one");
-            net.port(cable).take_turns();
+            net.port(cable).take_turns(true);
         }
         let mut once = || {
             let took_ns = run(&mut net, ring, 8 << 10, Parameters::default());

@@ -186,7 +186,7 @@ impl Drawn {
         for host in net.host_ids() {
             self.occupy(net.host(host));
             if let (Kind::FairHosts, Some(cable)) = (self.kind, net.nic(host)) {
-                net.port(cable).take_turns();
+                net.port(cable).take_turns(true);
             }
         }
         for &(from, to) in &self.others {

@@ -50,7 +50,7 @@ pub fn run(args: &TrialArgs) -> Result<()> {
     args.output
         .as_deref()
         .map_or(Ok(()), files::expect_writable)?;
-    for seed in args.seed..args.seed + args.count {
+    for seed in (0..args.count).map(|more| args.seed.wrapping_add(more)) {
         let began = Instant::now();
         let known = Drawn::new(args.networks, args.hosts as usize, seed);
         let measured = known.measure(seed)?;

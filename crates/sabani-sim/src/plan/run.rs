@@ -418,10 +418,8 @@ fn adjust_program(net: &mut Network, id: HostId, settings: &ProgramSettings) {
         host.wake = wake.clone();
     }
     host.clock.set_drift(now_ns, settings.drift_ppm);
-    if settings.fair_queue
-        && let Some(cable) = net.nic(id)
-    {
-        net.port(cable).take_turns();
+    if let Some(cable) = net.nic(id) {
+        net.port(cable).take_turns(settings.fair_queue);
     }
     if let Some(stalls) = &settings.stalls {
         net.share_processor(id, stalls.clone());

@@ -112,7 +112,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
     let mut cells = Vec::new();
     let mut networks = Vec::new();
-    for seed in args.seed..args.seed + args.count {
+    for seed in (0..args.count).map(|more| args.seed.wrapping_add(more)) {
         let drawn = Drawn::new(args.networks, args.hosts as usize, seed);
         let network = drawn.measure(seed)?.network;
         let fit = network.graph.fit.unwrap_or_default();
