@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::HostId;
 
-/// Peers in turn, byte by byte (start-time fair queueing, as Linux's `fq_codel` and `fq` do with rounds): whoever has nothing
-/// waiting comes before what waits for others already.
+/// Peers in turn, byte by byte (self-clocked fair queueing; Linux's `fq_codel` and `fq` do the same with rounds): whoever has
+/// nothing waiting comes before most of what waits for others already.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     /// Of all that waits, in its order: the turn at which its last byte leaves.

@@ -28,7 +28,7 @@ pub enum Kind {
     BusyHosts,
     /// A tree on which others' TCP connections come and go.
     Background,
-    /// A tree of hosts that send to their peers in turn, as Linux does with fq_codel or fq
+    /// A tree of hosts that send to their peers in turn, as Linux does with fq_codel or fq.
     FairHosts,
 }
 
@@ -185,8 +185,8 @@ impl Drawn {
         self.lay_cables(&mut net, job);
         for host in net.host_ids() {
             self.occupy(net.host(host));
-            if let (Kind::FairHosts, Some(cable)) = (self.kind, net.nic(host)) {
-                net.port(cable).take_turns(true);
+            if let Some(cable) = net.nic(host) {
+                net.port(cable).take_turns(self.kind == Kind::FairHosts);
             }
         }
         for &(from, to) in &self.others {

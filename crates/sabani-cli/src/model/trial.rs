@@ -19,7 +19,7 @@ use crate::units::format_time;
 /// Hosts are at switches, those at a common root, with trunks that carry a half to a quarter of what
 /// the hosts could send; hosts are at their switches in order or not; switches drop what their queues,
 /// deep or shallow, have no room for, or pause their neighbours. Some hosts have slower links. With --networks they are
-/// no such trees, or not alone on them.
+/// no such trees, or there is something else about them.
 #[derive(Args)]
 pub struct TrialArgs {
     /// Number of hosts, from 8 on.

@@ -132,15 +132,17 @@ mod tests {
     use sabani_collective::Collective;
 
     use super::*;
-    use crate::network::Estimate;
+    use crate::network::{Estimate, Fit};
     use crate::testing::switched;
 
     #[test]
     fn what_differs_by_less_than_two_measurements_do_is_left_to_the_rule() {
         let mut network = switched(4);
         let mut with_noise = |noise| {
-            let fit = crate::network::Fit::default();
-            network.graph.fit = Some(crate::network::Fit { noise, ..fit });
+            network.graph.fit = Some(Fit {
+                noise,
+                ..Fit::default()
+            });
             worth(&network)
         };
         assert_eq!(with_noise(0.01), WORTH);
