@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// How much of a resource a flow takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,31 +25,71 @@ pub struct Share {
     pub bound_by: u32,
 }
 
-/// A level as a number that keeps the order, with 30 bits of its digits: resources that differ by rounding
-/// only are full at the same time.
+/// Levels and resources as one number, in the order of levels: 42 bits of a level's digits, so that resources that differ by
+/// rounding only are full at the same time, the one with the lowest number first.
+const RESOURCE_BITS: u32 = 22;
+
 fn rounded(level: f64) -> u64 {
-    (level * (1.0 + 1e-12)).to_bits() >> 22
+    (level * (1.0 + 1e-12)).to_bits() >> RESOURCE_BITS
+}
+
+fn packed(level: f64, resource: u32) -> u64 {
+    rounded(level) << RESOURCE_BITS | u64::from(resource)
+}
+
+/// No use, or no flow.
+const NONE: u32 = u32::MAX;
+
+/// A resource, while shares are calculated.
+#[derive(Clone, Copy, Debug)]
+struct Resource {
+    /// Its parts taken by each unit of the rates that are not fixed yet.
+    demand: f64,
+    /// What is left of it.
+    left: f64,
+    /// How many flows that are not fixed yet use it.
+    open: u32,
+    /// The last of its uses.
+    last: u32,
+}
+
+impl Resource {
+    const UNUSED: Resource = Resource {
+        demand: 0.0,
+        left: 1.0,
+        open: 0,
+        last: NONE,
+    };
+
+    /// The rate at which it is full.
+    fn level(&self) -> f64 {
+        self.left / self.demand
+    }
+}
+
+/// What a flow takes of a resource that has a limit.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    part: f64,
+    resource: u32,
+    flow: u32,
+    /// The use before it of the same resource.
+    before: u32,
 }
 
 /// Calculates shares, and keeps its memory for the next time.
 #[derive(Debug, Default)]
 pub struct MaxMin {
-    /// For each resource: its parts taken by each unit of the rates that are not fixed yet.
-    demand: Vec<f64>,
-    /// For each resource: what is left of it.
-    left: Vec<f64>,
-    /// For each resource: how many flows that are not fixed yet use it.
-    open: Vec<u32>,
-    /// What all flows take of resources that have a limit, one flow after the other: they are looked at several times.
-    uses: Vec<Use>,
-    /// Where each flow's part of `uses` begins.
+    resources: Vec<Resource>,
+    /// Those that are used.
+    used: Vec<u32>,
+    /// What all flows take, one flow after the other: they are looked at several times.
+    taken: Vec<Taken>,
+    /// Where each flow's part of `taken` begins.
     firsts: Vec<u32>,
-    /// Where each resource's flows begin in `users`.
-    starts: Vec<u32>,
-    users: Vec<u32>,
-    /// When each resource is full, as far as known, the first one on top.
-    levels: BinaryHeap<Reverse<(u64, u32)>>,
-    shares: Vec<Option<Share>>,
+    /// When each resource is full, as far as known, the first one on top: [`packed`].
+    levels: BinaryHeap<Reverse<u64>>,
+    shares: Vec<Share>,
 }
 
 impl MaxMin {
@@ -64,111 +105,103 @@ impl MaxMin {
         resources: usize,
         flows: usize,
         uses: impl Fn(usize) -> &'f [Use],
-    ) -> impl Iterator<Item = Share> {
+    ) -> &[Share] {
         self.begin(resources, flows, uses);
         let mut unfixed = flows;
         while unfixed > 0 {
-            let (resource, rate) = self.fullest().expect("every flow has a limit");
-            let users = self.starts[resource]..self.starts[resource + 1];
-            for at in users {
-                let flow = self.users[at as usize] as usize;
-                if self.shares[flow].is_none() {
-                    let bound_by = resource as u32;
-                    self.shares[flow] = Some(Share { rate, bound_by });
+            let (bound_by, rate) = self.fullest().expect("every flow has a limit");
+            let mut at = self.resources[bound_by as usize].last;
+            while let Some(one) = self.taken.get(at as usize) {
+                let (flow, before) = (one.flow as usize, one.before);
+                if self.shares[flow].bound_by == NONE {
+                    self.shares[flow] = Share { rate, bound_by };
                     self.take(flow, rate);
                     unfixed -= 1;
                 }
+                at = before;
             }
         }
-        self.shares.iter().flatten().copied()
+        &self.shares
+    }
+
+    /// The last solution.
+    pub fn shares(&self) -> &[Share] {
+        &self.shares
     }
 
     /// What is left of a resource after the last solution.
     pub fn left(&self, resource: u32) -> f64 {
-        self.left[resource as usize]
+        self.resources[resource as usize].left
     }
 
     fn begin<'f>(&mut self, resources: usize, flows: usize, uses: impl Fn(usize) -> &'f [Use]) {
+        for resource in self.used.drain(..) {
+            self.resources[resource as usize] = Resource::UNUSED;
+        }
+        self.resources.resize(resources, Resource::UNUSED);
+        let open = Share {
+            rate: 0.0,
+            bound_by: NONE,
+        };
         self.shares.clear();
-        self.shares.resize(flows, None);
-        self.demand.clear();
-        self.demand.resize(resources, 0.0);
-        self.left.clear();
-        self.left.resize(resources, 1.0);
-        self.open.clear();
-        self.open.resize(resources, 0);
-        self.uses.clear();
+        self.shares.resize(flows, open);
+        self.taken.clear();
         self.firsts.clear();
         self.firsts.push(0);
         for flow in 0..flows {
             for one in uses(flow).iter().filter(|one| one.part > 0.0) {
-                self.demand[one.resource as usize] += one.part;
-                self.open[one.resource as usize] += 1;
-                self.uses.push(*one);
+                let resource = &mut self.resources[one.resource as usize];
+                if resource.open == 0 {
+                    self.used.push(one.resource);
+                }
+                resource.demand += one.part;
+                resource.open += 1;
+                let before = std::mem::replace(&mut resource.last, self.taken.len() as u32);
+                self.taken.push(Taken {
+                    part: one.part,
+                    resource: one.resource,
+                    flow: flow as u32,
+                    before,
+                });
             }
-            self.firsts.push(self.uses.len() as u32);
+            self.firsts.push(self.taken.len() as u32);
         }
-        self.group_by_resource(resources);
         let mut levels = std::mem::take(&mut self.levels).into_vec();
         levels.clear();
-        let used = (0..resources).filter(|&resource| self.open[resource] > 0);
-        levels.extend(used.map(|at| Reverse((rounded(self.level(at)), at as u32))));
+        let level = |&at: &u32| Reverse(packed(self.resources[at as usize].level(), at));
+        levels.extend(self.used.iter().map(level));
         self.levels = BinaryHeap::from(levels);
-    }
-
-    /// Finds each resource's flows.
-    fn group_by_resource(&mut self, resources: usize) {
-        let ends = self.open.iter().scan(0, |end, count| {
-            *end += count;
-            Some(*end)
-        });
-        self.starts.clear();
-        self.starts.push(0);
-        self.starts.extend(ends);
-        self.users.clear();
-        self.users.resize(self.starts[resources] as usize, 0);
-        // Each resource's flows are filled in from behind.
-        for (flow, ends) in self.firsts.windows(2).enumerate() {
-            for one in &self.uses[ends[0] as usize..ends[1] as usize] {
-                let resource = one.resource as usize;
-                self.open[resource] -= 1;
-                self.users[(self.starts[resource] + self.open[resource]) as usize] = flow as u32;
-            }
-        }
-        for resource in 0..resources {
-            self.open[resource] = self.starts[resource + 1] - self.starts[resource];
-        }
     }
 
     /// The resource that is full first when all open flows' rates grow alike, and the rate then. Fixing
     /// flows makes no resource full sooner: what was known of one is too early at most.
-    fn fullest(&mut self) -> Option<(usize, f64)> {
-        while let Some(Reverse((known, resource))) = self.levels.pop() {
-            let at = resource as usize;
-            if self.open[at] == 0 {
+    fn fullest(&mut self) -> Option<(u32, f64)> {
+        while let Some(mut first) = self.levels.peek_mut() {
+            let number = (first.0 & ((1 << RESOURCE_BITS) - 1)) as u32;
+            let resource = &self.resources[number as usize];
+            if resource.open == 0 {
+                PeekMut::pop(first);
                 continue;
             }
-            let level = self.level(at);
-            if rounded(level) <= known {
-                return Some((at, level));
+            let level = resource.level();
+            let now = packed(level, number);
+            if now <= first.0 {
+                PeekMut::pop(first);
+                return Some((number, level));
             }
-            self.levels.push(Reverse((rounded(level), resource)));
+            *first = Reverse(now);
         }
         None
-    }
-
-    fn level(&self, resource: usize) -> f64 {
-        self.left[resource] / self.demand[resource]
     }
 
     /// A flow's rate is fixed.
     fn take(&mut self, flow: usize, rate: f64) {
         let (first, end) = (self.firsts[flow] as usize, self.firsts[flow + 1] as usize);
-        for one in &self.uses[first..end] {
-            let resource = one.resource as usize;
-            self.left[resource] = (self.left[resource] - rate * one.part).max(0.0);
-            self.demand[resource] = (self.demand[resource] - one.part).max(f64::MIN_POSITIVE);
-            self.open[resource] -= 1;
+        for one in &self.taken[first..end] {
+            let resource = &mut self.resources[one.resource as usize];
+            resource.left = (resource.left - rate * one.part).max(0.0);
+            resource.demand = (resource.demand - one.part).max(f64::MIN_POSITIVE);
+            resource.open -= 1;
         }
     }
 }
@@ -183,7 +216,7 @@ mod tests {
         let mut max_min = MaxMin::default();
         max_min
             .solve(resources, flows.len(), |flow| &flows[flow])
-            .collect()
+            .to_vec()
     }
 
     fn load(flows: &[Vec<Use>], rates: &[f64], resource: u32) -> f64 {

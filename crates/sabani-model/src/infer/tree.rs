@@ -213,7 +213,7 @@ impl Tree {
         let uses: Vec<_> = flows.iter().map(|&flow| self.uses(flow)).collect();
         let mut shares = MaxMin::default();
         let solved = shares.solve(self.resources(), flows.len(), |flow| &uses[flow]);
-        solved.map(|share| share.rate).collect()
+        solved.iter().map(|share| share.rate).collect()
     }
 
     /// Forgets limits that explain nothing: no flow is bound by them at any time.
@@ -223,8 +223,7 @@ impl Tree {
             let uses: Vec<_> = seen.flows.iter().map(|&flow| self.uses(flow)).collect();
             let mut shares = MaxMin::default();
             let flows = seen.flows.len();
-            let solved = shares.solve(full.len(), flows, |flow| &uses[flow]);
-            solved.for_each(drop);
+            shares.solve(full.len(), flows, |flow| &uses[flow]);
             for one in uses.iter().flatten().filter(|one| one.part > 0.0) {
                 full[one.resource as usize] |= shares.left(one.resource) < FULL;
             }

@@ -147,6 +147,7 @@ impl Prices {
         let resources = self.routes.resources.len();
         let shares = max_min.solve(resources, flows.len(), |flow| &flows[flow].0);
         let times = shares
+            .iter()
             .zip(&flows)
             .map(|(share, (_, bytes))| bytes / share.rate);
         times.fold(0.0, f64::max)

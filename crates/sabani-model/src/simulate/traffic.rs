@@ -422,8 +422,7 @@ impl<'r> Traffic<'r> {
             flow.as_ref().map_or(&[][..], |flow| &flow.uses)
         };
         let resources = self.routes.resources.len();
-        let shares = self.max_min.solve(resources, active.len(), uses);
-        let shares: Vec<_> = shares.collect();
+        self.max_min.solve(resources, active.len(), uses);
         for (resource, spare) in self.spare.iter_mut().enumerate() {
             *spare = (self.max_min.left(resource as u32), 0.0);
             self.loads[resource].bound = false;
@@ -431,7 +430,7 @@ impl<'r> Traffic<'r> {
         self.rates.fill(0.0);
         // How many messages end in a nanosecond.
         let mut ends = 0.0;
-        for (&index, share) in self.active.iter().zip(shares) {
+        for (&index, share) in self.active.iter().zip(self.max_min.shares()) {
             let Some(flow) = &mut self.flows[index] else {
                 continue;
             };
@@ -508,7 +507,7 @@ mod tests {
             let mut max_min = MaxMin::default();
             let shares =
                 max_min.solve(routes.resources.len(), active.len(), |at| &uses[active[at]]);
-            let rates: Vec<_> = shares.map(|share| share.rate).collect();
+            let rates: Vec<_> = shares.iter().map(|share| share.rate).collect();
             let ends_next = active
                 .iter()
                 .zip(&rates)
