@@ -89,6 +89,8 @@ pub struct MaxMin {
     firsts: Vec<u32>,
     /// When each resource is full, as far as known, the first one on top: [`packed`].
     levels: BinaryHeap<Reverse<u64>>,
+    /// For each flow: when the first of the resources is full that it has for itself.
+    own: Vec<u64>,
     shares: Vec<Share>,
 }
 
@@ -166,10 +168,27 @@ impl MaxMin {
             }
             self.firsts.push(self.taken.len() as u32);
         }
+        self.rank_levels(flows);
+    }
+
+    /// Puts the levels in order. Of the resources that a flow has for itself, only the first one to be full can limit it.
+    fn rank_levels(&mut self, flows: usize) {
         let mut levels = std::mem::take(&mut self.levels).into_vec();
         levels.clear();
-        let level = |&at: &u32| Reverse(packed(self.resources[at as usize].level(), at));
-        levels.extend(self.used.iter().map(level));
+        self.own.clear();
+        self.own.resize(flows, u64::MAX);
+        for &at in &self.used {
+            let resource = &self.resources[at as usize];
+            let level = packed(resource.level(), at);
+            if resource.open > 1 {
+                levels.push(Reverse(level));
+            } else {
+                let flow = self.taken[resource.last as usize].flow as usize;
+                self.own[flow] = self.own[flow].min(level);
+            }
+        }
+        let own = self.own.iter().filter(|level| **level < u64::MAX);
+        levels.extend(own.map(|level| Reverse(*level)));
         self.levels = BinaryHeap::from(levels);
     }
 

@@ -5,6 +5,7 @@ mod candidates;
 mod table;
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 
 use sabani_collective::Choice;
@@ -14,7 +15,7 @@ pub use table::{BadRow, Found, Lookup, Row, compile, length, usual_ranks};
 
 use crate::network::{Network, Transport};
 use crate::parallel;
-use crate::simulate::{Prediction, Simulation};
+use crate::simulate::{Outcome, Prediction, Simulation};
 use crate::task::Task;
 
 /// A run that takes so many times as long as the best one so far is broken off.
@@ -23,6 +24,9 @@ const HOPELESS: f64 = 2.0;
 const CLOSE: f64 = 1.5;
 /// So many get an interval at most.
 const MOST_CLOSE: usize = 6;
+/// After so many replicates, what took longer in each of them than the best one did in any gets no more: if both took the same,
+/// that would be so once in 3,432 times.
+const TRIED: u64 = 7;
 
 /// What is not expected to take less than this part of what the rule's choice takes is not chosen: the simulation is
 /// not exact enough to tell which one is faster. Smaller parts were tried on the networks that it was developed with: they
@@ -55,29 +59,105 @@ pub struct Ranked {
 /// Ranks all ways to do a task, the best first. Those that are close get an interval from so many
 /// replicates, and so does what the rule chooses.
 pub fn rank(network: &Network, transport: &Transport, task: &Task, replicates: u64) -> Vec<Ranked> {
-    let simulation = |choice| Simulation {
-        network,
-        transport,
-        task,
-        choice,
-    };
     let mut ranked = survey(network, transport, task);
-    let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);
-    let mut close = 0;
-    let mut last: Option<(u8, f64)> = None;
-    for one in &mut ranked {
-        // A parameter that changes nothing here needs no interval of its own.
-        let this = Some((one.choice.algorithm.id(), one.usual_ns));
-        let is_same = this == last;
-        last = this;
-        let is_close = close < MOST_CLOSE && one.usual_ns <= CLOSE * best_ns && !is_same;
-        if is_close || one.is_rule {
-            close += 1;
-            one.prediction = Some(simulation(&one.choice).predict(replicates));
-        }
+    let runners = runners(network, transport, task, &ranked, replicates);
+    let predictions: Vec<_> = runners
+        .iter()
+        .map(|runner| (runner.place, runner.simulation.prediction(&runner.outcomes)))
+        .collect();
+    for (place, prediction) in predictions {
+        ranked[place].prediction = Some(prediction);
     }
     ranked.sort_by(by_prediction);
     ranked
+}
+
+/// Somebody with replicates.
+struct Runner<'s> {
+    /// Where it is in the survey.
+    place: usize,
+    is_rule: bool,
+    simulation: Simulation<'s>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Runner<'_> {
+    /// The times that it took, the shortest one first.
+    fn times_ns(&self) -> Vec<f64> {
+        let mut times: Vec<_> = self.outcomes.iter().map(|outcome| outcome.ns).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    }
+}
+
+/// Those that are close, with so many replicates each, but those that are surely slower; and the rule's choice.
+fn runners<'s>(
+    network: &'s Network,
+    transport: &'s Transport,
+    task: &'s Task,
+    ranked: &'s [Ranked],
+    replicates: u64,
+) -> Vec<Runner<'s>> {
+    let mut runners: Vec<Runner> = close(ranked)
+        .map(|(place, one)| Runner {
+            place,
+            is_rule: one.is_rule,
+            simulation: Simulation {
+                network,
+                transport,
+                task,
+                choice: &one.choice,
+            },
+            outcomes: Vec::new(),
+        })
+        .collect();
+    let replicates = replicates.max(1);
+    replicate(&mut runners, 0..replicates.min(TRIED));
+    if replicates > TRIED {
+        let longest_ns = longest_of_best_ns(&runners);
+        runners.retain(|runner| runner.is_rule || runner.times_ns()[0] <= longest_ns);
+        replicate(&mut runners, TRIED..replicates);
+    }
+    runners
+}
+
+/// The longest time of the one that is best in the middle.
+fn longest_of_best_ns(runners: &[Runner]) -> f64 {
+    let times: Vec<_> = runners.iter().map(Runner::times_ns).collect();
+    let median = |times: &[f64]| times[times.len() / 2];
+    let best = times
+        .iter()
+        .min_by(|one, other| median(one).total_cmp(&median(other)));
+    best.and_then(|times| times.last().copied())
+        .unwrap_or(f64::INFINITY)
+}
+
+/// Those within reach of the best one, and the rule's choice, with their places in the survey.
+fn close(ranked: &[Ranked]) -> impl Iterator<Item = (usize, &Ranked)> {
+    let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);
+    let (mut count, mut last_ns) = (0, None);
+    ranked.iter().enumerate().filter(move |(_, one)| {
+        // What takes just as long does the same under another name, or with a parameter that changes nothing here.
+        let is_same = last_ns.replace(one.usual_ns) == Some(one.usual_ns);
+        let is_close = count < MOST_CLOSE && one.usual_ns <= CLOSE * best_ns && !is_same;
+        count += usize::from(is_close || one.is_rule);
+        is_close || one.is_rule
+    })
+}
+
+/// Gives each of them these replicates.
+fn replicate(runners: &mut [Runner], numbers: Range<u64>) {
+    let places = 0..runners.len();
+    let runs: Vec<_> = numbers
+        .flat_map(|number| places.clone().map(move |runner| (runner, number)))
+        .collect();
+    let simulations: Vec<_> = runners.iter().map(|runner| runner.simulation).collect();
+    let outcomes = parallel::map(&runs, |&(runner, number)| {
+        simulations[runner].replicate(number)
+    });
+    for ((runner, _), outcome) in runs.into_iter().zip(outcomes) {
+        runners[runner].outcomes.push(outcome);
+    }
 }
 
 /// Those with an interval come first.

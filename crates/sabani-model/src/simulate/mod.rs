@@ -139,10 +139,14 @@ impl Simulation<'_> {
     /// What it takes, from so many replicates.
     pub fn predict(&self, replicates: u64) -> Prediction {
         let numbers: Vec<_> = (0..replicates.max(1)).collect();
-        let outcomes = parallel::map(&numbers, |&number| self.replicate(number));
+        self.prediction(&parallel::map(&numbers, |&number| self.replicate(number)))
+    }
+
+    /// What it takes, from these replicates.
+    pub fn prediction(&self, outcomes: &[Outcome]) -> Prediction {
         let routes = self.routes(&mut Chance::none());
         let off = Off::of(self.task.bytes).on(&self.network.graph);
-        Prediction::new(&outcomes, off, &routes)
+        Prediction::new(outcomes, off, &routes)
     }
 
     fn outcome(&self, replicate: Option<u64>, limit_ns: f64) -> Option<Outcome> {
