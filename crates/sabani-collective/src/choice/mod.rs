@@ -6,7 +6,9 @@
 //! "Bytes" are those of the vector, or of all blocks together; "block" is the average one; "by host" is
 //! for several hosts with two ranks each on average, of ranks that follow each other where the order of
 //! an operation or of blocks needs it; "one host" has all ranks, which share its cores: there the number of
-//! messages counts, and not how many of them travel at the same time.
+//! messages counts, and not how many of them travel at the same time; "hosts" are several, each of which may be behind other
+//! switches than the next rank: what goes straight to where it belongs passes no link twice, and does not wait in every round for
+//! whoever has the slowest link.
 //!
 //! | collective | if | algorithm |
 //! |---|---|---|
@@ -15,33 +17,37 @@
 //! | bcast | by host, up to 32 KiB; longer | `by_host`; `by_host_chain` |
 //! | | one host, up to 1 MiB | `binomial` |
 //! | | up to 32 KiB, or fewer than 4 ranks | `binomial` |
-//! | | a segment of 64 KiB for each rank, or more | `chain` |
+//! | | one host, 64 KiB for each rank, or more | `chain` |
+//! | | hosts, 8 KiB for each rank, or more | `chain`, segments of 8, 32 or 64 KiB: 8 of them for each rank |
 //! | | else | `scatter_allgather` |
 //! | reduce | by host, up to 32 KiB; longer | `by_host`; `by_host_chain` |
 //! | | up to 32 KiB | `binomial` |
-//! | | else | `chain`, segments of 32 KiB |
+//! | | else | `chain`, segments of 32 KiB, but between hosts of 8 KiB, unless there are 8 of 32 KiB for each rank |
 //! | allreduce | by host, up to 8 KiB; longer | `by_host`; `by_host_rabenseifner` |
 //! | | one host, up to 64 KiB, more than 2 ranks | `by_host`: there and back along a tree |
 //! | | up to 8 KiB, or 2 ranks | `recursive_doubling` |
 //! | | one host, up to 1 MiB | `rabenseifner` |
-//! | | 64 KiB for each rank, or more; commutative | `ring` |
+//! | | 64 KiB for each rank, or more, between hosts 32 KiB; commutative | `ring` |
 //! | | else | `rabenseifner` |
-//! | gather, scatter | equal blocks up to 2 KiB, several hosts | `binomial` |
+//! | gather, scatter | hosts, equal blocks up to 2 KiB, more than 64 ranks | `binomial` |
 //! | | else | `linear`, window 8 |
 //! | allgather | by host, up to 64 KiB | `by_host` |
+//! | | hosts, blocks of 16 KiB or more | `ring` |
 //! | | up to 512 KiB, P a power of two | `recursive_doubling` |
 //! | | up to 64 KiB | `bruck` |
 //! | | up to 512 KiB, P even | `neighbour_exchange` |
 //! | | else | `ring` |
-//! | reduce_scatter | commutative, up to 512 KiB | `recursive_halving` |
+//! | reduce_scatter | hosts, blocks from 512 B to 1 MiB, up to 32 ranks | `pairwise`, window 8 |
+//! | | commutative, up to 512 KiB | `recursive_halving` |
 //! | | else | `pairwise` |
-//! | alltoall | equal blocks up to 256 B, 8 ranks or more | `bruck` |
-//! | | several hosts, or equal blocks up to 32 KiB | `posted` |
+//! | alltoall | one host, equal blocks up to 256 B, 8 ranks or more | `bruck` |
+//! | | hosts, equal blocks up to 64 B, more than 32 ranks | `bruck` |
+//! | | hosts, or equal blocks up to 32 KiB | `posted` |
 //! | | one host, equal blocks up to 512 KiB | `windowed`, window 4 |
 //! | | one host, equal blocks, longer | `pairwise` |
 //! | | one host, different ones | `windowed`, window 8 |
 //! | scan, exscan | up to 32 KiB | `recursive_doubling` |
-//! | | else | `chain`, segments of 32 KiB |
+//! | | else | `chain`, segments as for reduce |
 //!
 //! The thresholds are those of MPI libraries for TCP networks, where a message costs tens of microseconds
 //! and a byte about a nanosecond; where a network was measured, its table goes before the rule
@@ -128,10 +134,6 @@ fn facts(collective: Collective, cx: &Context) -> Facts {
 }
 
 fn rule(collective: Collective, facts: &Facts) -> (&'static str, Parameters) {
-    let short_segments = Parameters {
-        segment_bytes: 32 * KIB,
-        ..Parameters::default()
-    };
     let window = |window| Parameters {
         window,
         ..Parameters::default()
@@ -140,36 +142,49 @@ fn rule(collective: Collective, facts: &Facts) -> (&'static str, Parameters) {
     match collective {
         Collective::Barrier if facts.by_host => plain("by_host"),
         Collective::Barrier => plain("dissemination"),
-        Collective::Bcast => plain(bcast(facts)),
-        Collective::Reduce => (reduce(facts), short_segments),
+        Collective::Bcast => (bcast(facts), segments(facts, 64 * KIB)),
+        Collective::Reduce => (reduce(facts), segments(facts, 32 * KIB)),
         Collective::Allreduce => plain(allreduce(facts)),
         Collective::Gather | Collective::Scatter
-            if facts.even && facts.block <= 2 * KIB && !facts.one_host =>
+            if facts.even && facts.block <= 2 * KIB && !facts.one_host && facts.size > 64 =>
         {
             plain("binomial")
         }
         Collective::Gather | Collective::Scatter => ("linear", window(8)),
         Collective::Allgather => plain(allgather(facts)),
-        Collective::ReduceScatter if facts.commutative && facts.bytes <= 512 * KIB => {
-            plain("recursive_halving")
-        }
-        Collective::ReduceScatter => plain("pairwise"),
+        Collective::ReduceScatter => reduce_scatter(facts),
         Collective::Alltoall => alltoall(facts),
         Collective::Scan | Collective::Exscan if facts.bytes <= 32 * KIB => {
             plain("recursive_doubling")
         }
-        Collective::Scan | Collective::Exscan => ("chain", short_segments),
+        Collective::Scan | Collective::Exscan => ("chain", segments(facts, 32 * KIB)),
+    }
+}
+
+/// A pipeline's segments. To fill one takes a segment for each rank: between hosts there are some eight times as many. Where
+/// ranks share cores, each of them is a message more.
+fn segments(facts: &Facts, most: usize) -> Parameters {
+    let segment_bytes = match facts.bytes / (8 * facts.size) {
+        _ if facts.one_host || facts.by_host => most,
+        0..0x8000 => 8 * KIB,
+        0x8000..0x1_0000 => 32 * KIB,
+        _ => most,
+    };
+    Parameters {
+        segment_bytes,
+        ..Parameters::default()
     }
 }
 
 fn bcast(facts: &Facts) -> &'static str {
+    let chained = if facts.one_host { 64 * KIB } else { 8 * KIB };
     match facts.bytes <= 32 * KIB {
         true if facts.by_host => "by_host",
         false if facts.by_host => "by_host_chain",
         true => "binomial",
         false if facts.size < 4 => "binomial",
         false if facts.one_host && facts.bytes <= 1024 * KIB => "binomial",
-        false if facts.bytes / facts.size >= 64 * KIB => "chain",
+        false if facts.bytes / facts.size >= chained => "chain",
         false => "scatter_allgather",
     }
 }
@@ -187,13 +202,14 @@ fn allreduce(facts: &Facts) -> &'static str {
     if facts.one_host && facts.size > 2 && facts.bytes <= 64 * KIB {
         return "by_host";
     }
+    let long = if facts.one_host { 64 * KIB } else { 32 * KIB };
     match facts.bytes <= 8 * KIB {
         true if facts.by_host => "by_host",
         false if facts.by_host => "by_host_rabenseifner",
         true => "recursive_doubling",
         false if facts.size <= 2 => "recursive_doubling",
         false if facts.one_host && facts.bytes <= 1024 * KIB => "rabenseifner",
-        false if facts.commutative && facts.bytes / facts.size >= 64 * KIB => "ring",
+        false if facts.commutative && facts.bytes / facts.size >= long => "ring",
         false => "rabenseifner",
     }
 }
@@ -201,6 +217,7 @@ fn allreduce(facts: &Facts) -> &'static str {
 fn allgather(facts: &Facts) -> &'static str {
     match facts.bytes {
         0..=0x10000 if facts.by_host => "by_host",
+        _ if !facts.one_host && facts.block >= 16 * KIB => "ring",
         0..=0x80000 if facts.size.is_power_of_two() => "recursive_doubling",
         0..=0x10000 => "bruck",
         0..=0x80000 if facts.size.is_multiple_of(2) => "neighbour_exchange",
@@ -208,10 +225,23 @@ fn allgather(facts: &Facts) -> &'static str {
     }
 }
 
+fn reduce_scatter(facts: &Facts) -> (&'static str, Parameters) {
+    let plain = Parameters::default();
+    if !facts.one_host && facts.size <= 32 && (512..=1024 * KIB).contains(&facts.block) {
+        return ("pairwise", Parameters { window: 8, ..plain });
+    }
+    match facts.commutative && facts.bytes <= 512 * KIB {
+        true => ("recursive_halving", plain),
+        false => ("pairwise", plain),
+    }
+}
+
 fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
     // With blocks for each pair, all of a rank's are P times the block.
     let plain = Parameters::default();
-    if facts.even && facts.size >= 8 && facts.block <= 256 {
+    // How many ranks there must be, and how short blocks, that it is better to send everything several times.
+    let (ranks, short) = if facts.one_host { (8, 256) } else { (33, 64) };
+    if facts.even && facts.size >= ranks && facts.block <= short {
         return ("bruck", plain);
     }
     // Hosts are late at times: who sends to all has always somebody who is not.
@@ -396,6 +426,60 @@ mod tests {
         assert_eq!(name(Collective::Allreduce, vector), "rabenseifner");
         let vector = Counts::Vector(5_000_000);
         assert_eq!(name(Collective::Allreduce, vector), "ring");
+    }
+
+    /// What is chosen where each of so many ranks has a host of its own.
+    fn between_hosts(collective: Collective, ranks: usize, counts: Counts) -> String {
+        let hosts = Hosts::new(&(0..ranks).collect::<Vec<_>>());
+        let cx = Context {
+            hosts: Some(&hosts),
+            ..Context::new(ranks, counts)
+        };
+        choose(collective, &cx).to_string()
+    }
+
+    #[test]
+    fn between_hosts_short_blocks_go_straight_unless_there_are_very_many() {
+        let name = |collective, ranks| between_hosts(collective, ranks, Counts::Each(64));
+        for collective in [Collective::Gather, Collective::Scatter] {
+            assert_eq!(name(collective, 64), "linear:window=8");
+            assert_eq!(name(collective, 200), "binomial");
+        }
+        assert_eq!(name(Collective::Alltoall, 32), "posted");
+        assert_eq!(name(Collective::Alltoall, 200), "bruck");
+        let name = |ranks| between_hosts(Collective::ReduceScatter, ranks, Counts::Each(1000));
+        assert_eq!(name(32), "pairwise:window=8");
+        assert_eq!(name(64), "recursive_halving");
+    }
+
+    #[test]
+    fn between_hosts_it_takes_little_of_a_pipelines_time_to_fill_it() {
+        for ranks in [4, 8, 64] {
+            for power in 17..30 {
+                let bytes = 1_usize << power;
+                let chosen = between_hosts(Collective::Bcast, ranks, Counts::Vector(bytes));
+                let Some(parameters) = chosen.strip_prefix("chain") else {
+                    assert!(
+                        bytes / ranks < 8 * KIB,
+                        "{ranks} ranks, {bytes} B: {chosen}"
+                    );
+                    continue;
+                };
+                let segment = match parameters {
+                    "" => 64 * KIB,
+                    ":segment=32KiB" => 32 * KIB,
+                    _ => 8 * KIB,
+                };
+                // A rank behind the root and before the last one holds one up.
+                let filling = (ranks - 2) * segment;
+                assert!(filling <= bytes, "{ranks} ranks, {bytes} B: {chosen}");
+                let is_long = bytes >= 64 * KIB * ranks;
+                assert!(
+                    !is_long || 4 * filling <= bytes,
+                    "{ranks} ranks, {bytes} B: {chosen}"
+                );
+            }
+        }
     }
 
     #[test]

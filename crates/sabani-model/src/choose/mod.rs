@@ -238,6 +238,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_surely_slower_gets_no_interval() {
+        let network = switched(16);
+        let task = Task::new(Collective::Alltoall, 16, 10_000, &network);
+        let predicted = |replicates| {
+            let ranked = rank(&network, &network.transports["tcp"], &task, replicates);
+            let with = ranked.into_iter().filter(|one| one.prediction.is_some());
+            with.collect::<Vec<_>>()
+        };
+        // Nothing varies here: each of them takes the same every time.
+        let (few, many) = (predicted(TRIED), predicted(TRIED + 1));
+        assert!(many.len() < few.len(), "{many:?}");
+        assert_eq!(many[0].choice, few[0].choice);
+        let best_ns = many[0].usual_ns;
+        assert!(
+            many.iter()
+                .all(|one| one.is_rule || one.usual_ns <= best_ns * (1.0 + 1e-9))
+        );
+        assert!(many.iter().any(|one| one.is_rule));
+    }
+
+    #[test]
     fn short_and_long_messages_have_the_winners_that_they_should_have() {
         let network = switched(64);
         assert_eq!(best(&network, Collective::Alltoall, 64, 1), "bruck");
