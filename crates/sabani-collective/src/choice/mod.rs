@@ -37,7 +37,7 @@
 //! | | up to 64 KiB | `bruck` |
 //! | | up to 512 KiB, P even | `neighbour_exchange` |
 //! | | else | `ring` |
-//! | reduce_scatter | hosts, blocks from 512 B to 1 MiB, up to 32 ranks | `pairwise`, window 8 |
+//! | reduce_scatter | hosts, blocks of 512 B or more, up to 32 ranks | `pairwise` |
 //! | | commutative, up to 512 KiB | `recursive_halving` |
 //! | | else | `pairwise` |
 //! | alltoall | one host, equal blocks up to 256 B, 8 ranks or more | `bruck` |
@@ -152,7 +152,7 @@ fn rule(collective: Collective, facts: &Facts) -> (&'static str, Parameters) {
         }
         Collective::Gather | Collective::Scatter => ("linear", window(8)),
         Collective::Allgather => plain(allgather(facts)),
-        Collective::ReduceScatter => reduce_scatter(facts),
+        Collective::ReduceScatter => plain(reduce_scatter(facts)),
         Collective::Alltoall => alltoall(facts),
         Collective::Scan | Collective::Exscan if facts.bytes <= 32 * KIB => {
             plain("recursive_doubling")
@@ -225,14 +225,11 @@ fn allgather(facts: &Facts) -> &'static str {
     }
 }
 
-fn reduce_scatter(facts: &Facts) -> (&'static str, Parameters) {
-    let plain = Parameters::default();
-    if !facts.one_host && facts.size <= 32 && (512..=1024 * KIB).contains(&facts.block) {
-        return ("pairwise", Parameters { window: 8, ..plain });
-    }
+fn reduce_scatter(facts: &Facts) -> &'static str {
     match facts.commutative && facts.bytes <= 512 * KIB {
-        true => ("recursive_halving", plain),
-        false => ("pairwise", plain),
+        true if !facts.one_host && facts.size <= 32 && facts.block >= 512 => "pairwise",
+        true => "recursive_halving",
+        false => "pairwise",
     }
 }
 
@@ -448,7 +445,7 @@ mod tests {
         assert_eq!(name(Collective::Alltoall, 32), "posted");
         assert_eq!(name(Collective::Alltoall, 200), "bruck");
         let name = |ranks| between_hosts(Collective::ReduceScatter, ranks, Counts::Each(1000));
-        assert_eq!(name(32), "pairwise:window=8");
+        assert_eq!(name(32), "pairwise");
         assert_eq!(name(64), "recursive_halving");
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use sabani_collective::{BadOverride, Choice, Collective, Context, Counts};
 use serde::{Deserialize, Serialize};
 
-use super::{Ranked, survey, worth};
+use super::{Ranked, counted_ns, survey, worth};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -112,12 +112,12 @@ fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> R
     let ranked = survey(network, transport, task);
     let rule = ranked.iter().find(|one| one.is_rule);
     let rule: &Ranked = rule.expect("the rule's choice is a candidate");
-    let fastest = &ranked[0];
-    let best = if fastest.usual_ns < worth(network) * rule.usual_ns {
-        fastest
-    } else {
-        rule
-    };
+    let counted = |one: &Ranked| counted_ns(&one.choice, one.usual_ns);
+    let fastest = ranked
+        .iter()
+        .min_by(|one, other| counted(one).total_cmp(&counted(other)));
+    let is_worth = |one: &&Ranked| counted(one) < worth(network) * rule.usual_ns;
+    let best = fastest.filter(is_worth).unwrap_or(rule);
     Row {
         collective: task.collective.name().to_owned(),
         ranks: task.ranks,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sabani_collective::Choice;
+use sabani_model::choose::counted_ns;
 
 use super::cell::{Cell, Place, Predictor, median, quantile};
 
@@ -112,9 +113,10 @@ impl Decider {
         let mut all = cells.iter().copied();
         match self {
             Decider::Model => {
-                let best = all.min_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns))?;
+                let counted = |cell: &Cell| counted_ns(&cell.choice, cell.usual_ns);
+                let best = all.min_by(|one, other| counted(one).total_cmp(&counted(other)))?;
                 let rule = cells.iter().copied().find(|cell| cell.is_rule)?;
-                let is_worth = best.usual_ns < best.worth * rule.usual_ns;
+                let is_worth = counted(best) < best.worth * rule.usual_ns;
                 Some(if is_worth { best } else { rule })
             }
             Decider::Rule => all.find(|cell| cell.is_rule),
