@@ -27,7 +27,7 @@
 //! | | one host, up to 64 KiB, more than 2 ranks | `by_host`: there and back along a tree |
 //! | | up to 8 KiB, or 2 ranks | `recursive_doubling` |
 //! | | one host, up to 1 MiB | `rabenseifner` |
-//! | | 64 KiB for each rank, or more, between hosts 32 KiB; commutative | `ring` |
+//! | | 64 KiB for each rank, or more, between hosts 16 KiB; commutative | `ring` |
 //! | | else | `rabenseifner` |
 //! | gather, scatter | hosts, equal blocks up to 2 KiB, more than 64 ranks | `binomial` |
 //! | | else | `linear`, window 8 |
@@ -202,7 +202,7 @@ fn allreduce(facts: &Facts) -> &'static str {
     if facts.one_host && facts.size > 2 && facts.bytes <= 64 * KIB {
         return "by_host";
     }
-    let long = if facts.one_host { 64 * KIB } else { 32 * KIB };
+    let long = if facts.one_host { 64 * KIB } else { 16 * KIB };
     match facts.bytes <= 8 * KIB {
         true if facts.by_host => "by_host",
         false if facts.by_host => "by_host_rabenseifner",
