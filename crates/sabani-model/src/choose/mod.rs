@@ -2,31 +2,16 @@
 //! communicator looks up its choice.
 
 mod candidates;
+mod ranking;
 mod table;
-
-use std::cmp::Ordering;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 
 use sabani_collective::{Choice, Mode};
 
 pub use candidates::{candidates, rule};
+pub use ranking::{Ranked, rank};
 pub use table::{BadRow, Found, Lookup, Row, compile, length, usual_ranks};
 
-use crate::network::{Network, Transport};
-use crate::parallel;
-use crate::simulate::{Outcome, Prediction, Simulation};
-use crate::task::Task;
-
-/// A run that takes so many times as long as the best one so far is broken off.
-const HOPELESS: f64 = 2.0;
-/// What is within this factor of the best one in an ordinary run gets an interval.
-const CLOSE: f64 = 1.5;
-/// So many get an interval at most.
-const MOST_CLOSE: usize = 6;
-/// After so many replicates, what took longer in each of them than the best one did in any gets no more: if both took the same,
-/// that would be so once in 3,432 times.
-const TRIED: u64 = 7;
+use crate::network::Network;
 
 /// What is not expected to take less than this part of what the rule's choice takes is not chosen: the simulation is
 /// not exact enough to tell which one is faster. Smaller parts were tried on the networks that it was developed with: they
@@ -55,176 +40,12 @@ pub fn counted_ns(choice: &Choice, usual_ns: f64) -> f64 {
     }
 }
 
-/// How a candidate does.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ranked {
-    /// The algorithm and its parameters.
-    pub choice: Choice,
-    /// Whether the documented rule chooses it.
-    pub is_rule: bool,
-    /// What it takes as usual; at least, if it was given up.
-    pub usual_ns: f64,
-    /// What it takes with all that varies, if it is among the best.
-    pub prediction: Option<Prediction>,
-}
-
-/// Ranks all ways to do a task, the best first. Those that are close get an interval from so many
-/// replicates, and so does what the rule chooses.
-pub fn rank(network: &Network, transport: &Transport, task: &Task, replicates: u64) -> Vec<Ranked> {
-    let mut ranked = survey(network, transport, task);
-    let runners = runners(network, transport, task, &ranked, replicates);
-    let predictions: Vec<_> = runners
-        .iter()
-        .map(|runner| (runner.place, runner.simulation.prediction(&runner.outcomes)))
-        .collect();
-    for (place, prediction) in predictions {
-        ranked[place].prediction = Some(prediction);
-    }
-    ranked.sort_by(by_prediction);
-    ranked
-}
-
-/// Somebody with replicates.
-struct Runner<'s> {
-    /// Where it is in the survey.
-    place: usize,
-    is_rule: bool,
-    simulation: Simulation<'s>,
-    outcomes: Vec<Outcome>,
-}
-
-impl Runner<'_> {
-    /// The times that it took, the shortest one first.
-    fn times_ns(&self) -> Vec<f64> {
-        let mut times: Vec<_> = self.outcomes.iter().map(|outcome| outcome.ns).collect();
-        times.sort_by(f64::total_cmp);
-        times
-    }
-}
-
-/// Those that are close, with so many replicates each, but those that are surely slower; and the rule's choice.
-fn runners<'s>(
-    network: &'s Network,
-    transport: &'s Transport,
-    task: &'s Task,
-    ranked: &'s [Ranked],
-    replicates: u64,
-) -> Vec<Runner<'s>> {
-    let mut runners: Vec<Runner> = close(ranked)
-        .map(|(place, one)| Runner {
-            place,
-            is_rule: one.is_rule,
-            simulation: Simulation {
-                network,
-                transport,
-                task,
-                choice: &one.choice,
-            },
-            outcomes: Vec::new(),
-        })
-        .collect();
-    let replicates = replicates.max(1);
-    replicate(&mut runners, 0..replicates.min(TRIED));
-    if replicates > TRIED {
-        let longest_ns = longest_of_best_ns(&runners);
-        runners.retain(|runner| runner.is_rule || runner.times_ns()[0] <= longest_ns);
-        replicate(&mut runners, TRIED..replicates);
-    }
-    runners
-}
-
-/// The longest time of the one that is best in the middle.
-fn longest_of_best_ns(runners: &[Runner]) -> f64 {
-    let times: Vec<_> = runners.iter().map(Runner::times_ns).collect();
-    let median = |times: &[f64]| times[times.len() / 2];
-    let best = times
-        .iter()
-        .min_by(|one, other| median(one).total_cmp(&median(other)));
-    best.and_then(|times| times.last().copied())
-        .unwrap_or(f64::INFINITY)
-}
-
-/// Those within reach of the best one, and the rule's choice, with their places in the survey.
-fn close(ranked: &[Ranked]) -> impl Iterator<Item = (usize, &Ranked)> {
-    let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);
-    let (mut count, mut last_ns) = (0, None);
-    ranked.iter().enumerate().filter(move |(_, one)| {
-        // What takes just as long does the same under another name, or with a parameter that changes nothing here.
-        let is_same = last_ns.replace(one.usual_ns) == Some(one.usual_ns);
-        let is_close = count < MOST_CLOSE && one.usual_ns <= CLOSE * best_ns && !is_same;
-        count += usize::from(is_close || one.is_rule);
-        is_close || one.is_rule
-    })
-}
-
-/// Gives each of them these replicates.
-fn replicate(runners: &mut [Runner], numbers: Range<u64>) {
-    let places = 0..runners.len();
-    let runs: Vec<_> = numbers
-        .flat_map(|number| places.clone().map(move |runner| (runner, number)))
-        .collect();
-    let simulations: Vec<_> = runners.iter().map(|runner| runner.simulation).collect();
-    let outcomes = parallel::map(&runs, |&(runner, number)| {
-        simulations[runner].replicate(number)
-    });
-    for ((runner, _), outcome) in runs.into_iter().zip(outcomes) {
-        runners[runner].outcomes.push(outcome);
-    }
-}
-
-/// Those with an interval come first.
-fn by_prediction(one: &Ranked, other: &Ranked) -> Ordering {
-    let key = |ranked: &Ranked| match &ranked.prediction {
-        Some(prediction) => prediction.ns.value,
-        None => ranked.usual_ns,
-    };
-    let is_without = |ranked: &Ranked| ranked.prediction.is_none();
-    is_without(one)
-        .cmp(&is_without(other))
-        .then(key(one).total_cmp(&key(other)))
-}
-
-/// One ordinary run of each candidate, those that are hopeless given up early.
-fn survey(network: &Network, transport: &Transport, task: &Task) -> Vec<Ranked> {
-    // Times are positive, so their bits are ordered as they are.
-    let best_bits = AtomicU64::new(f64::INFINITY.to_bits());
-    let best_ns = || f64::from_bits(best_bits.load(AtomicOrdering::Relaxed));
-    let run = |choice: &Choice| {
-        let simulation = Simulation {
-            network,
-            transport,
-            task,
-            choice,
-        };
-        let outcome = simulation.usual(HOPELESS * best_ns());
-        let usual_ns = outcome.map_or(f64::INFINITY, |outcome| outcome.ns);
-        best_bits.fetch_min(usual_ns.to_bits(), AtomicOrdering::Relaxed);
-        usual_ns
-    };
-    let candidates = candidates(task);
-    let times = parallel::map(&candidates, run);
-    // Which ones were given up depends on who was faster here; what is told of them does not.
-    let limit_ns = HOPELESS * best_ns();
-    let timed = candidates.into_iter().zip(times).enumerate();
-    let mut ranked: Vec<_> = timed
-        .map(|(place, (choice, usual_ns))| Ranked {
-            choice,
-            is_rule: place == 0,
-            usual_ns: usual_ns.min(limit_ns),
-            prediction: None,
-        })
-        .collect();
-    // The sort is stable: of equals, the rule's choice wins.
-    ranked.sort_by(|one, other| one.usual_ns.total_cmp(&other.usual_ns));
-    ranked
-}
-
 #[cfg(test)]
 mod tests {
     use sabani_collective::Collective;
 
     use super::*;
-    use crate::network::{Estimate, Fit};
+    use crate::network::Fit;
     use crate::testing::switched;
 
     #[test]
@@ -248,85 +69,5 @@ mod tests {
         assert_eq!(counted_ns(&choice("posted"), 100.0), 100.0);
         let counted = counted_ns(&choice("posted:mode=rendezvous"), 100.0);
         assert!((counted - 115.0).abs() < 1e-9);
-    }
-
-    fn best(network: &Network, collective: Collective, ranks: usize, bytes: usize) -> String {
-        let task = Task::new(collective, ranks, bytes, network);
-        let ranked = rank(network, &network.transports["tcp"], &task, 3);
-        assert_eq!(ranked.iter().filter(|one| one.is_rule).count(), 1);
-        ranked[0].choice.algorithm.name.to_owned()
-    }
-
-    #[test]
-    fn what_is_surely_slower_gets_no_interval() {
-        let network = switched(16);
-        let task = Task::new(Collective::Alltoall, 16, 10_000, &network);
-        let predicted = |replicates| {
-            let ranked = rank(&network, &network.transports["tcp"], &task, replicates);
-            let with = ranked.into_iter().filter(|one| one.prediction.is_some());
-            with.collect::<Vec<_>>()
-        };
-        // Nothing varies here: each of them takes the same every time.
-        let (few, many) = (predicted(TRIED), predicted(TRIED + 1));
-        assert!(many.len() < few.len(), "{many:?}");
-        assert_eq!(many[0].choice, few[0].choice);
-        let best_ns = many[0].usual_ns;
-        assert!(
-            many.iter()
-                .all(|one| one.is_rule || one.usual_ns <= best_ns * (1.0 + 1e-9))
-        );
-        assert!(many.iter().any(|one| one.is_rule));
-    }
-
-    #[test]
-    fn short_and_long_messages_have_the_winners_that_they_should_have() {
-        let network = switched(64);
-        assert_eq!(best(&network, Collective::Alltoall, 64, 1), "bruck");
-        assert_ne!(best(&network, Collective::Alltoall, 16, 1 << 20), "bruck");
-        let long = best(&network, Collective::Bcast, 16, 8 << 20);
-        assert!(
-            [
-                "chain",
-                "split_binary",
-                "scatter_allgather",
-                "by_host_chain"
-            ]
-            .contains(&&long[..]),
-            "{long}"
-        );
-        let short = best(&network, Collective::Bcast, 16, 8);
-        assert!(
-            ["binomial", "knomial", "by_host"].contains(&&short[..]),
-            "{short}"
-        );
-        let long = best(&network, Collective::Allreduce, 16, 16 << 20);
-        assert!(long == "ring" || long.ends_with("rabenseifner"), "{long}");
-    }
-
-    #[test]
-    fn shallow_queues_and_long_timeouts_speak_against_sending_all_at_once() {
-        let mut network = switched(16);
-        for host in &mut network.graph.hosts {
-            host.into.queue_bytes = Some(Estimate::exact(40_000.0));
-        }
-        let tcp = network.transports.get_mut("tcp").unwrap();
-        tcp.recovery.probe_ns = None;
-        let transport = &network.transports["tcp"];
-        let task = Task::new(Collective::Gather, 16, 60_000, &network);
-        let ranked = rank(&network, transport, &task, 5);
-        let prediction = |one: &Ranked| one.prediction.clone().unwrap();
-        assert_eq!(
-            prediction(&ranked[0]).timeout_probability,
-            0.0,
-            "{ranked:?}"
-        );
-        let all_at_once = Choice::parse(Collective::Gather, "linear:window=16").unwrap();
-        let simulation = Simulation {
-            network: &network,
-            transport,
-            task: &task,
-            choice: &all_at_once,
-        };
-        assert!(simulation.predict(5).timeout_probability > 0.5);
     }
 }

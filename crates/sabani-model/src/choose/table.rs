@@ -5,7 +5,8 @@ use std::fmt;
 use sabani_collective::{BadOverride, Choice, Collective, Context, Counts};
 use serde::{Deserialize, Serialize};
 
-use super::{Ranked, counted_ns, survey, worth};
+use super::ranking::{Ranked, survey};
+use super::{counted_ns, worth};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
