@@ -40,7 +40,7 @@
 //! | reduce_scatter | hosts, blocks of 512 B or more, up to 32 ranks | `pairwise` |
 //! | | commutative, up to 512 KiB | `recursive_halving` |
 //! | | else | `pairwise` |
-//! | alltoall | one host, equal blocks up to 256 B, 8 ranks or more | `bruck` |
+//! | alltoall | one host, equal blocks up to 2 KiB, 8 ranks or more | `bruck` |
 //! | | hosts, equal blocks up to 64 B, more than 32 ranks | `bruck` |
 //! | | hosts, or equal blocks up to 32 KiB | `posted` |
 //! | | one host, equal blocks up to 512 KiB | `windowed`, window 4 |
@@ -237,7 +237,7 @@ fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
     // With blocks for each pair, all of a rank's are P times the block.
     let plain = Parameters::default();
     // How many ranks there must be, and how short blocks, that it is better to send everything several times.
-    let (ranks, short) = if facts.one_host { (8, 256) } else { (33, 64) };
+    let (ranks, short) = if facts.one_host { (8, 2 * KIB) } else { (33, 64) };
     if facts.even && facts.size >= ranks && facts.block <= short {
         return ("bruck", plain);
     }
