@@ -237,7 +237,11 @@ fn alltoall(facts: &Facts) -> (&'static str, Parameters) {
     // With blocks for each pair, all of a rank's are P times the block.
     let plain = Parameters::default();
     // How many ranks there must be, and how short blocks, that it is better to send everything several times.
-    let (ranks, short) = if facts.one_host { (8, 2 * KIB) } else { (33, 64) };
+    let (ranks, short) = if facts.one_host {
+        (8, 2 * KIB)
+    } else {
+        (33, 64)
+    };
     if facts.even && facts.size >= ranks && facts.block <= short {
         return ("bruck", plain);
     }
