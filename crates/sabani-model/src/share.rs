@@ -101,13 +101,14 @@ impl MaxMin {
     /// Some nanoseconds for each use, and some tens for each resource.
     ///
     /// # Panics
-    /// If a flow has no resource that limits it.
+    /// If a flow has no resource that limits it, or there are more than 4 million resources.
     pub fn solve<'f>(
         &mut self,
         resources: usize,
         flows: usize,
         uses: impl Fn(usize) -> &'f [Use],
     ) -> &[Share] {
+        assert!(resources <= 1 << RESOURCE_BITS, "{resources} resources");
         self.begin(resources, flows, uses);
         let mut unfixed = flows;
         while unfixed > 0 {

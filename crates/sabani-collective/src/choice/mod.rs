@@ -49,9 +49,9 @@
 //! | scan, exscan | up to 32 KiB | `recursive_doubling` |
 //! | | else | `chain`, segments as for reduce |
 //!
-//! The thresholds are those of MPI libraries for TCP networks, where a message costs tens of microseconds
-//! and a byte about a nanosecond; where a network was measured, its table goes before the rule
-//! (`sabani-model`).
+//! The thresholds for hosts are those that cost least on simulated trees of switches with links of 100 Mbit/s and 1 Gbit/s, and for one
+//! host on two cores (docs/collectives.md); the others are those of MPI libraries for TCP networks, where a message costs tens of
+//! microseconds and a byte about a nanosecond. Where a network was measured, its table goes before the rule (`sabani-model`).
 
 mod overrides;
 

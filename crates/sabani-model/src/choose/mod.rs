@@ -32,8 +32,25 @@ pub fn worth(network: &Network) -> f64 {
 /// and alltoalls on the networks that the simulation was developed with. A factor of 1.3 would choose the same there.
 const UNDERRATED: f64 = 1.15;
 
+/// Which of these is chosen, each with what it is expected to take: the best one if it is [`worth`] leaving the rule's choice, else that.
+pub fn chosen<T: Copy>(
+    candidates: impl Iterator<Item = T>,
+    rule: T,
+    worth: f64,
+    expected: impl Fn(T) -> (Choice, f64),
+) -> T {
+    let counted = |one: T| {
+        let (choice, usual_ns) = expected(one);
+        counted_ns(&choice, usual_ns)
+    };
+    let best = candidates.min_by(|one, other| counted(*one).total_cmp(&counted(*other)));
+    let (_, rule_ns) = expected(rule);
+    let is_worth = |one: &T| counted(*one) < worth * rule_ns;
+    best.filter(is_worth).unwrap_or(rule)
+}
+
 /// What a choice counts as when it is compared with others: what it is expected to take, or more if that is known to be too short.
-pub fn counted_ns(choice: &Choice, usual_ns: f64) -> f64 {
+fn counted_ns(choice: &Choice, usual_ns: f64) -> f64 {
     match choice.parameters.mode {
         Mode::Eager => usual_ns,
         Mode::Rendezvous => UNDERRATED * usual_ns,

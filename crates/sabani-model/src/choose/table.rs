@@ -6,7 +6,7 @@ use sabani_collective::{BadOverride, Choice, Collective, Context, Counts};
 use serde::{Deserialize, Serialize};
 
 use super::ranking::{Ranked, survey};
-use super::{counted_ns, worth};
+use super::{chosen, worth};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -113,12 +113,8 @@ fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> R
     let ranked = survey(network, transport, task);
     let rule = ranked.iter().find(|one| one.is_rule);
     let rule: &Ranked = rule.expect("the rule's choice is a candidate");
-    let counted = |one: &Ranked| counted_ns(&one.choice, one.usual_ns);
-    let fastest = ranked
-        .iter()
-        .min_by(|one, other| counted(one).total_cmp(&counted(other)));
-    let is_worth = |one: &&Ranked| counted(one) < worth(network) * rule.usual_ns;
-    let best = fastest.filter(is_worth).unwrap_or(rule);
+    let expected = |one: &Ranked| (one.choice, one.usual_ns);
+    let best = chosen(ranked.iter(), rule, worth(network), expected);
     Row {
         collective: task.collective.name().to_owned(),
         ranks: task.ranks,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sabani_collective::Choice;
-use sabani_model::choose::counted_ns;
+use sabani_model::choose;
 
 use super::cell::{Cell, Place, Predictor, median, quantile};
 
@@ -113,11 +113,9 @@ impl Decider {
         let mut all = cells.iter().copied();
         match self {
             Decider::Model => {
-                let counted = |cell: &Cell| counted_ns(&cell.choice, cell.usual_ns);
-                let best = all.min_by(|one, other| counted(one).total_cmp(&counted(other)))?;
                 let rule = cells.iter().copied().find(|cell| cell.is_rule)?;
-                let is_worth = counted(best) < best.worth * rule.usual_ns;
-                Some(if is_worth { best } else { rule })
+                let expected = |cell: &Cell| (cell.choice, cell.usual_ns);
+                Some(choose::chosen(all, rule, rule.worth, expected))
             }
             Decider::Rule => all.find(|cell| cell.is_rule),
             Decider::Always(_, choice) => all.find(|cell| cell.choice == choice),
