@@ -42,6 +42,15 @@ impl Ecn {
     }
 }
 
+/// What a datagram's header asks of those that it passes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Class {
+    /// What switches may do, or have done, to it.
+    pub ecn: Ecn,
+    /// It leaves before what waits for its host's own cable.
+    pub express: bool,
+}
+
 /// A datagram under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
@@ -53,8 +62,7 @@ pub(crate) struct Datagram {
     pub to: HostId,
     /// Where it arrives next.
     pub next: Stop,
-    /// What switches may do, or have done, to it.
-    pub ecn: Ecn,
+    pub class: Class,
     /// The port by whose cable it came into the switch that holds it.
     pub came_by: PortId,
     /// How many datagrams had come to the link before it.
@@ -107,7 +115,7 @@ impl Datagrams {
             from,
             to,
             next,
-            ecn,
+            class,
             came_by,
             nth,
             bytes: _,
@@ -117,7 +125,7 @@ impl Datagrams {
             from,
             to,
             next,
-            ecn,
+            class,
             came_by,
             nth,
             bytes,
@@ -130,7 +138,7 @@ impl Datagrams {
         self.free.push(id);
         let datagram = &mut self[id];
         let bytes = std::mem::take(&mut datagram.bytes);
-        (datagram.source, bytes, datagram.ecn == Ecn::Marked)
+        (datagram.source, bytes, datagram.class.ecn == Ecn::Marked)
     }
 
     /// Forgets a datagram.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::datagram::{DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
-use crate::turns::Turns;
+use crate::turns::Order;
 use crate::{HostId, Link, Rng};
 
 /// Names a switch of a network.
@@ -144,8 +144,7 @@ pub struct Port {
     /// The port at the other end of the cable.
     back: PortId,
     queue: VecDeque<DatagramId>,
-    /// In which order the queue is, if not in that in which it came.
-    turns: Option<Box<Turns>>,
+    order: Order,
     queued_bytes: u64,
     queued_max: u64,
     /// The most that waited since somebody last asked.
@@ -173,7 +172,10 @@ impl Port {
             to,
             back,
             queue: VecDeque::new(),
-            turns: None,
+            order: match at {
+                Place::Host(_) => Order::Bands(0),
+                Place::Switch(_) => Order::Came,
+            },
             queued_bytes: 0,
             queued_max: 0,
             recent_max: 0,
@@ -184,14 +186,17 @@ impl Port {
         }
     }
 
-    /// Whether what waits leaves in turn from now on, peer by peer, as with Linux's `fq_codel` or `fq`, or as it came: for the
+    /// Whether what waits leaves in turn from now on, peer by peer, as with Linux's `fq_codel` or `fq`, or as with `pfifo_fast`: for the
     /// cable of a host.
     ///
     /// # Panics
     /// If something waits.
     pub fn take_turns(&mut self, in_turn: bool) {
         assert!(self.queue.is_empty(), "what waits has an order");
-        self.turns = in_turn.then(Box::default);
+        self.order = match in_turn {
+            true => Order::Turns(Box::default()),
+            false => Order::Bands(0),
+        };
     }
 
     /// Bytes that wait, headers included.
@@ -324,7 +329,7 @@ impl Fabric {
             link.counters.queue_full += 1;
             return engine.datagrams.remove(id);
         }
-        let ecn = &mut engine.datagrams[id].ecn;
+        let ecn = &mut engine.datagrams[id].class.ecn;
         if mark && *ecn != Ecn::NotCapable {
             link.counters.marked += 1;
             *ecn = Ecn::Marked;
@@ -334,12 +339,9 @@ impl Fabric {
 
     /// A datagram waits at a port.
     fn wait(&mut self, port: PortId, id: DatagramId, bytes: u64, engine: &mut Engine) {
-        let to = engine.datagrams[id].to;
         let waits = self.port_mut(port);
-        match &mut waits.turns {
-            Some(turns) => waits.queue.insert(turns.enter(to, bytes), id),
-            None => waits.queue.push_back(id),
-        }
+        let place = waits.order.enter(&engine.datagrams[id], waits.queue.len());
+        waits.queue.insert(place, id);
         waits.queued_bytes += bytes;
         waits.queued_max = waits.queued_max.max(waits.queued_bytes);
         waits.recent_max = waits.recent_max.max(waits.queued_bytes);
@@ -413,9 +415,7 @@ impl Fabric {
             return None;
         }
         let id = free.queue.pop_front()?;
-        if let Some(turns) = &mut free.turns {
-            turns.leave();
-        }
+        free.order.leave();
         let bytes = engine.datagrams[id].wire_bytes();
         free.queued_bytes -= bytes;
         let at = free.at;

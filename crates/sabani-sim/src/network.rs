@@ -8,7 +8,7 @@ use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, SendError};
 
 use crate::canary::Canary;
 use crate::checker::{Checker, Rule, Wish};
-use crate::datagram::{Datagram, DatagramId, Ecn, Stop};
+use crate::datagram::{Class, Datagram, DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
 use crate::fabric::{Cable, Fabric, Place, Port, PortId, Switch, SwitchId};
 use crate::script::Script;
@@ -420,7 +420,7 @@ impl Network {
             from: to,
             to,
             next: Stop::Host(to),
-            ecn: Ecn::default(),
+            class: Class::default(),
             came_by: PortId(0),
             nth: 0,
             bytes,
@@ -431,7 +431,11 @@ impl Network {
     /// Sends a datagram of the scenario's making from a host to another, past its node.
     pub fn emit(&mut self, from: HostId, to: HostId, bytes: &[u8]) {
         let to = self.host(to).addr;
-        self.carry(from, to, bytes, bytes.len(), Ecn::Capable);
+        let class = Class {
+            ecn: Ecn::Capable,
+            express: false,
+        };
+        self.carry(from, to, bytes, bytes.len(), class);
     }
 
     fn wake(&mut self, id: HostId, at_ns: u64) {
@@ -619,7 +623,7 @@ impl Network {
         }
         if let Some((to, bytes)) = last {
             self.check_open(id, bytes.len());
-            self.carry(id, to, &bytes, bytes.len(), Ecn::NotCapable);
+            self.carry(id, to, &bytes, bytes.len(), Class::default());
         }
     }
 
@@ -642,9 +646,13 @@ impl Network {
                 let datagrams = &mut train[..transmit.bytes];
                 canary.tamper(transmit.to, datagrams, transmit.segment);
             }
-            let (bytes, ecn) = (&train[..transmit.bytes], Ecn::of(transmit.ecn));
+            let bytes = &train[..transmit.bytes];
+            let class = Class {
+                ecn: Ecn::of(transmit.ecn),
+                express: transmit.express,
+            };
             self.check_open(id, bytes.len());
-            self.carry(id, transmit.to, bytes, transmit.segment, ecn);
+            self.carry(id, transmit.to, bytes, transmit.segment, class);
         }
         self.train = train;
         count > 0
@@ -670,7 +678,7 @@ impl Network {
     }
 
     /// Puts datagrams of `segment` bytes on their way; the last may be shorter.
-    fn carry(&mut self, from: HostId, to: SocketAddr, train: &[u8], segment: usize, ecn: Ecn) {
+    fn carry(&mut self, from: HostId, to: SocketAddr, train: &[u8], segment: usize, class: Class) {
         let Some(&to) = self.by_addr.get(&to) else {
             self.strangers.entry(to).or_default().received_bytes += train.len() as u64;
             return;
@@ -687,7 +695,7 @@ impl Network {
                 from,
                 to,
                 next: Stop::Host(to),
-                ecn,
+                class,
                 came_by: PortId(0),
                 nth: 0,
                 bytes,

@@ -1,8 +1,43 @@
-//! In which order a host's cable takes what waits for it, if not in that in which it came.
+//! In which order what waits at a port leaves.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::HostId;
+use crate::datagram::Datagram;
+
+/// The order of a port's queue.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// As it came: switches.
+    Came,
+    /// What is express first, of which so many wait, then the rest, each as it came: hosts, as with Linux's `pfifo_fast`.
+    Bands(usize),
+    /// Peer by peer: hosts, as with Linux's `fq_codel` or `fq`.
+    Turns(Box<Turns>),
+}
+
+impl Order {
+    /// The place of a datagram that comes where `waiting` wait.
+    pub fn enter(&mut self, datagram: &Datagram, waiting: usize) -> usize {
+        match self {
+            Order::Bands(express) if datagram.class.express => {
+                *express += 1;
+                *express - 1
+            }
+            Order::Came | Order::Bands(_) => waiting,
+            Order::Turns(turns) => turns.enter(datagram.to, datagram.wire_bytes()),
+        }
+    }
+
+    /// The first one leaves.
+    pub fn leave(&mut self) {
+        match self {
+            Order::Came => {}
+            Order::Bands(express) => *express = express.saturating_sub(1),
+            Order::Turns(turns) => turns.leave(),
+        }
+    }
+}
 
 /// Peers in turn, byte by byte (self-clocked fair queueing; Linux's `fq_codel` and `fq` do the same with rounds): whoever has
 /// nothing waiting comes before most of what waits for others already.

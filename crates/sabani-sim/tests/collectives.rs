@@ -230,11 +230,11 @@ fn two_fours() -> Network {
     net
 }
 
-/// In a ring that has got out of step, words about credit wait behind data for another peer, unless peers take turns.
+/// In a ring that has got out of step, words about credit do not wait behind data for another peer, in whatever order data leave.
 #[test]
-fn a_ring_is_quicker_where_hosts_send_to_their_peers_in_turn() {
+fn words_of_a_ring_overtake_data_for_others() {
     let ring = Collective::Allgather.algorithm("ring").unwrap();
-    let [as_it_came, in_turn] = [false, true].map(|fair| {
+    for fair in [false, true] {
         let mut net = two_fours();
         let hosts: Vec<_> = net.host_ids().filter(|_| fair).collect();
         for host in hosts {
@@ -247,17 +247,16 @@ fn a_ring_is_quicker_where_hosts_send_to_their_peers_in_turn() {
             took_ns
         };
         once();
-        (once() + once()) / 2
-    });
-    println!("{as_it_came} and {in_turn} ns");
-    // Seven messages of 64 KiB take 39.6 ms of a link.
-    assert!(in_turn < 46 * MS, "{in_turn}");
-    assert!(in_turn < as_it_came * 8 / 10, "{in_turn} {as_it_came}");
+        let took_ns = (once() + once()) / 2;
+        println!("{took_ns} ns");
+        // Seven messages of 64 KiB take 39.6 ms of a link. Words that waited made it 68.0 ms.
+        assert!(took_ns < 46 * MS, "{took_ns} ns, in turn: {fair}");
+    }
 }
 
 /// How many times as long as its bytes take on a link an all-to-all of 8 hosts takes that are late at times.
-fn alltoall_by_late_hosts(algorithm: &Algorithm, len: usize) -> f64 {
-    let mut net = Network::mesh(1, 8, &plain(), |_| {});
+fn alltoall_by_late_hosts(algorithm: &Algorithm, len: usize, seed: u64) -> f64 {
+    let mut net = Network::mesh(seed, 8, &plain(), |_| {});
     for id in net.host_ids() {
         net.host(id).wake = "20us + ~20us".parse().unwrap();
     }
@@ -299,14 +298,17 @@ fn pairs_keep_in_step() {
         schedule,
         ..*in_step
     };
-    let lens = [4, 6, 8, 10, 12, 16, 24, 32].map(|len| len << 10);
+    let lens = [4, 8, 16, 32].map(|len| len << 10);
     let [with, without] = [in_step, &out_of_step].map(|algorithm| {
-        let took = lens.map(|len| alltoall_by_late_hosts(algorithm, len));
+        let by_seeds = |len| (1..=8).map(move |seed| alltoall_by_late_hosts(algorithm, len, seed));
+        let took = lens.map(|len| by_seeds(len).sum::<f64>() / 8.0);
         println!("{took:.2?}");
         took.iter().sum::<f64>() / lens.len() as f64
     });
     println!("{with:.2} and {without:.2} times");
-    assert!(with < 0.95 * without, "{with} {without}");
+    assert!(with < 0.97 * without, "{with} {without}");
+    // Where words waited for data, it took 1.73 and 2.23 times as long as bytes take.
+    assert!(with < 1.5, "{with}");
 }
 
 /// Who has messages for all of them has always somebody who is not late.
@@ -314,7 +316,7 @@ fn pairs_keep_in_step() {
 fn who_sends_to_all_at_a_time_does_not_wait_for_the_late() {
     let posted = Collective::Alltoall.algorithm("posted").unwrap();
     for len in [4 << 10, 8 << 10, 64 << 10] {
-        let took = alltoall_by_late_hosts(posted, len);
+        let took = alltoall_by_late_hosts(posted, len, 1);
         println!("{len}: {took:.2} times");
         assert!(took < 1.6, "{took}");
     }

@@ -63,13 +63,13 @@ impl<const N: usize> Control<N> {
         self.push(libc::SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes());
     }
 
-    /// Has the datagrams, to an address of this kind, bear a codepoint.
-    pub fn push_ecn(&mut self, ecn: Ecn, to: IpAddr) {
+    /// Has the datagrams, to an address of this kind, bear a type of service or a traffic class.
+    pub fn push_class(&mut self, class: u8, to: IpAddr) {
         let (level, kind) = match to {
             IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
             IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
         };
-        self.push(level, kind, &(ecn as i32).to_ne_bytes());
+        self.push(level, kind, &i32::from(class).to_ne_bytes());
     }
 
     /// Has the datagrams leave from `source`. [`Family::takes`] must hold for it.
@@ -209,7 +209,7 @@ mod tests {
             let mut control = Control::<DATA_SPACE>::EMPTY;
             control.push_segment(9);
             control.push_source("fe80::2".parse().unwrap(), Family::V6 { mapped: false });
-            control.push_ecn(ecn, "fe80::1".parse().unwrap());
+            control.push_class(ecn as u8, "fe80::1".parse().unwrap());
             let last = control.messages().map(interpret).last();
             assert_eq!(last, Some(Fact::Ecn(ecn)));
         }

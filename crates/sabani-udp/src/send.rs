@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::hints::Hints;
 use crate::setup;
 use crate::sys::{self, BATCH, Errno, Head};
-use crate::train::{Ecn, MAX_TRAIN_BYTES, SendOutcome, Train, datagrams};
+use crate::train::{MAX_TRAIN_BYTES, SendOutcome, Train, datagrams};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -144,7 +144,7 @@ impl Sender {
     /// Sends a train over a socket that is connected to where it goes; `false` if it did not leave.
     #[inline]
     pub fn send_connected(&self, mut context: Context<'_>, train: &Train<'_>) -> bool {
-        if train.ecn != Ecn::NotCapable || !self.fits(train) {
+        if train.class() != 0 || !self.fits(train) {
             return false;
         }
         let sent = if train.is_divisible() {
@@ -219,8 +219,8 @@ impl Sender {
         if let Some(source) = train.from {
             head.control.push_source(source, self.family);
         }
-        if train.ecn != Ecn::NotCapable {
-            head.control.push_ecn(train.ecn, train.to.ip());
+        if train.class() != 0 {
+            head.control.push_class(train.class(), train.to.ip());
         }
         head
     }

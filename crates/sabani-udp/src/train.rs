@@ -44,6 +44,9 @@ pub struct Train<'a> {
     pub segment: usize,
     /// What each of them says of congestion. Anything but the default costs some 0.1 µs for each train.
     pub ecn: Ecn,
+    /// They leave before what waits at a device of this host whose queue has bands, as `pfifo_fast` has (IPv4's low delay; Linux
+    /// takes no band from an IPv6 traffic class). Costs some 0.1 µs, too.
+    pub express: bool,
     /// The datagrams. Empty bytes are one empty datagram.
     pub bytes: &'a [u8],
 }
@@ -56,6 +59,7 @@ impl<'a> Train<'a> {
             from: None,
             segment,
             ecn: Ecn::NotCapable,
+            express: false,
             bytes,
         }
     }
@@ -76,7 +80,14 @@ impl<'a> Train<'a> {
     /// Whether it is one datagram of which nothing need be said but where it goes.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        !self.is_divisible() && self.ecn == Ecn::NotCapable
+        !self.is_divisible() && self.class() == 0
+    }
+
+    /// The IPv4 type of service, or the IPv6 traffic class, to send it with.
+    #[inline]
+    pub(crate) fn class(&self) -> u8 {
+        let low_delay = self.express && self.to.is_ipv4();
+        self.ecn as u8 | if low_delay { libc::IPTOS_LOWDELAY } else { 0 }
     }
 
     /// Whether it is more than one datagram.

@@ -339,3 +339,40 @@ fn a_socket_opens_where_even_the_loopback_is_down() {
         assert!([1, 64].contains(&segments), "{segments}");
     });
 }
+
+/// Behind 20 datagrams, 8 ms each, that wait at a device with bands.
+#[test]
+fn what_is_express_leaves_before_what_waits() {
+    const TEST: &str = "what_is_express_leaves_before_what_waits";
+    let setup = "ip link set lo up; ip link set lo mtu 1500; \
+        tc qdisc add dev lo root handle 1: tbf rate 1mbit burst 4kb limit 1mb; \
+        tc qdisc add dev lo parent 1:1 handle 10: pfifo_fast";
+    in_namespace(TEST, setup, || {
+        let options = Options::default();
+        // From an IPv6 socket to an IPv4 peer as well.
+        for bound in ["127.0.0.1:0", "[::]:0"] {
+            let (mut left, mut right) = (bind(bound, &options), bind("127.0.0.1:0", &options));
+            let to = right.local_addr();
+            let waits = [Train::new(to, 0, &[1; 1_000]); 20];
+            let express = Train {
+                express: true,
+                ..Train::new(to, 0, b"express")
+            };
+            assert_eq!(outcomes(&mut left, &waits), [SendOutcome::Sent; 20]);
+            assert_eq!(outcomes(&mut left, &[express]), [SendOutcome::Sent]);
+            let (mut batch, mut came) = (RecvBatch::new(1), Vec::new());
+            while came.len() < 21 {
+                if right.recv(&mut batch).unwrap() == 0 {
+                    assert!(right.wait(None, PATIENCE).unwrap().socket, "{came:?}");
+                    continue;
+                }
+                let datagrams = batch
+                    .received()
+                    .flat_map(|received| received.into_datagrams());
+                came.extend(datagrams.map(|datagram| datagram.len()));
+            }
+            let place = came.iter().position(|&len| len == 7);
+            assert!(place.is_some_and(|place| place < 10), "{came:?}");
+        }
+    });
+}

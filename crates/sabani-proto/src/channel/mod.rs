@@ -27,7 +27,7 @@ pub(crate) use received::{Data, Owed, Received};
 pub use recovery::Recovery;
 pub(crate) use rtt::Rtt;
 use sent::Settled;
-pub(crate) use sent::{Cargo, Fate, SentLog};
+pub(crate) use sent::{Cargo, Fate, SentLog, Standing};
 
 /// A peer that is so late, beside some round trips, is more than busy.
 const STUCK_NS: u64 = 50_000_000;

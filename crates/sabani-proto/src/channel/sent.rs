@@ -47,6 +47,7 @@ struct Run {
     state: State,
 }
 
+const NEVER: u64 = u64::MAX;
 /// Remembers this many lost packet numbers, to notice when one of them arrives after all.
 const LOST_REMEMBERED: usize = 64;
 /// However much reordering a path shows, a gap this wide is a loss.
@@ -79,12 +80,25 @@ pub(crate) struct SentLog<C> {
     /// How much longer than a round trip, in eighths of one, a missing packet may take. Evidence
     /// raises it, too.
     reorder_eighths: u8,
+    /// Packets since the last one that took its turn at this host's own link; 255 are as many as any.
+    express: u8,
     recently_lost: RareQueue<u64>,
-    loss_deadline: Option<u64>,
+    /// `NEVER` if nothing counts as lost by time.
+    loss_deadline_ns: u64,
     /// Most packets that go-back-N lets be on their way.
     most: u32,
     /// Nothing has counted as come since everything last went again.
     in_vain: bool,
+}
+
+/// What is on its way to a peer, as far as it decides whether a packet may overtake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    /// All that has to take its turn has arrived, or left long ago.
+    is_clear: bool,
+    is_idle: bool,
+    pub ahead: u32,
+    express: u8,
 }
 
 /// A place in the log, on the walk from the front.
@@ -135,9 +149,10 @@ impl<C: Cargo> SentLog<C> {
             ahead_from: 0,
             acked_end: 0,
             reorder: 1,
+            express: 0,
             reorder_eighths: 1,
             recently_lost: RareQueue::default(),
-            loss_deadline: None,
+            loss_deadline_ns: NEVER,
             most: u32::MAX,
             in_vain: false,
         }
@@ -204,11 +219,11 @@ impl<C: Cargo> SentLog<C> {
     pub fn is_plain(&self, ack: &Ack) -> bool {
         ack.largest < self.next
             && ack.largest.saturating_sub(self.base) < u64::from(ack.first_len)
-            && self.loss_deadline.is_none()
+            && self.loss_deadline_ns == NEVER
     }
 
     pub fn loss_deadline(&self) -> Option<u64> {
-        self.loss_deadline
+        (self.loss_deadline_ns != NEVER).then_some(self.loss_deadline_ns)
     }
 
     /// Cost of what was sent above the packet whose acknowledgement gave the credit in force, as far
@@ -216,6 +231,31 @@ impl<C: Cargo> SentLog<C> {
     #[inline]
     pub fn ahead(&self) -> u32 {
         self.ahead
+    }
+
+    /// How things stand before a packet that may leave before what waits for this host's own link.
+    #[inline]
+    pub fn standing(&self) -> Standing {
+        let in_turn = self.next - u64::from(self.express);
+        Standing {
+            is_clear: self.acked_end >= in_turn,
+            is_idle: self.in_flight_packets == 0,
+            ahead: self.ahead,
+            express: self.express,
+        }
+    }
+
+    /// Whether the packet that was sent since then may leave before what waits for this host's own link, and does: nothing that
+    /// it could overtake is on its way to the same peer, which would take that for lost; and it uses no credit, or
+    /// nothing else is on its way at all and it `is_all` there is to send, so that there is one in a round trip.
+    #[inline]
+    pub fn overtakes(&mut self, before: Standing, is_all: bool) -> bool {
+        let overtakes =
+            before.is_clear && (self.ahead == before.ahead || (before.is_idle && is_all));
+        if overtakes {
+            self.express = before.express.saturating_add(1);
+        }
+        overtakes
     }
 
     /// The credit in force from now on: the one that the newest acknowledgement gives, and of those
@@ -253,6 +293,7 @@ impl<C: Cargo> SentLog<C> {
         debug_assert_eq!(sent.first, self.next);
         debug_assert!(sent.packets == 1 || contents.len() == 1);
         self.next += u64::from(sent.packets);
+        self.express = 0;
         let (cost, state) = if sent.eliciting {
             (datagram_cost(sent.bytes), State::InFlight)
         } else {
@@ -407,7 +448,7 @@ impl<C: Cargo> SentLog<C> {
             self.find_losses(runs.known_from(), now_ns, late_ns, fate, &mut settled);
             self.drop_settled();
         } else {
-            self.loss_deadline = None;
+            self.loss_deadline_ns = NEVER;
         }
         settled
     }
@@ -435,7 +476,7 @@ impl<C: Cargo> SentLog<C> {
         if settled.newly_acked > 0 {
             self.in_vain = false;
             self.most = self.most.saturating_mul(2);
-            self.loss_deadline = None;
+            self.loss_deadline_ns = NEVER;
         }
         self.notice_spurious(&runs, ack.largest, &mut settled);
         if missing <= ack.largest {
@@ -455,13 +496,13 @@ impl<C: Cargo> SentLog<C> {
         fate: &mut impl FnMut(Fate, C),
         settled: &mut Settled,
     ) {
-        self.loss_deadline = None;
+        self.loss_deadline_ns = NEVER;
         let Some(sent_ns) = self.oldest_ns() else {
             return;
         };
         let give_up_at = sent_ns + rtt.reorder_ns(self.reorder_eighths, 0);
         if now_ns < give_up_at && largest < self.base + u64::from(self.reorder) {
-            self.loss_deadline = Some(give_up_at);
+            self.loss_deadline_ns = give_up_at;
             return;
         }
         if std::mem::replace(&mut self.in_vain, true) {
@@ -624,7 +665,7 @@ impl<C: Cargo> SentLog<C> {
         fate: &mut impl FnMut(Fate, C),
         settled: &mut Settled,
     ) {
-        self.loss_deadline = None;
+        self.loss_deadline_ns = NEVER;
         if self.acked_end == 0 || self.recovery != Recovery::Selective {
             return;
         }
@@ -646,8 +687,7 @@ impl<C: Cargo> SentLog<C> {
                 place.number.max(known_from)..end.min(far_behind)
             };
             if lost.is_empty() || lost.start > place.number {
-                let earliest = self.loss_deadline.unwrap_or(give_up_at);
-                self.loss_deadline = Some(earliest.min(give_up_at));
+                self.loss_deadline_ns = self.loss_deadline_ns.min(give_up_at);
             }
             if lost.is_empty() {
                 place = next;

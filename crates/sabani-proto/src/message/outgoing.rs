@@ -501,6 +501,12 @@ impl Outgoing {
         self.granted.is_empty() && !self.may_send_eager()
     }
 
+    /// Whether any message is long, on its way or not.
+    #[inline]
+    pub fn has_bodies(&self) -> bool {
+        !self.bodies.is_empty()
+    }
+
     /// Whether there is nothing to send but new entries, if anything.
     #[inline]
     pub fn has_only_entries(&self) -> bool {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::clock::Clock;
 use super::keyring::KeyJournal;
 use super::later::LateAck;
+use super::own_link::OwnLink;
 use crate::channel::{Fate, datagram_cost};
 use crate::credit::{CreditConfig, Granter};
 use crate::error::PeerLost;
@@ -44,6 +45,7 @@ pub(crate) struct Hub {
     pub granter: Granter,
     /// Packets in one train, at most.
     pub train_packets: usize,
+    pub own_link: OwnLink,
     pub contents: Vec<Content>,
     pub fates: Vec<(Fate, Content)>,
     pub late_ack: Option<LateAck>,
@@ -73,6 +75,7 @@ impl Hub {
                 policy: config.credit,
             }),
             train_packets: 64,
+            own_link: OwnLink::default(),
             contents: Vec::new(),
             fates: Vec::new(),
             late_ack: None,

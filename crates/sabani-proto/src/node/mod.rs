@@ -10,6 +10,7 @@ mod handshake;
 mod hub;
 mod keyring;
 mod later;
+mod own_link;
 mod path;
 mod peers;
 mod receive;

@@ -20,6 +20,9 @@ pub struct Transmit {
     pub segment: usize,
     /// Switches may mark them: send them as ECT(0) (ECN, RFC 3168).
     pub ecn: bool,
+    /// It is one packet, and may leave before what waits for this host's own link: words about credit, that is, and what
+    /// is alone on its way to a peer. Nothing waits there to the same peer, so order stays.
+    pub express: bool,
     /// With [`crate::Config::seal_below`]: it is still to be sealed, with this, before it leaves.
     pub unsealed: Option<Unsealed>,
 }
@@ -37,6 +40,7 @@ impl Node {
                 bytes: letter.bytes.len(),
                 segment: letter.bytes.len(),
                 ecn: false,
+                express: false,
                 unsealed: None,
             });
         }
@@ -52,13 +56,21 @@ impl Node {
             let Some(session) = link.session.as_mut() else {
                 continue;
             };
+            let before = session.channel.sent.standing();
             let train = session.build_train(&mut link.outgoing, out, &mut self.hub, now_ns);
+            let own_link = &mut self.hub.own_link;
+            let express = own_link.may_hold_others(index, now_ns)
+                && session.overtakes(before, &train, &link.outgoing);
+            if !express && session.channel.sent.ahead() > before.ahead {
+                own_link.on_data(index, now_ns);
+            }
             let transmit = Transmit {
                 to: peer.addr,
                 from: peer.local,
                 bytes: train.bytes,
                 segment: train.segment,
                 ecn: session.features & Hello::ECN != 0,
+                express,
                 unsealed: session.unsealed(),
             };
             self.arm_later(index);

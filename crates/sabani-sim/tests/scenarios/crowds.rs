@@ -414,3 +414,38 @@ fn hundreds_who_wait_for_a_slow_link_leave_it_to_those_whose_turn_it_is() {
     assert!(goodput > 1.7e8, "{goodput}");
     assert!(polls < 0.08, "{polls}");
 }
+
+/// A short message leaves before what waits for the host's own cable to somebody else: behind it the median was 113 us.
+#[test]
+fn who_sends_long_messages_to_one_sends_short_ones_to_another_at_once() {
+    let plan = r#"
+        seed = 1
+        hosts = 3
+        seal = "sealed"
+        [network]
+        shape = "star"
+        rate = "1gbit"
+        delay = "25us"
+        mtu = "1472"
+        queue = "256KiB"
+        [[traffic]]
+        from = "0"
+        to = "1"
+        bytes = "4MiB"
+        rounds = 8
+        [[traffic]]
+        from = "0"
+        to = "2"
+        bytes = "64"
+        rounds = 100
+        every = "1ms"
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let [long, short] = &outcome.streams[..] else {
+        panic!("two streams");
+    };
+    let median_ns = short.sorted_ns()[50];
+    assert!(median_ns < 40_000, "{median_ns} ns");
+    assert!(long.goodput() > 0.9e9, "{} bit/s", long.goodput());
+}

@@ -96,6 +96,7 @@ impl Load {
                 true => Ecn::Capable,
                 false => Ecn::NotCapable,
             },
+            express: transmit.express,
             bytes: &self.bytes[*at..at + transmit.bytes],
         }
     }

@@ -1,7 +1,7 @@
 //! Fills packets with what an open connection has to say.
 
 use super::{Closing, Session};
-use crate::channel::Sent;
+use crate::channel::{Sent, Standing};
 use crate::message::{Content, Outgoing};
 use crate::node::Unsealed;
 use crate::node::hub::Hub;
@@ -180,6 +180,16 @@ impl Session {
             }
         }
         train
+    }
+
+    /// Whether a train that was just built leaves before what waits for this host's own link: one short packet with words, or
+    /// with all that there is for the peer. Envelopes of long messages take their turn: receivers would all grant
+    /// at once what can only leave one after the other.
+    #[inline]
+    pub fn overtakes(&mut self, before: Standing, train: &Train, outgoing: &Outgoing) -> bool {
+        let is_short = train.bytes > 0 && train.bytes < train.segment;
+        let is_all = !train.more && !outgoing.has_bodies();
+        is_short && self.channel.sent.overtakes(before, is_all)
     }
 
     /// Fills `out` with full packets from the middle of a long body, if that is what comes next;
