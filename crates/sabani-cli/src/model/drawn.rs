@@ -7,12 +7,26 @@ use clap::ValueEnum;
 use sabani::{CreditPolicy, GrantOrder};
 use sabani_model::measure::{Measured, Procedure, Repairs, Settings};
 use sabani_model::network::Estimate;
-use sabani_sim::{Cable, Cost, Delay, Host, HostId, MS, Network, Pause, Rng, Switch, US, sealed};
+use sabani_sim::{
+    Cable, Cost, Delay, Host, HostId, MS, Network, Pause, Rate, Rng, SEC, Switch, sealed,
+};
 
 use super::simulated;
 
-/// Bits per second of most hosts' links.
-pub const LINK: u64 = 100_000_000;
+/// The rate of most hosts' links, unless something else is asked for.
+pub const DEFAULT_LINK: &str = "100mbit";
+
+/// Reads the rate of most hosts' links.
+///
+/// # Errors
+/// If it is none, or none that takes a sensible time to simulate.
+pub fn parse_link(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse()?;
+    match rate.0 {
+        1_000_000..=100_000_000_000 => Ok(rate),
+        _ => Err("from 1mbit to 100gbit".to_owned()),
+    }
+}
 
 /// What sort of network is drawn. All but the first are only reported on: nothing was developed with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -53,6 +67,8 @@ impl Job {
 /// A network that was drawn from a seed: hosts at switches, those at one root or several.
 pub struct Drawn {
     kind: Kind,
+    /// Bits per second of most hosts' links.
+    pub link: u64,
     /// For each host its switch.
     pub group_of_host: Vec<usize>,
     /// Of each host, in bits per second.
@@ -71,16 +87,14 @@ pub struct Drawn {
     others: Vec<(HostId, HostId)>,
 }
 
-/// Time that a full packet takes on most hosts' links.
-const PACKET_NS: u64 = 123 * US;
 /// Others' connections last so long in the mean, and there are so long none.
 const COME_AND_GO_NS: u64 = 50 * MS;
 
 impl Drawn {
     /// Draws one.
-    pub fn new(kind: Kind, hosts: usize, seed: u64) -> Self {
+    pub fn new(kind: Kind, hosts: usize, link: Rate, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let mut drawn = Drawn::tree(hosts, &mut rng);
+        let mut drawn = Drawn::tree(hosts, link.0, &mut rng);
         drawn.kind = kind;
         match kind {
             Kind::Tree | Kind::FairHosts => {}
@@ -92,7 +106,7 @@ impl Drawn {
         drawn
     }
 
-    fn tree(hosts: usize, rng: &mut Rng) -> Self {
+    fn tree(hosts: usize, link: u64, rng: &mut Rng) -> Self {
         let each = choose(rng, &[hosts / 2, hosts / 4, hosts / 8, 4]).max(2);
         let part = choose(rng, &[2, 3, 4]);
         let switch = match choose(rng, &[0, 1, 2]) {
@@ -114,15 +128,16 @@ impl Drawn {
                 group_of_host.swap(at, rng.below(at as u64 + 1) as usize);
             }
         }
-        let mut links = vec![LINK; hosts];
+        let mut links = vec![link; hosts];
         for _ in 0..slow {
-            links[rng.below(hosts as u64) as usize] = LINK / 2;
+            links[rng.below(hosts as u64) as usize] = link / 2;
         }
         Drawn {
             kind: Kind::Tree,
+            link,
             group_of_host,
             links,
-            trunk: LINK * each as u64 / part,
+            trunk: link * each as u64 / part,
             roots: 1,
             hash: 0,
             switch,
@@ -141,7 +156,7 @@ impl Drawn {
             .filter(|group| **group == 0)
             .count();
         self.roots = choose(rng, &[2, 4]);
-        self.trunk = LINK * each as u64 / choose(rng, &[1, 2]);
+        self.trunk = self.link * each as u64 / choose(rng, &[1, 2]);
         self.hash = rng.next_u64();
     }
 
@@ -155,7 +170,7 @@ impl Drawn {
 
     /// At seven tenths hosts can send or receive as fast as their links, but not both at the same time.
     fn occupy_hosts(&mut self, rng: &mut Rng) {
-        self.packet_ns = PACKET_NS * choose(rng, &[7, 10, 14]) / 10;
+        self.packet_ns = self.full_packet_ns() * choose(rng, &[7, 10, 14]) / 10;
         let late = choose(
             rng,
             &["10us + ~20us", "20us + ~100us", "20us + ~50us + 1% ~2ms"],
@@ -170,6 +185,12 @@ impl Drawn {
             let to = (from + 1 + rng.below(hosts - 1)) % hosts;
             self.others.push((HostId(from as u32), HostId(to as u32)));
         }
+    }
+
+    /// Time that a full packet takes on most hosts' links.
+    fn full_packet_ns(&self) -> u64 {
+        const FULL_BITS: u64 = 12_300;
+        FULL_BITS * SEC / self.link
     }
 
     fn groups(&self) -> usize {
@@ -278,13 +299,13 @@ fn come_and_go(net: &mut Network, from: HostId, to: HostId) {
 impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups = self.groups();
-        let slow = self.links.iter().filter(|link| **link < LINK).count();
+        let slow = self.links.iter().filter(|link| **link < self.link).count();
         let order = if self.shuffled {
             "any order"
         } else {
             "in order"
         };
-        let trunk = self.trunk as f64 / LINK as f64;
+        let trunk = self.trunk as f64 / self.link as f64;
         write!(f, "{groups} groups, trunks of {trunk:.1}")?;
         if self.roots > 1 {
             write!(f, " over {} roots", self.roots)?;
@@ -299,7 +320,7 @@ impl fmt::Display for Drawn {
         }
         write!(f, ", {slow} slow, {order}")?;
         if let Some(wake) = &self.wake {
-            let busy = self.packet_ns as f64 / PACKET_NS as f64;
+            let busy = self.packet_ns as f64 / self.full_packet_ns() as f64;
             write!(
                 f,
                 ", processors busy for {busy:.1} of a packet, {wake} late"
@@ -321,10 +342,11 @@ mod tests {
 
     #[test]
     fn every_sort_of_network_is_a_tree_with_something_else() {
+        let link = parse_link(DEFAULT_LINK).expect("it is a rate");
         for seed in 0..20 {
-            let tree = Drawn::new(Kind::Tree, 8, seed);
+            let tree = Drawn::new(Kind::Tree, 8, link, seed);
             for &kind in Kind::value_variants() {
-                let drawn = Drawn::new(kind, 8, seed);
+                let drawn = Drawn::new(kind, 8, link, seed);
                 assert_eq!(drawn.group_of_host, tree.group_of_host);
                 assert_eq!(drawn.links, tree.links);
                 let same_words = drawn.to_string() == tree.to_string();

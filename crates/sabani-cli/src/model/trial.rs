@@ -7,8 +7,9 @@ use anyhow::Result;
 use clap::Args;
 use sabani_model::infer::adjusted_rand;
 use sabani_model::network::Graph;
+use sabani_sim::Rate;
 
-use super::drawn::{Drawn, Kind, LINK};
+use super::drawn::{DEFAULT_LINK, Drawn, Kind, parse_link};
 use super::measure::summary;
 use crate::files;
 use crate::tell::{print, say};
@@ -28,6 +29,9 @@ pub struct TrialArgs {
     /// What sort of network.
     #[arg(long, value_name = "SORT", value_enum, default_value_t)]
     networks: Kind,
+    /// Rate of most hosts' links, Ethernet's headers included.
+    #[arg(long, value_name = "RATE", default_value = DEFAULT_LINK, value_parser = parse_link)]
+    link: Rate,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -52,7 +56,7 @@ pub fn run(args: &TrialArgs) -> Result<()> {
         .map_or(Ok(()), files::expect_writable)?;
     for seed in (0..args.count).map(|more| args.seed.wrapping_add(more)) {
         let began = Instant::now();
-        let known = Drawn::new(args.networks, args.hosts as usize, seed);
+        let known = Drawn::new(args.networks, args.hosts as usize, args.link, seed);
         let measured = known.measure(seed)?;
         let graph = &measured.network.graph;
         let fit = graph.fit.unwrap_or_default();
@@ -97,7 +101,7 @@ fn capacity_errors(known: &Drawn, graph: &Graph) -> Vec<f64> {
         .filter_map(|host| Some(host.out.bytes_per_s?.value))
         .collect();
     speeds.sort_by(f64::total_cmp);
-    let expected = speeds[speeds.len() / 2] * known.trunk as f64 / LINK as f64;
+    let expected = speeds[speeds.len() / 2] * known.trunk as f64 / known.link as f64;
     let trunks = graph
         .groups
         .iter()

@@ -73,8 +73,8 @@ pub struct HostArgs {
     /// Time to handle a datagram, and to send one. Default: 200ns, and none.
     #[arg(long, value_name = "TIME")]
     packet_cost: Option<Time>,
-    /// What waits for a host's own cable leaves in turn, peer by peer, as with Linux's `fq_codel` and `fq`; else as it came,
-    /// as with `pfifo_fast`.
+    /// What waits for a host's own cable leaves in turn, peer by peer, as with Linux's `fq_codel` and `fq`; else as with
+    /// `pfifo_fast`: as it came, but words about credit and lone short messages first.
     #[arg(long)]
     fair_queue: bool,
     /// How fast a process handles the bytes of datagrams, in either direction.

@@ -238,7 +238,7 @@ impl<C: Cargo> SentLog<C> {
     pub fn standing(&self) -> Standing {
         let in_turn = self.next - u64::from(self.express);
         Standing {
-            is_clear: self.acked_end >= in_turn,
+            is_clear: self.express == u8::MAX || self.acked_end >= in_turn,
             is_idle: self.in_flight_packets == 0,
             ahead: self.ahead,
             express: self.express,

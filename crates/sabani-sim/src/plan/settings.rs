@@ -506,7 +506,7 @@ pub struct ProgramSettings {
     /// When others have its processor, as in "~4ms every 50ms". Default: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
-    /// What waits for its cable leaves in turn, peer by peer. Default: as it came.
+    /// What waits for its cable leaves in turn, peer by peer. Default: as it came, words first.
     #[serde(skip_serializing_if = "is_default")]
     pub fair_queue: bool,
     /// Parts per million by which its clock is fast; slow if negative.

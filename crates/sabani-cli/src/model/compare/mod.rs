@@ -15,8 +15,9 @@ use sabani_model::choose::{candidates, worth};
 use sabani_model::price::{Model, Prices};
 use sabani_model::simulate::{REPLICATES, Simulation};
 use sabani_model::{Network, Task};
+use sabani_sim::Rate;
 
-use super::drawn::{Drawn, Kind};
+use super::drawn::{DEFAULT_LINK, Drawn, Kind, parse_link};
 use super::predict::parse_collective;
 use super::wire;
 use crate::bench::transport::Transport;
@@ -58,6 +59,9 @@ pub struct CompareArgs {
     /// What sort of networks.
     #[arg(long, value_name = "SORT", value_enum, default_value_t, conflicts_with = "network", help_heading = SIMULATED)]
     networks: Kind,
+    /// Rate of most hosts' links, Ethernet's headers included.
+    #[arg(long, value_name = "RATE", default_value = DEFAULT_LINK, value_parser = parse_link, conflicts_with = "network", help_heading = SIMULATED)]
+    link: Rate,
     /// The first simulated network's seed.
     #[arg(long, default_value_t = 1, conflicts_with = "network", help_heading = SIMULATED)]
     seed: u64,
@@ -113,7 +117,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
     let mut cells = Vec::new();
     let mut networks = Vec::new();
     for seed in (0..args.count).map(|more| args.seed.wrapping_add(more)) {
-        let drawn = Drawn::new(args.networks, args.hosts as usize, seed);
+        let drawn = Drawn::new(args.networks, args.hosts as usize, args.link, seed);
         let network = drawn.measure(seed)?.network;
         let fit = network.graph.fit.unwrap_or_default();
         note(format_args!("seed {seed}: {drawn}; {fit}"));
