@@ -16,28 +16,31 @@
 //! | | else | `dissemination` |
 //! | bcast | by host, up to 32 KiB; longer | `by_host`; `by_host_chain` |
 //! | | one host, up to 1 MiB | `binomial` |
-//! | | up to 32 KiB, or fewer than 4 ranks | `binomial` |
-//! | | one host, 64 KiB for each rank, or more | `chain` |
+//! | | fewer than 4 ranks | `binomial` |
+//! | | one host, 64 KiB for each rank, or more; less | `chain`; `scatter_allgather` |
+//! | | hosts, up to 2 KiB | `knomial`, in as few levels as with radix 8 |
 //! | | hosts, 8 KiB for each rank, or more | `chain`, segments of 8, 32 or 64 KiB: 8 of them for each rank |
-//! | | else | `scatter_allgather` |
+//! | | hosts, else | `split_binary`, segments likewise |
 //! | reduce | by host, up to 32 KiB; longer | `by_host`; `by_host_chain` |
-//! | | up to 32 KiB | `binomial` |
-//! | | else | `chain`, segments of 32 KiB, but between hosts of 8 KiB, unless there are 8 of 32 KiB for each rank |
+//! | | one host, up to 32 KiB; longer | `binomial`; `chain`, segments of 32 KiB |
+//! | | hosts, up to 2 KiB | `knomial`, likewise |
+//! | | hosts, 4 KiB for each rank, or more | `chain`, segments of 8 KiB, or of 32 KiB if there are 8 of them for each rank |
+//! | | hosts, else | `binomial` |
 //! | allreduce | by host, up to 8 KiB; longer | `by_host`; `by_host_rabenseifner` |
 //! | | one host, up to 64 KiB, more than 2 ranks | `by_host`: there and back along a tree |
-//! | | up to 8 KiB, or 2 ranks | `recursive_doubling` |
-//! | | one host, up to 1 MiB | `rabenseifner` |
-//! | | 64 KiB for each rank, or more, between hosts 16 KiB; commutative | `ring` |
+//! | | hosts, up to 2 KiB, or 2 ranks | `recursive_doubling` |
+//! | | one host, above 1 MiB, 64 KiB for each rank, or more; commutative | `ring` |
+//! | | hosts, 4 KiB for each rank, or more, and 256 B times the ranks; commutative | `ring` |
 //! | | else | `rabenseifner` |
 //! | gather, scatter | hosts, equal blocks up to 2 KiB, more than 64 ranks | `binomial` |
 //! | | else | `linear`, window 8 |
 //! | allgather | by host, up to 64 KiB | `by_host` |
-//! | | hosts, blocks of 16 KiB or more | `ring` |
+//! | | hosts, blocks of 4 KiB or more | `ring` |
 //! | | up to 512 KiB, P a power of two | `recursive_doubling` |
 //! | | up to 64 KiB | `bruck` |
 //! | | up to 512 KiB, P even | `neighbour_exchange` |
 //! | | else | `ring` |
-//! | reduce_scatter | hosts, blocks of 512 B or more, up to 32 ranks | `pairwise` |
+//! | reduce_scatter | hosts, blocks of 256 B or more, up to 32 ranks | `pairwise` |
 //! | | commutative, up to 512 KiB | `recursive_halving` |
 //! | | else | `pairwise` |
 //! | alltoall | one host, equal blocks up to 2 KiB, 8 ranks or more | `bruck` |
@@ -49,7 +52,7 @@
 //! | scan, exscan | up to 32 KiB | `recursive_doubling` |
 //! | | else | `chain`, segments as for reduce |
 //!
-//! The thresholds for hosts are those that cost least on simulated trees of switches with links of 100 Mbit/s and 1 Gbit/s, and for one
+//! The thresholds for hosts are those that cost least on simulated trees of switches with links of 100 Mbit/s to 10 Gbit/s, and for one
 //! host on two cores (docs/collectives.md); the others are those of MPI libraries for TCP networks, where a message costs tens of
 //! microseconds and a byte about a nanosecond. Where a network was measured, its table goes before the rule (`sabani-model`).
 
@@ -142,8 +145,8 @@ fn rule(collective: Collective, facts: &Facts) -> (&'static str, Parameters) {
     match collective {
         Collective::Barrier if facts.by_host => plain("by_host"),
         Collective::Barrier => plain("dissemination"),
-        Collective::Bcast => (bcast(facts), segments(facts, 64 * KIB)),
-        Collective::Reduce => (reduce(facts), segments(facts, 32 * KIB)),
+        Collective::Bcast => bcast(facts),
+        Collective::Reduce => reduce(facts),
         Collective::Allreduce => plain(allreduce(facts)),
         Collective::Gather | Collective::Scatter
             if facts.even && facts.block <= 2 * KIB && !facts.one_host && facts.size > 64 =>
@@ -176,25 +179,51 @@ fn segments(facts: &Facts, most: usize) -> Parameters {
     }
 }
 
-fn bcast(facts: &Facts) -> &'static str {
-    let chained = if facts.one_host { 64 * KIB } else { 8 * KIB };
-    match facts.bytes <= 32 * KIB {
-        true if facts.by_host => "by_host",
-        false if facts.by_host => "by_host_chain",
-        true => "binomial",
-        false if facts.size < 4 => "binomial",
-        false if facts.one_host && facts.bytes <= 1024 * KIB => "binomial",
-        false if facts.bytes / facts.size >= chained => "chain",
-        false => "scatter_allgather",
+/// A tree of few levels, all as wide: short messages leave a host together, and each level is a latency.
+fn flat(size: usize) -> (&'static str, Parameters) {
+    const MOST: usize = 8;
+    let reach = |radix: usize, levels| radix.saturating_pow(levels) >= size;
+    let levels = (1..).find(|&levels| reach(MOST, levels)).unwrap_or(1);
+    let radix = (2..MOST).find(|&radix| reach(radix, levels));
+    let parameters = Parameters {
+        radix: radix.unwrap_or(MOST),
+        ..Parameters::default()
+    };
+    ("knomial", parameters)
+}
+
+fn bcast(facts: &Facts) -> (&'static str, Parameters) {
+    let plain = |name| (name, Parameters::default());
+    let segments = segments(facts, 64 * KIB);
+    if facts.by_host {
+        return match facts.bytes {
+            0..=0x8000 => plain("by_host"),
+            _ => ("by_host_chain", segments),
+        };
+    }
+    match facts.bytes / facts.size {
+        _ if facts.size < 4 => plain("binomial"),
+        _ if facts.one_host && facts.bytes <= 1024 * KIB => plain("binomial"),
+        0..0x1_0000 if facts.one_host => plain("scatter_allgather"),
+        0x2000.. => ("chain", segments),
+        _ => match facts.bytes {
+            0..=0x800 => flat(facts.size),
+            _ => ("split_binary", segments),
+        },
     }
 }
 
-fn reduce(facts: &Facts) -> &'static str {
-    match facts.bytes <= 32 * KIB {
-        true if facts.by_host => "by_host",
-        false if facts.by_host => "by_host_chain",
-        true => "binomial",
-        false => "chain",
+fn reduce(facts: &Facts) -> (&'static str, Parameters) {
+    let plain = |name| (name, Parameters::default());
+    let segments = segments(facts, 32 * KIB);
+    match facts.bytes {
+        0..=0x8000 if facts.by_host => plain("by_host"),
+        _ if facts.by_host => ("by_host_chain", segments),
+        0..=0x8000 if facts.one_host => plain("binomial"),
+        _ if facts.one_host => ("chain", segments),
+        0..=0x800 => flat(facts.size),
+        bytes if bytes / facts.size < 4 * KIB => plain("binomial"),
+        _ => ("chain", segments),
     }
 }
 
@@ -202,22 +231,25 @@ fn allreduce(facts: &Facts) -> &'static str {
     if facts.one_host && facts.size > 2 && facts.bytes <= 64 * KIB {
         return "by_host";
     }
-    let long = if facts.one_host { 64 * KIB } else { 16 * KIB };
-    match facts.bytes <= 8 * KIB {
-        true if facts.by_host => "by_host",
-        false if facts.by_host => "by_host_rabenseifner",
-        true => "recursive_doubling",
-        false if facts.size <= 2 => "recursive_doubling",
-        false if facts.one_host && facts.bytes <= 1024 * KIB => "rabenseifner",
-        false if facts.commutative && facts.bytes / facts.size >= long => "ring",
-        false => "rabenseifner",
+    let block = facts.bytes / facts.size;
+    match facts.bytes {
+        0..=0x2000 if facts.by_host => "by_host",
+        _ if facts.by_host => "by_host_rabenseifner",
+        _ if facts.size <= 2 => "recursive_doubling",
+        0..=0x10_0000 if facts.one_host => "rabenseifner",
+        _ if facts.one_host && facts.commutative && block >= 64 * KIB => "ring",
+        _ if facts.one_host => "rabenseifner",
+        0..=0x800 => "recursive_doubling",
+        // Each rank's part goes around in as many steps as there are ranks.
+        _ if facts.commutative && block >= (4 * KIB).max(256 * facts.size) => "ring",
+        _ => "rabenseifner",
     }
 }
 
 fn allgather(facts: &Facts) -> &'static str {
     match facts.bytes {
         0..=0x10000 if facts.by_host => "by_host",
-        _ if !facts.one_host && facts.block >= 16 * KIB => "ring",
+        _ if !facts.one_host && facts.block >= 4 * KIB => "ring",
         0..=0x80000 if facts.size.is_power_of_two() => "recursive_doubling",
         0..=0x10000 => "bruck",
         0..=0x80000 if facts.size.is_multiple_of(2) => "neighbour_exchange",
@@ -227,7 +259,7 @@ fn allgather(facts: &Facts) -> &'static str {
 
 fn reduce_scatter(facts: &Facts) -> &'static str {
     match facts.commutative && facts.bytes <= 512 * KIB {
-        true if !facts.one_host && facts.size <= 32 && facts.block >= 512 => "pairwise",
+        true if !facts.one_host && facts.size <= 32 && facts.block >= 256 => "pairwise",
         true => "recursive_halving",
         false => "pairwise",
     }
@@ -404,8 +436,8 @@ mod tests {
             let cx = Context::new(16, Counts::Vector(bytes));
             choose(Collective::Bcast, &cx).algorithm.name
         };
-        assert_eq!(name(100), "binomial");
-        assert_eq!(name(100_000), "scatter_allgather");
+        assert_eq!(name(100), "knomial");
+        assert_eq!(name(100_000), "split_binary");
         assert_eq!(name(10_000_000), "chain");
     }
 
@@ -451,6 +483,16 @@ mod tests {
         let name = |ranks| between_hosts(Collective::ReduceScatter, ranks, Counts::Each(1000));
         assert_eq!(name(32), "pairwise");
         assert_eq!(name(64), "recursive_halving");
+    }
+
+    #[test]
+    fn between_hosts_short_vectors_go_along_a_tree_of_few_levels() {
+        let radix = |ranks| between_hosts(Collective::Bcast, ranks, Counts::Vector(100));
+        assert_eq!(radix(3), "binomial");
+        for (ranks, radix_of_tree) in [(8, 8), (9, 3), (16, 4), (32, 6), (64, 8), (65, 5)] {
+            assert_eq!(radix(ranks), format!("knomial:radix={radix_of_tree}"));
+        }
+        assert_eq!(radix(1 << 20), "knomial:radix=8");
     }
 
     #[test]

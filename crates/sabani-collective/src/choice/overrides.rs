@@ -258,8 +258,11 @@ mod tests {
             (8192, 3)
         );
         let reduce = overrides.choose(Collective::Reduce, &cx);
-        assert_eq!(reduce.algorithm.name, "binomial");
-        assert_eq!(reduce.parameters.mode, Mode::Rendezvous);
+        assert_eq!(reduce.algorithm.name, "knomial");
+        assert_eq!(
+            (reduce.parameters.mode, reduce.parameters.radix),
+            (Mode::Rendezvous, 3)
+        );
     }
 
     #[test]
