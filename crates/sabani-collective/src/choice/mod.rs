@@ -18,12 +18,12 @@
 //! | | one host, up to 1 MiB | `binomial` |
 //! | | fewer than 4 ranks | `binomial` |
 //! | | one host, 64 KiB for each rank, or more; less | `chain`; `scatter_allgather` |
-//! | | hosts, up to 2 KiB | `knomial`, in as few levels as with radix 8 |
+//! | | hosts, up to 1 KiB | `knomial`, in as few levels as with radix 8 |
 //! | | hosts, 8 KiB for each rank, or more | `chain`, segments of 8, 32 or 64 KiB: 8 of them for each rank |
 //! | | hosts, else | `split_binary`, segments likewise |
 //! | reduce | by host, up to 32 KiB; longer | `by_host`; `by_host_chain` |
 //! | | one host, up to 32 KiB; longer | `binomial`; `chain`, segments of 32 KiB |
-//! | | hosts, up to 2 KiB | `knomial`, likewise |
+//! | | hosts, up to 1 KiB | `knomial`, likewise |
 //! | | hosts, 4 KiB for each rank, or more | `chain`, segments of 8 KiB, or of 32 KiB if there are 8 of them for each rank |
 //! | | hosts, else | `binomial` |
 //! | allreduce | by host, up to 8 KiB; longer | `by_host`; `by_host_rabenseifner` |
@@ -207,7 +207,7 @@ fn bcast(facts: &Facts) -> (&'static str, Parameters) {
         0..0x1_0000 if facts.one_host => plain("scatter_allgather"),
         0x2000.. => ("chain", segments),
         _ => match facts.bytes {
-            0..=0x800 => flat(facts.size),
+            0..=0x400 => flat(facts.size),
             _ => ("split_binary", segments),
         },
     }
@@ -221,7 +221,7 @@ fn reduce(facts: &Facts) -> (&'static str, Parameters) {
         _ if facts.by_host => ("by_host_chain", segments),
         0..=0x8000 if facts.one_host => plain("binomial"),
         _ if facts.one_host => ("chain", segments),
-        0..=0x800 => flat(facts.size),
+        0..=0x400 => flat(facts.size),
         bytes if bytes / facts.size < 4 * KIB => plain("binomial"),
         _ => ("chain", segments),
     }

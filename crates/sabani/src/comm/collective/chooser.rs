@@ -210,16 +210,16 @@ mod tests {
         let expected = "by n.json: 1.0ms expected with 4 ranks and 0 B";
         let beside = "and 2.0ms with what the rule says";
         assert_eq!(why, format!("{expected}, {beside}"));
-        let (name, why) = bcast(&with_line("binomial", ""), 4);
-        assert_eq!(name, "binomial");
+        let (name, why) = bcast(&with_line("knomial:radix=4", ""), 4);
+        assert_eq!(name, "knomial");
         assert_eq!(why, format!("{expected}; the rule says the same"));
         let (name, why) = bcast(&chooser(""), 100);
-        assert_eq!(name, "binomial");
+        assert_eq!(name, "knomial");
         assert!(why.contains("n.json has nothing that fits"), "{why}");
         let (name, why) = bcast(&Chooser::default(), 4);
         assert_eq!(
             (name, &why[..]),
-            ("binomial", "by the rule: first with 1 B")
+            ("knomial", "by the rule: first with 1 B")
         );
     }
 
