@@ -217,10 +217,7 @@ mod tests {
         assert_eq!(name, "knomial");
         assert!(why.contains("n.json has nothing that fits"), "{why}");
         let (name, why) = bcast(&Chooser::default(), 4);
-        assert_eq!(
-            (name, &why[..]),
-            ("knomial", "by the rule: first with 1 B")
-        );
+        assert_eq!((name, &why[..]), ("knomial", "by the rule: first with 1 B"));
     }
 
     #[test]
