@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::datagram::{DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
-use crate::turns::Order;
+use crate::order::Order;
 use crate::{HostId, Link, Rng};
 
 /// Names a switch of a network.
@@ -197,6 +197,16 @@ impl Port {
             true => Order::Turns(Box::default()),
             false => Order::Bands(0),
         };
+    }
+
+    /// What waits leaves as it came from now on, words as well, as with Linux's `pfifo`, or a card that takes hundreds of packets at
+    /// once: for the cable of a host.
+    ///
+    /// # Panics
+    /// If something waits.
+    pub fn keep_order(&mut self) {
+        assert!(self.queue.is_empty(), "what waits has an order");
+        self.order = Order::Came;
     }
 
     /// Bytes that wait, headers included.

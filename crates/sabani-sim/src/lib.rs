@@ -58,6 +58,7 @@ pub mod faults;
 pub mod host;
 pub mod link;
 pub mod network;
+mod order;
 pub mod plan;
 pub mod ranks;
 pub mod recording;
@@ -68,7 +69,6 @@ mod steering;
 pub mod tcp;
 pub mod topology;
 pub mod traffic;
-mod turns;
 pub mod units;
 pub mod watch;
 

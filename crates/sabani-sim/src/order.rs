@@ -8,7 +8,7 @@ use crate::datagram::Datagram;
 /// The order of a port's queue.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// As it came: switches.
+    /// As it came: switches, and hosts with Linux's `pfifo`.
     Came,
     /// What is express first, of which so many wait, then the rest, each as it came: hosts, as with Linux's `pfifo_fast`.
     Bands(usize),
