@@ -17,7 +17,8 @@
 //! 4. After any of steps 2 and 3, and after the program's calls ([`Node::send`], [`Node::post`], …),
 //!    call [`Node::poll_transmit`] until it returns `None`, and send each train. A train that the
 //!    socket does not take now must be kept and sent later, before newer ones; one that is dropped
-//!    counts as lost on the way.
+//!    counts as lost on the way. [`Node::handle_unsent`] tells it what waits for the host's own link, where
+//!    the driver can ask for that.
 //! 5. Call [`Node::next_event`] until it returns `None`, and look at the receives and sends waited
 //!    for ([`Node::take_received`], [`Node::take_sent`]).
 //! 6. Ask for [`Node::next_deadline`] again; sleep until then, or until a datagram or the program
@@ -62,7 +63,7 @@ pub use message::{
     Body, Buffer, Envelope, Match, Message, Outbound, Pool, RecvError, RecvTicket, SendTicket,
     Value,
 };
-pub use node::{KeyNews, Keyring, Node, Opened, Transmit, Unsealed, Waiting};
+pub use node::{KeyNews, Keyring, Node, Opened, Transmit, Unsealed, Unsent, Waiting};
 pub use obstacle::Obstacle;
 pub use quality::Quality;
 pub use state::LinkState;

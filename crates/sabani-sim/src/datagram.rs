@@ -49,6 +49,8 @@ pub(crate) struct Class {
     pub ecn: Ecn,
     /// It leaves before what waits for its host's own cable.
     pub express: bool,
+    /// So many more of its train follow.
+    pub behind: u16,
 }
 
 /// A datagram under way.

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use sabani_proto::Unsent;
+
 use crate::datagram::{DatagramId, Ecn, Stop};
 use crate::engine::{Action, Engine};
-use crate::order::Order;
+use crate::order::{Bands, Order};
 use crate::{HostId, Link, Rng};
 
 /// Names a switch of a network.
@@ -173,7 +175,7 @@ impl Port {
             back,
             queue: VecDeque::new(),
             order: match at {
-                Place::Host(_) => Order::Bands(0),
+                Place::Host(_) => Order::Bands(Bands::default()),
                 Place::Switch(_) => Order::Came,
             },
             queued_bytes: 0,
@@ -195,7 +197,7 @@ impl Port {
         assert!(self.queue.is_empty(), "what waits has an order");
         self.order = match in_turn {
             true => Order::Turns(Box::default()),
-            false => Order::Bands(0),
+            false => Order::Bands(Bands::default()),
         };
     }
 
@@ -209,9 +211,28 @@ impl Port {
         self.order = Order::Came;
     }
 
+    /// What is express waits for no more than the packet under way from now on, as with Linux's `cake`, which takes trains apart: for
+    /// the cable of a host that does not take turns.
+    ///
+    /// # Panics
+    /// If something waits.
+    pub fn cut_trains(&mut self) {
+        assert!(self.queue.is_empty(), "what waits has an order");
+        self.order = Order::Bands(Bands::of_packets());
+    }
+
     /// Bytes that wait, headers included.
     pub fn queued_bytes(&self) -> u64 {
         self.queued_bytes
+    }
+
+    /// What its host has given to it and the wire has not: how much that was, and how much of it there still is.
+    pub(crate) fn unsent(&self, at_ns: u64) -> Unsent {
+        Unsent {
+            at_ns,
+            handed: self.link.counters.entered_bytes,
+            waiting: self.queued_bytes + self.link.waiting_bytes(at_ns),
+        }
     }
 
     /// The most that ever waited.
@@ -425,7 +446,7 @@ impl Fabric {
             return None;
         }
         let id = free.queue.pop_front()?;
-        free.order.leave();
+        free.order.leave(&engine.datagrams[id]);
         let bytes = engine.datagrams[id].wire_bytes();
         free.queued_bytes -= bytes;
         let at = free.at;
@@ -444,6 +465,7 @@ impl Fabric {
     fn start(&mut self, port: PortId, id: DatagramId, engine: &mut Engine) {
         let port = self.port_mut(port);
         let datagram = &mut engine.datagrams[id];
+        port.order.begin(datagram);
         datagram.came_by = port.back;
         datagram.next = match port.to {
             Place::Host(host) => Stop::Path(host),

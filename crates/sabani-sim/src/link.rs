@@ -143,7 +143,7 @@ impl Link {
     }
 
     /// What the wire has still to send of what it has accepted.
-    fn waiting_bytes(&self, now_ns: u64) -> u64 {
+    pub(crate) fn waiting_bytes(&self, now_ns: u64) -> u64 {
         let waiting_ns = self.busy_until_ns.saturating_sub(now_ns);
         let bits = u128::from(waiting_ns) * u128::from(self.bits_per_second) / 1_000_000_000;
         (bits / 8) as u64

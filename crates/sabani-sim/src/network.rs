@@ -433,7 +433,7 @@ impl Network {
         let to = self.host(to).addr;
         let class = Class {
             ecn: Ecn::Capable,
-            express: false,
+            ..Class::default()
         };
         self.carry(from, to, bytes, bytes.len(), class);
     }
@@ -650,6 +650,7 @@ impl Network {
             let class = Class {
                 ecn: Ecn::of(transmit.ecn),
                 express: transmit.express,
+                behind: 0,
             };
             self.check_open(id, bytes.len());
             self.carry(id, transmit.to, bytes, transmit.segment, class);
@@ -671,9 +672,14 @@ impl Network {
         let Some(nic) = self.nic(id) else {
             return true;
         };
-        let queued_bytes = self.port(nic).queued_bytes();
+        let now_ns = self.engine.now_ns;
+        let port = self.port(nic);
+        let (queued_bytes, unsent) = (port.queued_bytes(), port.unsent(now_ns));
         let host = &mut self.hosts[id.index()];
         host.is_blocked = queued_bytes >= host.send_buffer_bytes;
+        if let Some(node) = &mut host.node {
+            node.handle_unsent(unsent);
+        }
         !host.is_blocked
     }
 
@@ -685,7 +691,8 @@ impl Network {
         };
         let cable = self.nic(from).filter(|_| self.is_cabled(from, to));
         let engine = &mut self.engine;
-        for bytes in train.chunks(segment) {
+        let packets = train.len().div_ceil(segment.max(1)) as u16;
+        for (bytes, behind) in train.chunks(segment).zip((0..packets).rev()) {
             let words = [engine.now_ns, u64::from(from.0) << 32 | u64::from(to.0)];
             digest(&mut self.trace, &words);
             digest(&mut self.trace, &[bytes.len() as u64, head(bytes)]);
@@ -695,7 +702,7 @@ impl Network {
                 from,
                 to,
                 next: Stop::Host(to),
-                class,
+                class: Class { behind, ..class },
                 came_by: PortId(0),
                 nth: 0,
                 bytes,

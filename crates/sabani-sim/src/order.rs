@@ -10,8 +10,8 @@ use crate::datagram::Datagram;
 pub(crate) enum Order {
     /// As it came: switches, and hosts with Linux's `pfifo`.
     Came,
-    /// What is express first, of which so many wait, then the rest, each as it came: hosts, as with Linux's `pfifo_fast`.
-    Bands(usize),
+    /// What is express first, then the rest, each as it came: hosts, as with Linux's `pfifo_fast`.
+    Bands(Bands),
     /// Peer by peer: hosts, as with Linux's `fq_codel` or `fq`.
     Turns(Box<Turns>),
 }
@@ -20,22 +20,54 @@ impl Order {
     /// The place of a datagram that comes where `waiting` wait.
     pub fn enter(&mut self, datagram: &Datagram, waiting: usize) -> usize {
         match self {
-            Order::Bands(express) if datagram.class.express => {
-                *express += 1;
-                *express - 1
-            }
+            Order::Bands(bands) if datagram.class.express => bands.enter(waiting),
             Order::Came | Order::Bands(_) => waiting,
             Order::Turns(turns) => turns.enter(datagram.to, datagram.wire_bytes()),
         }
     }
 
-    /// The first one leaves.
-    pub fn leave(&mut self) {
+    /// The first one leaves, which is this.
+    pub fn leave(&mut self, datagram: &Datagram) {
         match self {
-            Order::Came => {}
-            Order::Bands(express) => *express = express.saturating_sub(1),
+            Order::Bands(bands) if datagram.class.express => bands.express -= 1,
+            Order::Came | Order::Bands(_) => {}
             Order::Turns(turns) => turns.leave(),
         }
+    }
+
+    /// The wire begins with this.
+    pub fn begin(&mut self, datagram: &Datagram) {
+        if let Order::Bands(bands) = self
+            && !bands.cuts_trains
+        {
+            bands.begun = datagram.class.behind.into();
+        }
+    }
+}
+
+/// A train is one thing, if it is not cut: what is express waits until all of the one is on the wire that has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Bands {
+    /// Express ones that wait.
+    express: usize,
+    /// Of the train that has begun, so many wait in front of them.
+    begun: usize,
+    cuts_trains: bool,
+}
+
+impl Bands {
+    /// Bands that take trains apart.
+    pub fn of_packets() -> Self {
+        Bands {
+            cuts_trains: true,
+            ..Bands::default()
+        }
+    }
+
+    /// The place of an express one where `waiting` wait.
+    fn enter(&mut self, waiting: usize) -> usize {
+        self.express += 1;
+        (self.begun + self.express - 1).min(waiting)
     }
 }
 
@@ -77,6 +109,8 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PortId;
+    use crate::datagram::{Class, Stop};
 
     /// What leaves, of datagrams to these hosts of so many bytes that came in this order.
     fn order(came: &[(u32, u64)]) -> Vec<usize> {
@@ -87,6 +121,38 @@ mod tests {
         waits.iter().for_each(|_| turns.leave());
         assert!(turns.ends.is_empty() && turns.last.is_empty());
         waits
+    }
+
+    #[test]
+    fn what_is_express_waits_for_the_rest_of_a_train_that_has_begun() {
+        let packet = |behind, express| Datagram {
+            source: ([127, 0, 0, 1], 1).into(),
+            from: HostId(0),
+            to: HostId(1),
+            next: Stop::Host(HostId(1)),
+            class: Class {
+                behind,
+                express,
+                ..Class::default()
+            },
+            came_by: PortId(0),
+            nth: 0,
+            bytes: Vec::new(),
+        };
+        for (bands, place) in [(Bands::default(), 2_usize), (Bands::of_packets(), 0)] {
+            let mut order = Order::Bands(bands);
+            // Two trains of three; the first packet is on the wire.
+            order.begin(&packet(2, false));
+            assert_eq!(order.enter(&packet(0, true), 5), place);
+            assert_eq!(order.enter(&packet(0, true), 6), place + 1);
+            assert_eq!(order.enter(&packet(0, false), 7), 7);
+            order.leave(&packet(1, false));
+            order.begin(&packet(1, false));
+            assert_eq!(
+                order.enter(&packet(0, true), 7),
+                place.saturating_sub(1) + 2
+            );
+        }
     }
 
     #[test]

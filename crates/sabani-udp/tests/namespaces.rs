@@ -340,6 +340,42 @@ fn a_socket_opens_where_even_the_loopback_is_down() {
     });
 }
 
+/// A train of 16,000 bytes that takes 0.13 s, of which the first 4 KB leave at once, and which leaves as a whole.
+#[test]
+fn what_waits_for_the_own_link_is_told_of_until_it_has_left() {
+    const TEST: &str = "what_waits_for_the_own_link_is_told_of_until_it_has_left";
+    let setup = "ip link set lo up; ip link set lo mtu 1500; \
+        tc qdisc add dev lo root tbf rate 1mbit burst 4kb limit 1mb";
+    in_namespace(TEST, setup, || {
+        let options = Options::default();
+        let (mut left, mut right) = (bind("127.0.0.1:0", &options), bind("127.0.0.1:0", &options));
+        assert_eq!(
+            (left.unsent().sent_bytes, left.unsent().waiting_bytes),
+            (0, 0)
+        );
+        let train = Train::new(right.local_addr(), 1_000, &[1; 16_000]);
+        assert_eq!(outcomes(&mut left, &[train]), [SendOutcome::Sent]);
+        let unsent = left.unsent();
+        assert_eq!(unsent.sent_bytes, 16_000);
+        assert!(
+            (10_000..40_000).contains(&unsent.waiting_bytes),
+            "{unsent:?}"
+        );
+        let (mut batch, mut came) = (RecvBatch::new(1), 0);
+        while came < 16 {
+            if right.recv(&mut batch).unwrap() == 0 {
+                assert!(right.wait(None, PATIENCE).unwrap().socket, "{came}");
+                continue;
+            }
+            came += batch
+                .received()
+                .flat_map(|received| received.into_datagrams())
+                .count();
+        }
+        assert_eq!(left.unsent().waiting_bytes, 0);
+    });
+}
+
 /// Behind 20 datagrams, 8 ms each, that wait at a device with bands.
 #[test]
 fn what_is_express_leaves_before_what_waits() {

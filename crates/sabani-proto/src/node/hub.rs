@@ -43,8 +43,6 @@ pub(crate) struct Hub {
     pub ends: u64,
     /// What each peer may have on its way here.
     pub granter: Granter,
-    /// Packets in one train, at most.
-    pub train_packets: usize,
     pub own_link: OwnLink,
     pub contents: Vec<Content>,
     pub fates: Vec<(Fate, Content)>,
@@ -74,7 +72,6 @@ impl Hub {
                 expected_peers: config.expected_peers,
                 policy: config.credit,
             }),
-            train_packets: 64,
             own_link: OwnLink::default(),
             contents: Vec::new(),
             fates: Vec::new(),

@@ -43,6 +43,7 @@ use ends::Ended;
 use gate::Gate;
 use hub::{Hub, SendState};
 pub use keyring::{KeyNews, Keyring, Unsealed};
+pub use own_link::Unsent;
 use peers::Peers;
 pub use receive::Opened;
 pub use sends::Waiting;

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::own_link::Unsent;
 use super::{Node, Unsealed};
 use crate::wire::Hello;
 use crate::{Obstacle, rare};
@@ -62,7 +63,7 @@ impl Node {
             let express = own_link.may_hold_others(index, now_ns)
                 && session.overtakes(before, &train, &link.outgoing);
             if !express && session.channel.sent.ahead() > before.ahead {
-                own_link.on_data(index, now_ns);
+                own_link.on_data(index, train.bytes, now_ns);
             }
             let transmit = Transmit {
                 to: peer.addr,
@@ -83,6 +84,13 @@ impl Node {
             }
         }
         None
+    }
+
+    /// The system says what still waits for this host's own link, if the driver can ask. Trains are then no longer than what that link
+    /// takes at a time, so that what is urgent does not wait for long ones. To ask is optional; who does so asks
+    /// before each train as long as something waits, before the first few, and now and then otherwise.
+    pub fn handle_unsent(&mut self, seen: Unsent) {
+        self.hub.own_link.on_unsent(seen);
     }
 
     /// The system refused a datagram of `bytes` to this address as too large for the interface.

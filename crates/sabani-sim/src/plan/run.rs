@@ -420,6 +420,9 @@ fn adjust_program(net: &mut Network, id: HostId, settings: &ProgramSettings) {
     host.clock.set_drift(now_ns, settings.drift_ppm);
     if let Some(cable) = net.nic(id) {
         net.port(cable).take_turns(settings.fair_queue);
+        if settings.cuts_trains {
+            net.port(cable).cut_trains();
+        }
     }
     if let Some(stalls) = &settings.stalls {
         net.share_processor(id, stalls.clone());

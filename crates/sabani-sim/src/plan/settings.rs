@@ -509,6 +509,9 @@ pub struct ProgramSettings {
     /// What waits for its cable leaves in turn, peer by peer. Default: as it came, words first.
     #[serde(skip_serializing_if = "is_default")]
     pub fair_queue: bool,
+    /// Words need not wait until all of a train has left, as with Linux's `cake`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cuts_trains: bool,
     /// Parts per million by which its clock is fast; slow if negative.
     #[serde(skip_serializing_if = "is_default")]
     pub drift_ppm: i64,

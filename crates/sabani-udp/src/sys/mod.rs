@@ -9,7 +9,7 @@ mod poll;
 mod transfer;
 
 pub(crate) use memory::{call_in_forked_children, shared_with_nobody};
-pub(crate) use options::{drops, get_int, has_room_for_errors, network, set_int};
+pub(crate) use options::{drops, get_int, has_room_for_errors, network, set_int, unsent};
 pub(crate) use poll::{event_fd, poll, read_counter, write_counter};
 pub(crate) use transfer::{
     BATCH, Head, Incoming, recv_error, recv_many, recv_one, recv_plainly, send_many, send_one,

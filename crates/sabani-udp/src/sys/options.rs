@@ -48,11 +48,17 @@ pub(crate) fn network(fd: BorrowedFd<'_>) -> Option<u64> {
 
 const RECEIVED: usize = libc::SK_MEMINFO_RMEM_ALLOC as usize;
 const RECV_BUFFER: usize = libc::SK_MEMINFO_RCVBUF as usize;
+const UNSENT: usize = libc::SK_MEMINFO_WMEM_ALLOC as usize;
 const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
 
 /// How many messages the kernel has dropped on their way into this socket, modulo 2³².
 pub(crate) fn drops(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     memory(fd).map(|info| info[DROPS])
+}
+
+/// Bytes, as the kernel charges them, of what was sent and has not left the host yet.
+pub(crate) fn unsent(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    memory(fd).map(|info| info[UNSENT])
 }
 
 /// Whether the kernel can queue an ICMP error, which it charges to the receive buffer: as a page at most,

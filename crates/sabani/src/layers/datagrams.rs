@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use sabani_proto::seal::Opening;
-use sabani_proto::{KeyNews, Keyring, Node, Obstacle, Transmit};
+use sabani_proto::{KeyNews, Keyring, Node, Obstacle, Transmit, Unsent};
 use sabani_ring::Recycle;
 use sabani_udp::{
     Ecn, HintKind, IcmpHint, MAX_TRAIN_BYTES, Received, RecvBatch, SendOutcome, Socket, Train,
@@ -26,6 +26,11 @@ const PAUSE_NS: u64 = 250_000;
 /// A train that the system has no buffers for so long is lost. It is more than a full device queue:
 /// some virtual devices refuse for ever, with this very error, what the far end does not take.
 const REFUSED_NS: u64 = 20_000_000;
+
+/// The system is asked what waits for the host's own link with every sending call, and once nothing has waited so many times in a row
+/// only this often: it takes 0.2 µs.
+const UNSENT_LOOKS: u8 = 16;
+const UNSENT_EVERY_NS: u64 = 250_000;
 
 /// Trains that leave with one sending call, and what the seal's layer must hear of keys.
 #[derive(Debug)]
@@ -172,7 +177,7 @@ pub(crate) enum Look {
     Nothing,
 }
 
-/// What the layers above must hear of a peer's address.
+/// What the layers above must hear.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Report {
     /// The interface takes no datagrams of this length.
@@ -181,6 +186,8 @@ pub(crate) enum Report {
     Unreachable { to: SocketAddr, obstacle: Obstacle },
     /// This local address is not the machine's any more.
     SourceGone { local: IpAddr },
+    /// What waits for the host's own link.
+    Unsent(Unsent),
 }
 
 /// The system has no buffers.
@@ -196,6 +203,9 @@ pub(crate) struct Datagrams {
     pub socket: Socket,
     pub reports: Vec<Report>,
     refusal: Option<Refusal>,
+    /// Times in a row that nothing waited for the host's own link, and when that is to be asked again.
+    unhindered: u8,
+    ask_unsent_ns: u64,
     /// Something has come since the socket was last found empty.
     unsettled: bool,
     pub pause: Pause,
@@ -210,6 +220,8 @@ impl Datagrams {
             socket,
             reports: Vec::new(),
             refusal: None,
+            unhindered: 0,
+            ask_unsent_ns: 0,
             unsettled: false,
             pause: Pause::default(),
             hints: Vec::new(),
@@ -286,13 +298,15 @@ impl Datagrams {
 
     /// Offers what is left of a load; returns whether the socket is done with all of it.
     #[inline]
-    pub fn send(&mut self, load: &mut Load, now_ns: u64) -> bool {
+    pub fn send(&mut self, load: &mut Load, clock: &mut Clock) -> bool {
         if load.is_settled() {
             return true;
         }
+        let now_ns = clock.now_ns;
         if self.retry_ns().is_some_and(|retry_ns| now_ns < retry_ns) {
             return false;
         }
+        self.ask_unsent(clock);
         let taken = self.offer(load);
         let part = self.taken_part();
         self.note_refusal(taken + part > 0, now_ns);
@@ -300,6 +314,28 @@ impl Datagrams {
         load.settle(taken, part);
         self.give_up_refused(load, now_ns);
         load.is_settled()
+    }
+
+    /// Asks what waits for the host's own link, if it is time.
+    #[inline]
+    fn ask_unsent(&mut self, clock: &mut Clock) {
+        if clock.now_ns < self.ask_unsent_ns {
+            return;
+        }
+        let now_ns = clock.read();
+        let unsent = self.socket.unsent();
+        self.unhindered = match unsent.waiting_bytes {
+            0 => (self.unhindered + 1).min(UNSENT_LOOKS),
+            _ => 0,
+        };
+        if self.unhindered == UNSENT_LOOKS {
+            self.ask_unsent_ns = now_ns + UNSENT_EVERY_NS;
+        }
+        self.reports.push(Report::Unsent(Unsent {
+            at_ns: now_ns,
+            handed: unsent.sent_bytes,
+            waiting: unsent.waiting_bytes,
+        }));
     }
 
     /// Offers trains to the socket; returns how many it is done with, and notes those that did not

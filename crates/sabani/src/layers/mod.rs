@@ -167,11 +167,11 @@ impl Below {
                 let Here {
                     datagrams, load, ..
                 } = &mut **here;
-                if !datagrams.send(load, now_ns) || !load.fill(node, now_ns) {
+                if !datagrams.send(load, clock) || !load.fill(node, now_ns) {
                     return false;
                 }
                 clock.lap(Stage::ChannelOut);
-                datagrams.send(load, now_ns);
+                datagrams.send(load, clock);
                 clock.lap(Stage::CallOut);
                 true
             }

@@ -218,7 +218,8 @@ impl Lower for Lowest {
             return Some(load);
         }
         let trains = load.get_mut().expect("nobody else refers to it");
-        let settled = self.datagrams.send(trains, clock.read());
+        clock.read();
+        let settled = self.datagrams.send(trains, clock);
         (!settled).then_some(load)
     }
 

@@ -146,11 +146,10 @@ impl Session {
             };
         }
         let segment = self.channel.mtu.current();
-        let packets = if self.channel.sent.in_flight() == 0 {
-            FIRST_TRAIN
-        } else {
-            hub.train_packets
-        };
+        let mut packets = hub.own_link.train_packets(segment);
+        if self.channel.sent.in_flight() == 0 {
+            packets = packets.min(FIRST_TRAIN);
+        }
         // One key seals all of it.
         let packets = packets.min(SealTx::one_key(self.channel.sent.next_number()) as usize);
         let bytes = match packets * segment {

@@ -8,7 +8,7 @@ fn pair(busy: bool) -> Pair {
     pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
     pair.carry();
     if busy {
-        pair.nodes[0].hub.own_link.on_data(99, pair.now_ns);
+        pair.nodes[0].hub.own_link.on_data(99, 1, pair.now_ns);
     }
     pair
 }

@@ -224,6 +224,7 @@ fn program(dice: &mut Dice, host: u32, settings: &Settings, buffer: Size) -> Pro
             .maybe(0.1, |dice| dice.pick(&[-200, 200, -50_000, 50_000]))
             .unwrap_or(0),
         fair_queue: false,
+        cuts_trains: false,
         discards_every: dice.maybe(0.2, |dice| dice.pick(&[1, 4, 30])).unwrap_or(0),
     }
 }
