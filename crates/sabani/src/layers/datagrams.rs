@@ -41,6 +41,8 @@ pub(crate) struct Load {
     key_news: Vec<KeyNews>,
     /// How many trains the socket is done with.
     settled: usize,
+    /// It has been offered to the socket, which may have had no room.
+    offered: bool,
 }
 
 impl Load {
@@ -50,6 +52,7 @@ impl Load {
             trains: Vec::with_capacity(SEND_TRAINS),
             key_news: Vec::new(),
             settled: 0,
+            offered: false,
         }
     }
 
@@ -58,6 +61,7 @@ impl Load {
     pub fn fill(&mut self, node: &mut Node, now_ns: u64) -> bool {
         self.trains.clear();
         self.settled = 0;
+        self.offered = false;
         node.take_key_news(&mut self.key_news);
         let mut used = 0;
         while used < SEND_BYTES && self.trains.len() < SEND_TRAINS && node.has_queued() {
@@ -306,7 +310,10 @@ impl Datagrams {
         if self.retry_ns().is_some_and(|retry_ns| now_ns < retry_ns) {
             return false;
         }
-        self.ask_unsent(clock);
+        // Not each time that there is no room, which would be work without end.
+        if !std::mem::replace(&mut load.offered, true) {
+            self.ask_unsent(clock);
+        }
         let taken = self.offer(load);
         let part = self.taken_part();
         self.note_refusal(taken + part > 0, now_ns);
@@ -433,5 +440,54 @@ impl Datagrams {
             self.refusal = None;
             load.settle(1, 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sabani_udp::Options;
+
+    use super::*;
+
+    #[test]
+    fn what_waits_is_asked_for_once_for_each_load_and_now_and_then_where_nothing_does() {
+        let any = ([127, 0, 0, 1], 0).into();
+        let mut datagrams = Datagrams::new(Socket::bind(any, &Options::default()).unwrap());
+        let to = datagrams.socket.local_addr();
+        let mut clock = Clock::new();
+        let mut load = Load::new();
+        let train = Transmit {
+            to,
+            from: None,
+            bytes: 1_000,
+            segment: 100,
+            ecn: false,
+            express: false,
+            unsealed: None,
+        };
+        load.trains.push((0, train));
+        clock.read();
+        assert!(datagrams.send(&mut load, &mut clock));
+        // As if there had been no room.
+        load.settled = 0;
+        assert!(datagrams.send(&mut load, &mut clock));
+        let reports = std::mem::take(&mut datagrams.reports);
+        let [Report::Unsent(first)] = reports[..] else {
+            panic!("{reports:?}");
+        };
+        assert_eq!((first.handed, first.waiting), (0, 0));
+        let mut send = |clock: &mut Clock| {
+            (load.settled, load.offered) = (0, false);
+            assert!(datagrams.send(&mut load, clock));
+            datagrams.reports.len()
+        };
+        let looks = (0..2 * UNSENT_LOOKS).map(|_| send(&mut clock)).last();
+        assert_eq!(looks, Some(usize::from(UNSENT_LOOKS) - 1));
+        clock.now_ns += UNSENT_EVERY_NS;
+        assert_eq!(send(&mut clock), usize::from(UNSENT_LOOKS));
+        let Some(Report::Unsent(last)) = datagrams.reports.pop() else {
+            panic!("nothing else was heard");
+        };
+        assert!(last.handed >= 16_000 && last.waiting == 0, "{last:?}");
     }
 }
