@@ -1,5 +1,7 @@
 //! Values that steer a node.
 
+use std::net::IpAddr;
+
 use crate::channel::{
     AckPolicy, BASE_DATAGRAM, Congestion, DEFAULT_DATAGRAM, MAX_DATAGRAM, Recovery,
 };
@@ -101,6 +103,9 @@ pub struct Config {
     pub max_peers: usize,
     /// Handshakes under way, begun by others, above which a cookie is asked for. Default 64.
     pub cookie_above: usize,
+    /// The socket's address, if it is bound to that alone: peers at the same one are on this very host, and what goes to them does not
+    /// wait for its link. Default: not told.
+    pub address: Option<IpAddr>,
     /// The driver seals and opens packets, on a thread of its own perhaps: [`crate::Transmit::unsealed`],
     /// [`crate::Keyring`], [`crate::Node::handle_opened`]. Default no: the node does.
     pub seal_below: bool,
@@ -139,6 +144,7 @@ impl Config {
             accept_unknown: true,
             max_peers: 65_536,
             cookie_above: 64,
+            address: None,
             seal_below: false,
             key_log: false,
         }

@@ -64,6 +64,6 @@ pub use fork::fork_generation;
 pub use hints::{HintKind, IcmpHint};
 pub use options::Options;
 pub use receive::{BUFFER_BYTES, Datagrams, MAX_BUFFERS, Received, RecvBatch};
-pub use socket::{Socket, Unsent};
+pub use socket::Socket;
 pub use train::{Ecn, MAX_TRAIN_BYTES, SendOutcome, Train};
 pub use wait::{Ready, Waker, Watch};

@@ -18,15 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What has become of what was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsent {
-    /// Bytes that were sent so far.
-    pub sent_bytes: u64,
-    /// Bytes of those that have not left this host yet, as the kernel charges them: each train as some hundred bytes more.
-    pub waiting_bytes: u64,
-}
-
 /// A non-blocking UDP socket for many peers.
 #[derive(Debug)]
 pub struct Socket {
@@ -240,17 +231,14 @@ impl Socket {
         self.hints.take(into);
     }
 
-    /// What waits for the host's own link, of what was sent: in queue disciplines and cards, as far as those
-    /// tell when something has left. What goes to this host itself, or leaves a container, has always left. Costs a system call or two
-    /// of 0.2 µs.
-    pub fn unsent(&self) -> Unsent {
+    /// What was sent and waits for the host's own link still: in queue disciplines and cards, as far as those
+    /// tell when something has left, in bytes as the kernel charges them (each train as some hundred more). What goes to this host
+    /// itself, or leaves a container, has always left. Costs a system call or two of 0.2 µs.
+    pub fn unsent_bytes(&self) -> u64 {
         let hot = self.hot.as_ref().map(|hot| hot.socket.as_fd());
-        let sockets = [Some(self.socket.as_fd()), hot];
+        let sockets = [Some(self.socket.as_fd()), hot].into_iter().flatten();
         let waiting = |fd| sys::unsent(fd).map_or(0, u64::from);
-        Unsent {
-            sent_bytes: self.counters.bytes_sent,
-            waiting_bytes: sockets.into_iter().flatten().map(waiting).sum(),
-        }
+        sockets.map(waiting).sum()
     }
 
     /// What the socket has done so far. Costs a system call (about 0.2 µs) to ask for the kernel's drops:

@@ -347,6 +347,8 @@ impl Builder {
             Socket::bind(addr, &self.options).map_err(|source| Error::Socket { addr, source })?;
         let granted = socket.capabilities().recv_buffer.granted_bytes;
         self.config.ecn = socket.capabilities().reports_ecn;
+        let own = socket.local_addr().ip();
+        self.config.address = (!own.is_unspecified()).then_some(own);
         self.suit_paths(granted as u64);
         let mut seed = [0; 32];
         fill_random(&mut seed)?;

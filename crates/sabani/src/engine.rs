@@ -282,7 +282,11 @@ impl Engine {
             let now_ns = self.clock.now_ns;
             match report {
                 Report::TooBig { to, bytes } => self.node.handle_too_big(now_ns, to, bytes),
-                Report::Unsent(seen) => self.node.handle_unsent(seen),
+                Report::Unsent(looks) => {
+                    looks
+                        .into_iter()
+                        .for_each(|seen| self.node.handle_unsent(seen));
+                }
                 Report::SourceGone { local } => self.node.handle_source_gone(local),
                 Report::Unreachable { to, obstacle } => {
                     self.node.handle_unreachable_hint(now_ns, to, obstacle);

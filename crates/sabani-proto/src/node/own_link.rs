@@ -23,7 +23,7 @@ const RISE: f64 = 2.0;
 pub struct Unsent {
     /// When it was asked, in nanoseconds of the driver's clock.
     pub at_ns: u64,
-    /// Bytes that it had been handed by then, in all.
+    /// Bytes that had been handed to it by then for that link, in all.
     pub handed: u64,
     /// Bytes of those that had not left yet.
     pub waiting: u64,
@@ -60,6 +60,9 @@ impl Unsent {
 }
 
 impl OwnLink {
+    /// Packets of the longest trains.
+    pub const MOST_PACKETS: usize = *TRAIN_PACKETS.end();
+
     /// Data leave for a peer.
     #[inline]
     pub fn on_data(&mut self, peer: u32, bytes: usize, now_ns: u64) {

@@ -24,8 +24,16 @@ pub struct Transmit {
     /// It is one packet, and may leave before what waits for this host's own link: words about credit, that is, and what
     /// is alone on its way to a peer. Nothing waits there to the same peer, so order stays.
     pub express: bool,
+    /// It is for this very host, as far as addresses tell, and does not go over the host's own link.
+    pub stays_here: bool,
     /// With [`crate::Config::seal_below`]: it is still to be sealed, with this, before it leaves.
     pub unsealed: Option<Unsealed>,
+}
+
+/// Whether a peer's address is the one that it is talked to from.
+fn is_here(peer: IpAddr, local: Option<IpAddr>, only: Option<IpAddr>) -> bool {
+    let peer = peer.to_canonical();
+    peer.is_loopback() || local.or(only).is_some_and(|own| own.to_canonical() == peer)
 }
 
 impl Node {
@@ -42,6 +50,11 @@ impl Node {
                 segment: letter.bytes.len(),
                 ecn: false,
                 express: false,
+                stays_here: is_here(
+                    letter.path.peer.ip(),
+                    letter.path.local,
+                    self.hub.config.address,
+                ),
                 unsealed: None,
             });
         }
@@ -58,11 +71,13 @@ impl Node {
                 continue;
             };
             let before = session.channel.sent.standing();
-            let train = session.build_train(&mut link.outgoing, out, &mut self.hub, now_ns);
+            let stays_here = is_here(peer.addr.ip(), peer.local, self.hub.config.address);
+            let hub = &mut self.hub;
+            let train = session.build_train(&mut link.outgoing, out, stays_here, hub, now_ns);
             let own_link = &mut self.hub.own_link;
             let express = own_link.may_hold_others(index, now_ns)
                 && session.overtakes(before, &train, &link.outgoing);
-            if !express && session.channel.sent.ahead() > before.ahead {
+            if !express && !stays_here && session.channel.sent.ahead() > before.ahead {
                 own_link.on_data(index, train.bytes, now_ns);
             }
             let transmit = Transmit {
@@ -72,6 +87,7 @@ impl Node {
                 segment: train.segment,
                 ecn: session.features & Hello::ECN != 0,
                 express,
+                stays_here,
                 unsealed: session.unsealed(),
             };
             self.arm_later(index);

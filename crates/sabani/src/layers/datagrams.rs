@@ -11,6 +11,7 @@ use sabani_udp::{
 
 use super::Clock;
 use super::pause::Pause;
+use super::uplink::{self, Uplink};
 
 /// Trains of one sending call, and bytes that are not kept waiting for more of them: the peer takes
 /// them in while the next are built.
@@ -26,11 +27,6 @@ const PAUSE_NS: u64 = 250_000;
 /// A train that the system has no buffers for so long is lost. It is more than a full device queue:
 /// some virtual devices refuse for ever, with this very error, what the far end does not take.
 const REFUSED_NS: u64 = 20_000_000;
-
-/// The system is asked what waits for the host's own link with every sending call, and once nothing has waited so many times in a row
-/// only this often: it takes 0.2 µs.
-const UNSENT_LOOKS: u8 = 16;
-const UNSENT_EVERY_NS: u64 = 250_000;
 
 /// Trains that leave with one sending call, and what the seal's layer must hear of keys.
 #[derive(Debug)]
@@ -94,6 +90,18 @@ impl Load {
     #[inline]
     pub fn is_settled(&self) -> bool {
         self.settled == self.trains.len()
+    }
+
+    /// Bytes for other hosts in so many trains, and in the front of the one behind them.
+    fn away_bytes(&self, trains: usize, part: usize) -> u64 {
+        let waits = &self.trains[self.settled..];
+        let whole = waits
+            .iter()
+            .take(trains)
+            .map(|(_, train)| (train, train.bytes));
+        let front = waits.get(trains).map(|(_, train)| (train, part));
+        let away = whole.chain(front).filter(|(train, _)| !train.stays_here);
+        away.map(|(_, bytes)| bytes as u64).sum()
     }
 
     fn train(&self, (at, transmit): &(usize, Transmit)) -> Train<'_> {
@@ -190,8 +198,8 @@ pub(crate) enum Report {
     Unreachable { to: SocketAddr, obstacle: Obstacle },
     /// This local address is not the machine's any more.
     SourceGone { local: IpAddr },
-    /// What waits for the host's own link.
-    Unsent(Unsent),
+    /// What waited for the host's own link before a sending call and behind it.
+    Unsent([Unsent; 2]),
 }
 
 /// The system has no buffers.
@@ -207,9 +215,7 @@ pub(crate) struct Datagrams {
     pub socket: Socket,
     pub reports: Vec<Report>,
     refusal: Option<Refusal>,
-    /// Times in a row that nothing waited for the host's own link, and when that is to be asked again.
-    unhindered: u8,
-    ask_unsent_ns: u64,
+    pub uplink: Uplink,
     /// Something has come since the socket was last found empty.
     unsettled: bool,
     pub pause: Pause,
@@ -224,13 +230,24 @@ impl Datagrams {
             socket,
             reports: Vec::new(),
             refusal: None,
-            unhindered: 0,
-            ask_unsent_ns: 0,
+            uplink: Uplink::default(),
             unsettled: false,
             pause: Pause::default(),
             hints: Vec::new(),
             trouble: Vec::new(),
         }
+    }
+
+    /// Whether the layers above have something to hear.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.uplink.news.is_some() || !self.reports.is_empty()
+    }
+
+    /// What waits for the host's own link, if that is new.
+    #[inline]
+    pub fn take_unsent(&mut self) -> Option<Report> {
+        self.uplink.news.take().map(Report::Unsent)
     }
 
     /// When the system is to be asked again, if it had no buffers.
@@ -311,11 +328,15 @@ impl Datagrams {
             return false;
         }
         // Not each time that there is no room, which would be work without end.
-        if !std::mem::replace(&mut load.offered, true) {
-            self.ask_unsent(clock);
-        }
+        let asks = !std::mem::replace(&mut load.offered, true) && self.uplink.is_due(now_ns);
+        let before = asks.then(|| self.look(clock));
         let taken = self.offer(load);
         let part = self.taken_part();
+        if let Some(before) = before {
+            let behind = self.look(clock);
+            self.uplink
+                .on_call(before, behind, load.away_bytes(taken, part));
+        }
         self.note_refusal(taken + part > 0, now_ns);
         self.report_trouble(load);
         load.settle(taken, part);
@@ -323,26 +344,13 @@ impl Datagrams {
         load.is_settled()
     }
 
-    /// Asks what waits for the host's own link, if it is time.
+    /// Reads the clock, and asks what waits for the host's own link.
     #[inline]
-    fn ask_unsent(&mut self, clock: &mut Clock) {
-        if clock.now_ns < self.ask_unsent_ns {
-            return;
+    fn look(&self, clock: &mut Clock) -> uplink::Look {
+        uplink::Look {
+            at_ns: clock.read(),
+            waiting: self.socket.unsent_bytes(),
         }
-        let now_ns = clock.read();
-        let unsent = self.socket.unsent();
-        self.unhindered = match unsent.waiting_bytes {
-            0 => (self.unhindered + 1).min(UNSENT_LOOKS),
-            _ => 0,
-        };
-        if self.unhindered == UNSENT_LOOKS {
-            self.ask_unsent_ns = now_ns + UNSENT_EVERY_NS;
-        }
-        self.reports.push(Report::Unsent(Unsent {
-            at_ns: now_ns,
-            handed: unsent.sent_bytes,
-            waiting: unsent.waiting_bytes,
-        }));
     }
 
     /// Offers trains to the socket; returns how many it is done with, and notes those that did not
@@ -450,44 +458,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_asked_for_once_for_each_load_and_now_and_then_where_nothing_does() {
+    fn what_waits_is_asked_for_once_for_each_load() {
         let any = ([127, 0, 0, 1], 0).into();
         let mut datagrams = Datagrams::new(Socket::bind(any, &Options::default()).unwrap());
         let to = datagrams.socket.local_addr();
         let mut clock = Clock::new();
         let mut load = Load::new();
-        let train = Transmit {
-            to,
-            from: None,
-            bytes: 1_000,
-            segment: 100,
-            ecn: false,
-            express: false,
-            unsealed: None,
-        };
-        load.trains.push((0, train));
-        clock.read();
+        for (at, stays_here) in [(0, false), (1_000, true)] {
+            let train = Transmit {
+                to,
+                from: None,
+                bytes: 1_000,
+                segment: 100,
+                ecn: false,
+                express: false,
+                stays_here,
+                unsealed: None,
+            };
+            load.trains.push((at, train));
+        }
         assert!(datagrams.send(&mut load, &mut clock));
+        let [before, behind] = datagrams.uplink.news.take().expect("it was asked");
+        assert_eq!((before.handed, before.waiting), (0, 0));
+        assert_eq!((behind.handed, behind.waiting), (1_000, 0));
+        assert!(behind.at_ns > before.at_ns);
         // As if there had been no room.
         load.settled = 0;
         assert!(datagrams.send(&mut load, &mut clock));
-        let reports = std::mem::take(&mut datagrams.reports);
-        let [Report::Unsent(first)] = reports[..] else {
-            panic!("{reports:?}");
-        };
-        assert_eq!((first.handed, first.waiting), (0, 0));
-        let mut send = |clock: &mut Clock| {
-            (load.settled, load.offered) = (0, false);
-            assert!(datagrams.send(&mut load, clock));
-            datagrams.reports.len()
-        };
-        let looks = (0..2 * UNSENT_LOOKS).map(|_| send(&mut clock)).last();
-        assert_eq!(looks, Some(usize::from(UNSENT_LOOKS) - 1));
-        clock.now_ns += UNSENT_EVERY_NS;
-        assert_eq!(send(&mut clock), usize::from(UNSENT_LOOKS));
-        let Some(Report::Unsent(last)) = datagrams.reports.pop() else {
-            panic!("nothing else was heard");
-        };
-        assert!(last.handed >= 16_000 && last.waiting == 0, "{last:?}");
+        assert_eq!(datagrams.uplink.news, None);
+        (load.settled, load.offered) = (0, false);
+        assert!(datagrams.send(&mut load, &mut clock));
+        assert!(datagrams.uplink.news.is_some());
     }
 }

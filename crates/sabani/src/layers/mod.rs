@@ -8,6 +8,7 @@ mod datagrams;
 mod doorbell;
 mod line;
 mod pause;
+mod uplink;
 mod worker;
 
 use std::io;
@@ -247,7 +248,7 @@ impl Below {
     #[inline]
     pub fn has_reports(&self) -> bool {
         match &self.way {
-            Way::Here(here) => !here.datagrams.reports.is_empty(),
+            Way::Here(here) => here.datagrams.has_news(),
             Way::Line(line) => line.has_reports(),
         }
     }
@@ -256,7 +257,10 @@ impl Below {
     #[inline]
     pub fn take_reports(&mut self, into: &mut Vec<Report>) {
         match &mut self.way {
-            Way::Here(here) => into.append(&mut here.datagrams.reports),
+            Way::Here(here) => {
+                into.append(&mut here.datagrams.reports);
+                into.extend(here.datagrams.take_unsent());
+            }
             Way::Line(line) => line.take_reports(into),
         }
     }

@@ -12,7 +12,7 @@ use sabani_ring::{Inlet, Item, Outlet, Pool};
 use sabani_udp::{Counters, Waker};
 
 use super::Clock;
-use super::datagrams::{Arrivals, Datagrams, Load, Look};
+use super::datagrams::{Arrivals, Datagrams, Load, Look, Report};
 use super::doorbell::Doorbell;
 use super::line::{Common, Up};
 use crate::shared::Spin;
@@ -57,6 +57,14 @@ pub(crate) trait Lower: Send + 'static {
 
     /// Ends the threads below, after they have sent what waits as far as the socket takes it.
     fn stop(&mut self);
+}
+
+/// When those above are to look at what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heed {
+    Now,
+    /// When they run anyway: it is no reason to wake them.
+    InTime,
 }
 
 /// The layers of one thread, and its ends of the rings.
@@ -115,11 +123,11 @@ impl<L: Lower> Worker<L> {
 
     /// Moves a load down and a batch up, if there are any; whether there were.
     fn step(&mut self) -> bool {
-        let worked = self.send() | self.receive();
-        if worked {
+        let (sent, received) = (self.send(), self.receive());
+        if sent || received == Some(Heed::Now) {
             self.common.above.ring();
         }
-        worked
+        sent || received.is_some()
     }
 
     fn send(&mut self) -> bool {
@@ -144,17 +152,20 @@ impl<L: Lower> Worker<L> {
         Some(load)
     }
 
-    fn receive(&mut self) -> bool {
+    /// Passes on what comes next; `None` if there is nothing, or no room.
+    fn receive(&mut self) -> Option<Heed> {
         let stopping = self.is_stopping();
         if !stopping && self.to_above.room(1) == 0 {
-            return false;
+            return None;
         }
-        let Some(mut news) = self.lower.receive(&mut self.clock) else {
-            return false;
+        let mut news = self.lower.receive(&mut self.clock)?;
+        let heed = match news {
+            Up::Report(Report::Unsent(_)) => Heed::InTime,
+            _ => Heed::Now,
         };
         if stopping {
             // Nobody reads any more, and what is not read below keeps loads from leaving.
-            return true;
+            return Some(heed);
         }
         if let (Up::Batch(batch), Some(keyring)) = (&mut news, &self.keyring) {
             let batch = batch.get_mut().expect("nobody else refers to it");
@@ -162,10 +173,12 @@ impl<L: Lower> Worker<L> {
         }
         let refused = self.to_above.put(news).is_err();
         debug_assert!(!refused, "there was room, and only this end takes it");
-        if let Some(waker) = self.common.poll.get() {
+        if let Some(waker) = self.common.poll.get()
+            && heed == Heed::Now
+        {
             waker.wake();
         }
-        true
+        Some(heed)
     }
 
     /// Sleeps until there may be something to do.
@@ -238,8 +251,11 @@ impl Lower for Lowest {
         self.batches.give(batch);
         match look {
             Look::Emptied => Some(Up::Emptied),
-            // The look may have brought hints.
-            _ => self.next_report(),
+            // The look may have brought hints. What waits for the link can itself wait.
+            _ => self.next_report().or_else(|| {
+                let unsent = self.datagrams.take_unsent();
+                unsent.map(Up::Report)
+            }),
         }
     }
 
@@ -249,7 +265,7 @@ impl Lower for Lowest {
 
     fn has_work(&self, _blocked: bool, full: bool) -> bool {
         // There may have been no room for them when they were last looked at.
-        !full && !self.datagrams.reports.is_empty()
+        !full && self.datagrams.has_news()
     }
 
     fn sleep(&mut self, bell: &Waker, blocked: bool, full: bool, clock: &Clock) -> io::Result<()> {
@@ -281,7 +297,6 @@ mod tests {
     use sabani_udp::{Options, Socket};
 
     use super::*;
-    use crate::layers::Report;
 
     /// No descriptor tells of it, and the next load waits until it is heard.
     #[test]

@@ -5,6 +5,7 @@ use crate::channel::{Sent, Standing};
 use crate::message::{Content, Outgoing};
 use crate::node::Unsealed;
 use crate::node::hub::Hub;
+use crate::node::own_link::OwnLink;
 use crate::seal::SealTx;
 use crate::wire::{Fragment, Frame, Grant, Hello, Kind, Prelude, Writer};
 
@@ -124,11 +125,12 @@ impl Session {
         ack_due || self.poll || self.has_eliciting(outgoing)
     }
 
-    /// Fills `out` with a train of packets.
+    /// Fills `out` with a train of packets, for a peer on this very host or on another.
     pub fn build_train(
         &mut self,
         outgoing: &mut Outgoing,
         out: &mut [u8],
+        stays_here: bool,
         hub: &mut Hub,
         now_ns: u64,
     ) -> Train {
@@ -146,7 +148,10 @@ impl Session {
             };
         }
         let segment = self.channel.mtu.current();
-        let mut packets = hub.own_link.train_packets(segment);
+        let mut packets = match stays_here {
+            true => OwnLink::MOST_PACKETS,
+            false => hub.own_link.train_packets(segment),
+        };
         if self.channel.sent.in_flight() == 0 {
             packets = packets.min(FIRST_TRAIN);
         }
