@@ -283,9 +283,9 @@ impl Engine {
             match report {
                 Report::TooBig { to, bytes } => self.node.handle_too_big(now_ns, to, bytes),
                 Report::Unsent(looks) => {
-                    looks
-                        .into_iter()
-                        .for_each(|seen| self.node.handle_unsent(seen));
+                    for seen in looks {
+                        self.node.handle_unsent(seen);
+                    }
                 }
                 Report::SourceGone { local } => self.node.handle_source_gone(local),
                 Report::Unreachable { to, obstacle } => {

@@ -104,7 +104,8 @@ impl Node {
 
     /// The system says what still waits for this host's own link, if the driver can ask. Trains are then no longer than what that link
     /// takes at a time, so that what is urgent does not wait for long ones. To ask is optional; who does so asks
-    /// before each train as long as something waits, before the first few, and now and then otherwise.
+    /// before each sending call as long as something waits, before the first few, and now and then otherwise; behind those calls as
+    /// well, to tell what left at once.
     pub fn handle_unsent(&mut self, seen: Unsent) {
         self.hub.own_link.on_unsent(seen);
     }

@@ -420,7 +420,8 @@ fn adjust_program(net: &mut Network, id: HostId, settings: &ProgramSettings) {
     host.clock.set_drift(now_ns, settings.drift_ppm);
     if let Some(cable) = net.nic(id) {
         net.port(cable).take_turns(settings.fair_queue);
-        if settings.cuts_trains {
+        // Those that take turns do so packet by packet.
+        if settings.cuts_trains && !settings.fair_queue {
             net.port(cable).cut_trains();
         }
     }

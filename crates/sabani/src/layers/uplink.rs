@@ -3,8 +3,8 @@
 use sabani_proto::Unsent;
 
 /// It is asked with every sending call, and once nothing has waited so many times in a row only this often: it takes 0.2 µs each time.
-pub(super) const LOOKS: u8 = 16;
-pub(super) const EVERY_NS: u64 = 250_000;
+const LOOKS: u8 = 16;
+const EVERY_NS: u64 = 250_000;
 
 /// What waited when the system was asked.
 #[derive(Clone, Copy, Debug)]
