@@ -23,6 +23,8 @@ pub enum Limit {
     Grant,
     /// This program keeps what was lost (`Node::hold_resends`), and nothing else may be sent.
     HeldResends,
+    /// This host's own link has enough to do, and lets peers take turns.
+    OwnLink,
     /// One of the two programs has disconnected, or both: see [`LinkState`].
     Disconnected,
     /// The socket does not take more.

@@ -217,6 +217,8 @@ pub struct Host {
     /// Bytes that may wait for its cable, if it has one; the process sends more when half of them
     /// are gone. Default 4 MiB: what a node asks of its socket.
     pub send_buffer_bytes: u64,
+    /// It can be asked what still waits for its cable ([`Node::handle_unsent`]). Default: yes.
+    pub tells_unsent: bool,
     /// Its clock, which may run fast or slow.
     pub clock: Clock,
     /// It does not run before this time.
@@ -254,6 +256,7 @@ impl Host {
             wake: Delay::fixed(WAKE_NS),
             stalls: None,
             send_buffer_bytes: 4 << 20,
+            tells_unsent: true,
             clock: Clock::default(),
             busy_until_ns: 0,
             closing: false,

@@ -677,7 +677,9 @@ impl Network {
         let (queued_bytes, unsent) = (port.queued_bytes(), port.unsent(now_ns));
         let host = &mut self.hosts[id.index()];
         host.is_blocked = queued_bytes >= host.send_buffer_bytes;
-        if let Some(node) = &mut host.node {
+        if let Some(node) = &mut host.node
+            && host.tells_unsent
+        {
             node.handle_unsent(unsent);
         }
         !host.is_blocked

@@ -62,6 +62,8 @@ pub struct Node {
     hub: Hub,
     /// Peers that may have something to send.
     queue: VecDeque<u32>,
+    /// Peers whose data wait until this host's own link takes more, in the order of their turns.
+    deferred: VecDeque<u32>,
     timers: BinaryHeap<Reverse<(u64, u32)>>,
     /// Peers whose next deadline, or credit, may have changed since it was last looked at: that is
     /// done when somebody asks, which may be after the answer to a message has left.
@@ -103,6 +105,7 @@ impl Node {
             peers: Peers::default(),
             hub: Hub::new(config, entropy.next_u64()),
             queue: VecDeque::new(),
+            deferred: VecDeque::new(),
             timers: BinaryHeap::new(),
             changed: Vec::new(),
             outbox: VecDeque::new(),
@@ -168,7 +171,10 @@ impl Node {
     /// Whether [`Node::poll_transmit`] or [`Node::take_key_news`] may have something.
     #[inline]
     pub fn has_queued(&self) -> bool {
-        !self.queue.is_empty() || !self.outbox.is_empty() || !self.hub.keys.news.is_empty()
+        !self.queue.is_empty()
+            || (!self.deferred.is_empty() && self.hub.own_link.opens_ns().is_none())
+            || !self.outbox.is_empty()
+            || !self.hub.keys.news.is_empty()
     }
 
     /// Moves to the end of `into` what a [`Keyring`] is to hear. Never anything, unless

@@ -65,6 +65,8 @@ pub(crate) struct Peer {
     pub generation: u32,
     /// Whether the peer is in the node's send queue.
     pub queued: bool,
+    /// Whether its data wait until this host's own link takes more.
+    pub deferred: bool,
     /// Whether the peer's timer is to be looked at.
     pub changed: bool,
     /// The peer said goodbye: packets on dead connections need no answer.
@@ -254,6 +256,7 @@ impl Peers {
             local: None,
             generation: 0,
             queued: false,
+            deferred: false,
             changed: false,
             farewell: false,
             timer_at_ns: u64::MAX,

@@ -39,6 +39,9 @@ impl Node {
         stats.obstacle = link.attempt.as_ref().and_then(|attempt| attempt.obstacle);
         if let Some(session) = &link.session {
             session.describe(&link.outgoing, &mut stats);
+            if peer.deferred && stats.limit == Limit::Application {
+                stats.limit = Limit::OwnLink;
+            }
             stats.shortage = session.incoming.shortage(&self.hub.mailbox);
         }
         Some(stats)

@@ -24,7 +24,11 @@ impl Node {
             // Credit has been given, and must be told at once.
             Some(self.hub.clock.called_ns)
         } else {
+            let opens_ns = self.hub.own_link.opens_ns();
             self.first_timer_ns()
+                .into_iter()
+                .chain(opens_ns.filter(|_| !self.deferred.is_empty()))
+                .min()
                 .map(|at| at + self.hub.clock.stalled_ns)
         };
         self.hub.clock.promised_ns = at;
@@ -58,6 +62,7 @@ impl Node {
     pub fn handle_deadline(&mut self, now_ns: u64) {
         let now_ns = self.hub.clock.lived(now_ns);
         self.arm_changed();
+        self.hub.own_link.is_full(now_ns);
         let mut came_due = false;
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now_ns {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::own_link::Unsent;
+use super::session::Turn;
 use super::{Node, Unsealed};
 use crate::wire::Hello;
 use crate::{Obstacle, rare};
@@ -58,8 +59,7 @@ impl Node {
                 unsealed: None,
             });
         }
-        while let Some(index) = self.queue.pop_front() {
-            self.peers[index].queued = false;
+        while let Some((index, takes_data)) = self.next_turn(now_ns) {
             // Room for a body, given by the program, is a reason to give credit for it.
             self.give_pressing_credit(index, now_ns);
             self.catch_up_before_sending(index, now_ns);
@@ -70,16 +70,28 @@ impl Node {
             let Some(session) = link.session.as_mut() else {
                 continue;
             };
-            let before = session.channel.sent.standing();
-            let stays_here = is_here(peer.addr.ip(), peer.local, self.hub.config.address);
             let hub = &mut self.hub;
-            let train = session.build_train(&mut link.outgoing, out, stays_here, hub, now_ns);
+            let turn = match takes_data {
+                _ if is_here(peer.addr.ip(), peer.local, hub.config.address) => Turn::Here,
+                false => Turn::Words,
+                true if hub.own_link.is_trial_due(now_ns) => Turn::Trial,
+                true => Turn::Data,
+            };
+            let before = session.channel.sent.standing();
+            let first = session.channel.sent.next_number();
+            let train = session.build_train(&mut link.outgoing, out, turn, hub, now_ns);
             let own_link = &mut self.hub.own_link;
             let express = own_link.may_hold_others(index, now_ns)
                 && session.overtakes(before, &train, &link.outgoing);
-            if !express && !stays_here && session.channel.sent.ahead() > before.ahead {
+            if !express && turn != Turn::Here && session.channel.sent.ahead() > before.ahead {
+                if turn == Turn::Trial {
+                    own_link.try_with(session.local, first, now_ns);
+                }
                 own_link.on_data(index, train.bytes, now_ns);
             }
+            let defers = turn == Turn::Words
+                && link.outgoing.has_sendable()
+                && session.may_leave(&link.outgoing);
             let transmit = Transmit {
                 to: peer.addr,
                 from: peer.local,
@@ -87,9 +99,13 @@ impl Node {
                 segment: train.segment,
                 ecn: session.features & Hello::ECN != 0,
                 express,
-                stays_here,
+                stays_here: turn == Turn::Here,
                 unsealed: session.unsealed(),
             };
+            if defers && !std::mem::replace(&mut peer.deferred, true) {
+                self.deferred.push_back(index);
+                self.hub.own_link.on_deferred();
+            }
             self.arm_later(index);
             if train.bytes > 0 {
                 self.hub.granter.on_sent(train.bytes as u64);
@@ -102,12 +118,30 @@ impl Node {
         None
     }
 
+    /// Whose turn it is, and whether data may leave for that peer now: not while this host's own link has enough of them, or others
+    /// wait for that since before.
+    #[inline]
+    fn next_turn(&mut self, now_ns: u64) -> Option<(u32, bool)> {
+        let is_full = self.hub.own_link.is_full(now_ns);
+        if let Some(index) = self.queue.pop_front() {
+            self.peers[index].queued = false;
+            return Some((index, !is_full && self.deferred.is_empty()));
+        }
+        if is_full {
+            return None;
+        }
+        let index = self.deferred.pop_front()?;
+        self.peers[index].deferred = false;
+        Some((index, true))
+    }
+
     /// The system says what still waits for this host's own link, if the driver can ask. Trains are then no longer than what that link
-    /// takes at a time, so that what is urgent does not wait for long ones. To ask is optional; who does so asks
-    /// before each sending call as long as something waits, before the first few, and now and then otherwise; behind those calls as
-    /// well, to tell what left at once.
+    /// takes at a time, so that what is urgent does not wait for long ones, and data stay here while it has enough to do. To ask is
+    /// optional; who does so asks before each sending call as long as something waits, before the first few, and now and then
+    /// otherwise; behind those calls as well, to tell what left at once.
     pub fn handle_unsent(&mut self, seen: Unsent) {
-        self.hub.own_link.on_unsent(seen);
+        let at_ns = seen.at_ns.saturating_sub(self.hub.clock.stalled_ns);
+        self.hub.own_link.on_unsent(Unsent { at_ns, ..seen });
     }
 
     /// The system refused a datagram of `bytes` to this address as too large for the interface.

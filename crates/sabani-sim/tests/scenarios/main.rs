@@ -15,6 +15,7 @@ mod machines;
 mod marks;
 mod moves;
 mod mtu;
+mod own_cable;
 mod pace;
 mod qualities;
 mod resends;

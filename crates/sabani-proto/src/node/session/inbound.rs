@@ -118,6 +118,7 @@ impl Session {
         hub: &mut Hub,
         now_ns: u64,
     ) -> Result<(), PeerLost> {
+        hub.own_link.on_answer(self.local, ack.largest, now_ns);
         let rtt = &mut self.channel.rtt;
         rtt.begin_at(hub.clock.unbroken_from_ns());
         let fates = &mut hub.fates;

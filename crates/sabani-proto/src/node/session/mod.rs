@@ -3,6 +3,8 @@
 mod inbound;
 mod outbound;
 
+pub(super) use outbound::Turn;
+
 use super::apart::Apart;
 use super::hub::Hub;
 use super::path::Paths;

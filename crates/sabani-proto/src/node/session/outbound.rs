@@ -23,6 +23,19 @@ const PIECES: usize = 12;
 /// Smaller pieces of a body than this are not worth a frame at the end of a packet.
 const MIN_FRAGMENT: usize = 128;
 
+/// What may leave for a peer now, as far as this host's own link goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Anything: it does not go over that link.
+    Here,
+    /// Anything, in trains that the link takes at a time.
+    Data,
+    /// The same, and it asks for an answer at once.
+    Trial,
+    /// Words, and what is alone: data wait until the link takes more.
+    Words,
+}
+
 /// A train of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Train {
@@ -98,6 +111,22 @@ impl Session {
         }
     }
 
+    /// The same as far as this peer's turn goes.
+    fn leave_in(&self, turn: Turn, outgoing: &Outgoing, bytes: usize) -> Leave {
+        let leave = self.leave(outgoing, bytes);
+        match turn {
+            Turn::Words if !self.poll && !self.is_alone(outgoing, bytes) => Leave::Nothing,
+            _ => leave,
+        }
+    }
+
+    /// Whether one packet takes all that waits, and nothing is on its way.
+    fn is_alone(&self, outgoing: &Outgoing, bytes: usize) -> bool {
+        self.channel.sent.in_flight_packets() == 0
+            && !outgoing.has_bodies()
+            && outgoing.unsent_bytes() <= bytes
+    }
+
     /// Whether something may go again without credit. The peer may have all of it, and know of nothing to give credit for: one packet
     /// after the other where nothing else waits that it would know of, else one with each question that follows several in vain.
     fn may_go_again(&self, outgoing: &Outgoing) -> bool {
@@ -111,7 +140,7 @@ impl Session {
     }
 
     /// Whether anything of the messages may leave now.
-    pub(super) fn may_leave(&self, outgoing: &Outgoing) -> bool {
+    pub fn may_leave(&self, outgoing: &Outgoing) -> bool {
         self.leave(outgoing, self.channel.mtu.current()) != Leave::Nothing
     }
 
@@ -125,12 +154,12 @@ impl Session {
         ack_due || self.poll || self.has_eliciting(outgoing)
     }
 
-    /// Fills `out` with a train of packets, for a peer on this very host or on another.
+    /// Fills `out` with a train of packets, as far as the peer's turn allows.
     pub fn build_train(
         &mut self,
         outgoing: &mut Outgoing,
         out: &mut [u8],
-        stays_here: bool,
+        turn: Turn,
         hub: &mut Hub,
         now_ns: u64,
     ) -> Train {
@@ -148,9 +177,9 @@ impl Session {
             };
         }
         let segment = self.channel.mtu.current();
-        let mut packets = match stays_here {
-            true => OwnLink::MOST_PACKETS,
-            false => hub.own_link.train_packets(segment),
+        let mut packets = match turn {
+            Turn::Here => OwnLink::MOST_PACKETS,
+            _ => hub.own_link.train_packets(segment),
         };
         if self.channel.sent.in_flight() == 0 {
             packets = packets.min(FIRST_TRAIN);
@@ -176,7 +205,7 @@ impl Session {
             let Some(packet) = rest.get_mut(..segment) else {
                 break;
             };
-            let (bytes, more) = self.build_packet(outgoing, packet, hub, now_ns);
+            let (bytes, more) = self.build_packet(outgoing, packet, turn, hub, now_ns);
             train.bytes += bytes;
             train.more = more;
             if bytes < segment {
@@ -287,10 +316,11 @@ impl Session {
         &mut self,
         outgoing: &mut Outgoing,
         packet: &mut [u8],
+        turn: Turn,
         hub: &mut Hub,
         now_ns: u64,
     ) -> (usize, bool) {
-        let leave = self.leave(outgoing, packet.len());
+        let leave = self.leave_in(turn, outgoing, packet.len());
         let control = self.has_own_control(outgoing);
         let eliciting = control
             || self.must_tell_blocked(outgoing)
@@ -331,6 +361,7 @@ impl Session {
         let waiting = !alone && self.has_more(control, outgoing);
         let flags = match alone {
             true => 0,
+            false if turn == Turn::Trial => Prelude::ASK | Prelude::URGENT,
             false => self.ask_flags(outgoing, [poll, waiting], full, hub, now_ns),
         };
         let more = waiting && self.channel.may_send(full, 2);
