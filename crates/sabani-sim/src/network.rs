@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use sabani_proto::seal::{JobKey, JobKeys, Mode};
-use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, SendError};
+use sabani_proto::{Config, Event, Message, Node, PeerId, PeerLost, SendError, Unsent};
 
 use crate::canary::Canary;
 use crate::checker::{Checker, Rule, Wish};
@@ -680,7 +680,8 @@ impl Network {
         if let Some(node) = &mut host.node
             && host.tells_unsent
         {
-            node.handle_unsent(unsent);
+            let at_ns = host.clock.read(now_ns);
+            node.handle_unsent(Unsent { at_ns, ..unsent });
         }
         !host.is_blocked
     }

@@ -497,6 +497,13 @@ impl<C: Cargo> Channel<C> {
         self.packet_ns = ((old + sample * weight) / PACE_PACKETS) as u32;
     }
 
+    /// More follows what is on its way, once this host's own link takes it: that is no tail yet.
+    pub fn put_off_poll(&mut self, now_ns: u64) {
+        if self.polls_unanswered == 0 {
+            self.last_sent_ns = now_ns;
+        }
+    }
+
     /// When the tail of what was sent must be asked for again. The first time, the peer is not
     /// given the delay that it announced: it hardly ever takes it, and asking in vain costs a
     /// packet, while a lost tail costs its whole message that delay. It is given the one that it

@@ -96,6 +96,9 @@ impl Node {
             return;
         };
         if let Some(session) = &mut link.session {
+            if peer.deferred {
+                session.channel.put_off_poll(now_ns);
+            }
             let result = session.on_deadline(&mut link.outgoing, peer.id, &mut self.hub, now_ns);
             if session.is_closed() {
                 self.lose(index, PeerLost::ClosedHere);

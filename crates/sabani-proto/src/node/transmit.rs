@@ -140,7 +140,9 @@ impl Node {
     /// optional; who does so asks before each sending call as long as something waits, before the first few, and now and then
     /// otherwise; behind those calls as well, to tell what left at once.
     pub fn handle_unsent(&mut self, seen: Unsent) {
-        let at_ns = seen.at_ns.saturating_sub(self.hub.clock.stalled_ns);
+        let clock = &mut self.hub.clock;
+        clock.lived(seen.at_ns);
+        let at_ns = seen.at_ns.saturating_sub(clock.stalled_ns);
         self.hub.own_link.on_unsent(Unsent { at_ns, ..seen });
     }
 

@@ -1,6 +1,6 @@
 //! What waits for a host's own cable, and for whom.
 
-use sabani_proto::Limit;
+use sabani_proto::{Counters, Limit};
 use sabani_sim::{Cable, HostId, MS, Network, SEC, Switch};
 
 use crate::{A, B, counters, peer_stats, plain, sound};
@@ -91,6 +91,35 @@ fn who_has_much_to_send_to_one_sends_a_little_to_another_in_between() {
     });
     println!("{told} and {untold} ns");
     assert!(told < 1_500_000 && told * 5 < untold * 4, "{told} {untold}");
+}
+
+/// Between two turns nobody is asked for what the last one brought, which is no tail: that had one packet in eight go again, and took
+/// a fifth more time.
+#[test]
+fn who_sends_to_all_asks_no_one_between_turns() {
+    let mut net = star(8);
+    for host in net.host_ids() {
+        let cable = net.nic(host).expect("all have one");
+        net.port(cable).link.bits_per_second = 100_000_000;
+    }
+    let mut once = || {
+        for to in (1..8).map(HostId) {
+            net.send(A, to, 64 << 10);
+        }
+        let begun_ns = net.now_ns();
+        sound(net.settle(SEC));
+        net.now_ns() - begun_ns
+    };
+    let took_ns = once().max(once());
+    let Counters {
+        polls,
+        packets_sent,
+        ..
+    } = counters(&mut net, A);
+    println!("{took_ns} ns, {polls} of {packets_sent} packets");
+    // Bytes and headers take 38.5 ms of the cable.
+    assert!(took_ns < 43 * MS, "{took_ns}");
+    assert!(polls * 20 < packets_sent, "{polls} of {packets_sent}");
 }
 
 /// Where hosts let peers take turns themselves, nothing is to wait in their nodes: that would be so if what waits for a slow way held

@@ -37,7 +37,11 @@ impl Unsent {
     /// What has left since, in bytes for each nanosecond. The system counts what waits as it is charged, so that it may be more than
     /// was handed over.
     fn rate_since(&self, before: &Unsent) -> f64 {
-        self.left_since(before) as f64 / self.at_ns.saturating_sub(before.at_ns).max(1) as f64
+        self.left_since(before) as f64 / self.time_since(before).max(1.0)
+    }
+
+    fn time_since(&self, before: &Unsent) -> f64 {
+        self.at_ns.saturating_sub(before.at_ns) as f64
     }
 
     fn left_since(&self, before: &Unsent) -> i64 {
@@ -128,12 +132,14 @@ impl OwnLink {
         self.is_full
     }
 
-    /// When they may leave, if they must wait until then.
+    /// When they may leave, if they must wait until then. The system is not asked before, and the rate may have risen: so one train
+    /// leaves after as long as ever may wait.
     #[inline]
     pub fn opens_ns(&self) -> Option<u64> {
         let rate = self.rate.bytes_per_ns().filter(|_| self.is_full)?;
         let over = (self.seen.waiting + self.since) as f64 - self.most() / 2.0;
-        Some(self.seen.at_ns + (over.max(0.0) / rate) as u64)
+        let after_ns = (over.max(0.0) / rate).min(*AHEAD_NS.end());
+        Some(self.seen.at_ns + after_ns as u64)
     }
 
     /// Bytes that may wait.

@@ -15,6 +15,8 @@ const ASSUMED: f64 = 0.1;
 /// It is seen once so many times the longest train has left without a pause: of one that has left in part the system says that all of
 /// it waits.
 const TRAINS: u64 = 4;
+/// So many times what has left, and two of the longest trains, would have done so at the known rate: it has fallen.
+const SLOWER: f64 = 4.0;
 /// By so much it is believed to rise at a time: what a shaper lets pass at once after a pause is soon gone.
 const RISE: f64 = 2.0;
 
@@ -67,7 +69,17 @@ impl Rate {
             let shown = seen.rate_since(&busy).min(RISE * known);
             self.bytes_per_ns = Some(f64::midpoint(known, shown));
             self.begin(seen);
+        } else if self.longest() > 0
+            && known * seen.time_since(&busy) > SLOWER * self.left_at_most(seen, busy)
+        {
+            self.bytes_per_ns = Some(known / 2.0);
+            self.begin(seen);
         }
+    }
+
+    /// Bytes that have left since then at most, parts of trains as well.
+    fn left_at_most(&self, seen: Unsent, before: Unsent) -> f64 {
+        seen.left_since(&before).max(0) as f64 + (2 * self.longest()) as f64
     }
 
     fn begin(&mut self, seen: Unsent) {
@@ -155,6 +167,23 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_link_that_has_become_slow_is_known_before_much_has_left() {
+        let mut link = Asked::default();
+        link.stream(0.125, 4);
+        assert!(link.packets() > 8);
+        // 2 Mbit/s; the system is asked every 5 ms, or when half of what was given it may have left.
+        let mut seen = link.seen;
+        seen.waiting = 60_000;
+        let begun_ns = seen.at_ns;
+        while link.packets() > 4 {
+            seen.at_ns += 5_000_000;
+            seen.waiting -= 1_250;
+            link.ask(seen);
+        }
+        assert!(seen.at_ns - begun_ns < 50_000_000, "{seen:?}");
     }
 
     #[test]

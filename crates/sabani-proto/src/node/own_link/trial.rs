@@ -4,8 +4,9 @@ use crate::wire::ConnectionId;
 
 /// What was overtaken once holds nothing up for so long.
 const APART_NS: u64 = 1_000_000_000;
-/// So often it is tried whether it can be: an answer for each is one more packet.
+/// So often it is tried whether it can be, and each time that so many times what waited has left: an answer for each is one more packet.
 const EVERY_NS: u64 = 10_000_000;
+const EVERY_WAITS: u64 = 8;
 
 /// A packet that left behind much else. Answered long before its turn, it shows that what waits holds nothing up: it goes another
 /// way, or the system itself lets peers take turns. To hold data back is wrong then: whoever has a slow way would leave nothing to
@@ -35,7 +36,7 @@ impl Trial {
             connection,
             number,
             turn_ns: now_ns + waits_ns / 2,
-            next_ns: now_ns + EVERY_NS,
+            next_ns: now_ns + EVERY_NS.max(EVERY_WAITS * waits_ns),
             ..*self
         };
     }
@@ -77,7 +78,7 @@ mod tests {
         ] {
             assert!(trial.is_due(begun_ns));
             trial.begin(one, 7, begun_ns, 4 * MS);
-            assert!(!trial.is_due(begun_ns + EVERY_NS - 1));
+            assert!(!trial.is_due(begun_ns + EVERY_WAITS * 4 * MS - 1));
             let (from, largest, after_ns) = answer;
             let now_ns = begun_ns + after_ns;
             assert_eq!(trial.on_answer(from, largest, now_ns), shows, "{answer:?}");

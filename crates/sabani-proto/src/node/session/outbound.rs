@@ -30,7 +30,7 @@ pub(crate) enum Turn {
     Here,
     /// Anything, in trains that the link takes at a time.
     Data,
-    /// The same, and it asks for an answer at once.
+    /// The same, and the first packet asks for an answer at once.
     Trial,
     /// Words, and what is alone: data wait until the link takes more.
     Words,
@@ -159,7 +159,7 @@ impl Session {
         &mut self,
         outgoing: &mut Outgoing,
         out: &mut [u8],
-        turn: Turn,
+        mut turn: Turn,
         hub: &mut Hub,
         now_ns: u64,
     ) -> Train {
@@ -208,6 +208,9 @@ impl Session {
             let (bytes, more) = self.build_packet(outgoing, packet, turn, hub, now_ns);
             train.bytes += bytes;
             train.more = more;
+            if turn == Turn::Trial {
+                turn = Turn::Data;
+            }
             if bytes < segment {
                 break;
             }
