@@ -19,7 +19,7 @@ const AHEAD_NS: RangeInclusive<f64> = 500_000.0..=50_000_000.0;
 const AHEAD_TRAINS: u64 = 2;
 /// It grows by this factor each time that the link has run dry before this process came to give it more, ...
 const MORE: f64 = 2.0;
-/// ... and shrinks by this one each time that it has not: it runs dry once in 350 times.
+/// ... and shrinks by this one with each train that had to wait and finds it busy: 350 of them weigh as much as once dry.
 const LESS: f64 = 0.998;
 
 /// What the system says of this host's own link ([`crate::Node::handle_unsent`]).
