@@ -114,6 +114,7 @@ pub(crate) struct Channel<C> {
     /// The low half of the number of the packet that has asked for an answer last.
     asked: u32,
     pub last_heard_ns: u64,
+    /// When something that must arrive was last sent, or the question for it put off.
     last_sent_ns: u64,
     /// When credit was last used, or came, in microseconds and modulo 2^32: after 71 minutes of silence it
     /// may be taken for new once more.
@@ -268,7 +269,7 @@ impl<C: Cargo> Channel<C> {
         }
     }
 
-    /// When something that must arrive was last sent.
+    /// When something that must arrive was last sent, or the question for it put off.
     pub fn last_sent_ns(&self) -> u64 {
         self.last_sent_ns
     }

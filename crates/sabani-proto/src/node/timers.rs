@@ -62,6 +62,7 @@ impl Node {
     pub fn handle_deadline(&mut self, now_ns: u64) {
         let now_ns = self.hub.clock.lived(now_ns);
         self.arm_changed();
+        // What waits for the link may leave from now on, if it is time.
         self.hub.own_link.is_full(now_ns);
         let mut came_due = false;
         while let Some(&Reverse((at, index))) = self.timers.peek() {

@@ -445,6 +445,7 @@ fn who_sends_long_messages_to_one_sends_short_ones_to_another_at_once() {
             panic!("two streams");
         };
         let median_ns = short.sorted_ns()[50];
+        println!("{median_ns} ns beside {} bit/s", long.goodput());
         assert!(median_ns < most_ns, "{median_ns} ns");
         assert!(long.goodput() > 0.9e9, "{} bit/s", long.goodput());
     }
