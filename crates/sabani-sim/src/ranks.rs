@@ -4,16 +4,19 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use sabani_collective::execute::{Exchange, Handled, Header, Rejected, StepId};
-use sabani_proto::{
-    Match, Message, Node, PeerId, RecvError, RecvTicket, SendError, SendTicket, Undelivered,
-};
+use sabani_collective::execute::{Exchange, Handled, Header, Kind, Rejected, StepId};
+use sabani_proto::{Match, Message, Node, PeerId, SendError, SendTicket, Undelivered};
 
 use crate::traffic::Reading;
 use crate::{HostId, Network};
 
-/// The tag of all messages of a collective.
-const TAG: u64 = 1 << 63;
+/// The tags of a collective's messages: a rank's word that it is ready waits behind no data of others.
+fn tag(kind: Kind) -> u64 {
+    match kind {
+        Kind::Data => 1 << 63,
+        Kind::Ready => 1 << 63 | 1,
+    }
+}
 
 /// Why a collective did not come to its end.
 #[derive(Debug)]
@@ -26,8 +29,6 @@ pub enum Unfinished {
     Send(usize, SendError),
     /// A message of a rank was lost with a connection.
     Undelivered(usize, Undelivered),
-    /// A rank could not receive.
-    Recv(usize, RecvError),
 }
 
 impl fmt::Display for Unfinished {
@@ -37,7 +38,6 @@ impl fmt::Display for Unfinished {
             Unfinished::Rejected(rank, why) => write!(f, "rank {rank}: {why}"),
             Unfinished::Send(rank, why) => write!(f, "rank {rank} can't send: {why}"),
             Unfinished::Undelivered(rank, why) => write!(f, "rank {rank} sends in vain: {why:?}"),
-            Unfinished::Recv(rank, why) => write!(f, "rank {rank} can't receive: {why}"),
         }
     }
 }
@@ -48,7 +48,6 @@ impl std::error::Error for Unfinished {}
 struct Rank<'r, 'e> {
     rank: usize,
     exchange: &'r mut Exchange<'e>,
-    posted: Option<RecvTicket>,
     /// What has come before its turn.
     early: VecDeque<Message>,
     /// What the node had no room for.
@@ -61,6 +60,7 @@ struct Rank<'r, 'e> {
 /// A message for which there was no room.
 struct Held {
     to: PeerId,
+    tag: u64,
     bytes: Vec<u8>,
     in_step: Option<StepId>,
 }
@@ -113,9 +113,6 @@ impl Network {
         let did = rank.advance(host.node(), clock_ns)?;
         if rank.exchange.is_complete() && rank.held.is_none() {
             rank.done_ns = Some(now_ns);
-            if let Some(posted) = rank.posted.take() {
-                host.node().cancel(posted);
-            }
         }
         if did {
             self.kick(rank.host());
@@ -129,7 +126,6 @@ impl<'r, 'e> Rank<'r, 'e> {
         Rank {
             rank,
             exchange,
-            posted: None,
             early: VecDeque::new(),
             held: None,
             under_way: Vec::new(),
@@ -169,15 +165,22 @@ impl<'r, 'e> Rank<'r, 'e> {
                 let bytes = [&outgoing.header.encode()[..], outgoing.payload].concat();
                 self.held = Some(Held {
                     to: PeerId(outgoing.to as u32),
+                    tag: tag(outgoing.header.kind),
                     bytes,
                     in_step: outgoing.in_step,
                 });
             }
-            let Some(Held { to, bytes, in_step }) = &self.held else {
+            let Some(Held {
+                to,
+                tag,
+                bytes,
+                in_step,
+            }) = &self.held
+            else {
                 return Ok(did);
             };
             let idle = node.waiting(*to).idle;
-            match node.send_copy(clock_ns, *to, TAG, bytes, in_step.is_some()) {
+            match node.send_copy(clock_ns, *to, *tag, bytes, in_step.is_some()) {
                 Ok(ticket) => {
                     self.under_way.extend(ticket.zip(*in_step));
                     self.held = None;
@@ -205,19 +208,25 @@ impl<'r, 'e> Rank<'r, 'e> {
         Ok(self.under_way.len() < before)
     }
 
-    /// Takes the messages that have come; whether one was.
+    /// Takes the messages that have come, data from those who owe some; whether one was what this rank waits for.
     fn receive(&mut self, node: &mut Node) -> Result<bool, Unfinished> {
-        let wanted = Match::any().tag(TAG);
-        loop {
-            let ticket = *self.posted.get_or_insert_with(|| node.post(wanted, None));
-            let Some(received) = node.take_received(ticket) else {
-                return Ok(false);
-            };
-            self.posted = None;
-            let message = received.map_err(|why| Unfinished::Recv(self.rank, why))?;
+        while let Some(message) = self.next_message(node) {
             if self.take(message)? {
                 return Ok(true);
             }
+        }
+        Ok(false)
+    }
+
+    fn next_message(&self, node: &mut Node) -> Option<Message> {
+        let of = |kind| Match::any().tag(tag(kind));
+        let mut owed = self.exchange.sources();
+        let data = owed.find_map(|rank| node.try_take(&of(Kind::Data).from(PeerId(rank as u32))));
+        let found = data.or_else(|| node.try_take(&of(Kind::Ready)));
+        // What is not awaited yet may fill the memory that a peer waits for, which would else take what this rank sends.
+        match self.held {
+            Some(_) => found.or_else(|| node.try_take(&of(Kind::Data))),
+            None => found,
         }
     }
 

@@ -211,8 +211,13 @@ fn who_only_acknowledges_leaves_its_credit_to_who_sends() {
     assert!(took_ns < 14 * MS, "{took_ns}");
 }
 
-/// Four hosts at each of two switches, whose trunks carry what one host sends.
+/// Four hosts at each of two switches, whose trunks carry a little more than what one host sends.
 fn two_fours() -> Network {
+    groups(2, 130_000_000)
+}
+
+/// So many groups of hosts, eight together, each at a switch of its own, with such a trunk.
+fn groups(count: usize, trunk: u64) -> Network {
     let mut net = Network::mesh(1, 8, &plain(), |_| {});
     let cable = |bits_per_second| Cable {
         bits_per_second,
@@ -220,12 +225,13 @@ fn two_fours() -> Network {
     };
     let switch = Switch::drop_tail(16 << 20);
     let root = net.add_switch(switch.clone());
-    let leaves = [0, 1].map(|_| net.add_switch(switch.clone()));
-    for leaf in leaves {
-        net.connect(leaf, root, &cable(130_000_000));
+    let leaf = |_| net.add_switch(switch.clone());
+    let leaves: Vec<_> = (0..count).map(leaf).collect();
+    for &leaf in &leaves {
+        net.connect(leaf, root, &cable(trunk));
     }
     for (number, host) in net.host_ids().enumerate() {
-        net.connect(host, leaves[number / 4], &cable(100_000_000));
+        net.connect(host, leaves[number * count / 8], &cable(100_000_000));
     }
     net
 }
@@ -279,6 +285,30 @@ fn a_ring_is_quicker_where_words_do_not_wait() {
         assert!(took_ns < as_it_came * 8 / 10, "{took_ns} {as_it_came}");
     }
     assert!(little < as_it_came * 8 / 10, "{little} {as_it_came}");
+}
+
+/// A rank hears that another one is ready while a long message still comes: else what it has for that one would wait as long, and links
+/// stand still.
+#[test]
+fn a_word_that_a_receiver_is_ready_is_heard_beside_long_messages() {
+    let bruck = Collective::Alltoall.algorithm("bruck").unwrap();
+    let took = [Mode::Eager, Mode::Rendezvous].map(|mode| {
+        let mut net = groups(4, 100_000_000);
+        let parameters = Parameters {
+            mode,
+            ..Parameters::default()
+        };
+        let mut once = || {
+            let took_ns = run(&mut net, bruck, 8 << 10, parameters);
+            net.run_for(5 * MS);
+            took_ns
+        };
+        once();
+        (once() + once()) / 2
+    });
+    println!("{took:?} ns");
+    let [eager, rendezvous] = took;
+    assert!(rendezvous < eager * 11 / 10, "{rendezvous} {eager}");
 }
 
 /// How many times as long as its bytes take on a link an all-to-all of 8 hosts takes that are late at times.

@@ -286,7 +286,7 @@ impl<'a> Executor<'a> {
         index.map(|index| (index, round[index])).ok_or(Unknown)
     }
 
-    /// Finds a step of a round that can start, or why there is none.
+    /// Finds a step of a round that can start, receives first, or why there is none.
     fn poll_round(&mut self, k: usize) -> Result<(StepId, Command), Hindrance> {
         let known = self.window.get(k - self.base).copied();
         if known.is_some_and(|progress| progress.waits || progress.started == progress.all) {
@@ -295,15 +295,23 @@ impl<'a> Executor<'a> {
         let round = self.schedule.round(&self.cx, self.rank, k);
         let progress = known.unwrap_or_else(|| self.enter(&round));
         let mut hindrance = Hindrance::Round;
+        let mut first = None;
         for (index, step) in round.iter().enumerate() {
             if progress.started & (1 << index) != 0 {
                 continue;
             }
             match self.may_start(k, progress, step) {
-                Ok(()) => return Ok(self.start(StepId { round: k, index }, step)),
+                // Its sender may wait for a word, which is not to stand behind data of this rank.
+                Ok(()) if matches!(step.action, Action::Recv { .. }) => {
+                    return Ok(self.start(StepId { round: k, index }, step));
+                }
+                Ok(()) => first = first.or(Some(index)),
                 Err(Hindrance::Rounds) => hindrance = Hindrance::Rounds,
                 Err(Hindrance::Round) => {}
             }
+        }
+        if let Some(index) = first {
+            return Ok(self.start(StepId { round: k, index }, &round[index]));
         }
         if let Hindrance::Round = hindrance {
             self.window[k - self.base].waits = true;
