@@ -98,6 +98,8 @@ pub struct Executor<'a> {
     stirred: Vec<usize>,
     /// Nothing has happened since nothing could start.
     idle: bool,
+    /// What has its turn when nothing more can be received.
+    due: VecDeque<(StepId, Command)>,
     /// Receivers that are ready for a message that can't leave yet.
     ready: BTreeSet<(MessageId, usize)>,
 }
@@ -114,6 +116,10 @@ struct Progress {
 
 /// Behind so many rounds that wait for others, none is looked at: it will mostly wait, too.
 const LOOK_AHEAD: usize = 4;
+
+/// Behind so many steps that are due, none is looked for that receives: its word to a sender is not to stand behind data of this
+/// rank, but a rank that sends a thousand segments of a pipeline need not look at all of them first.
+const DUE_MOST: usize = 8;
 
 /// Why a step has not started.
 enum Hindrance {
@@ -139,6 +145,7 @@ impl<'a> Executor<'a> {
             frontier: 0,
             stirred: Vec::new(),
             idle: false,
+            due: VecDeque::new(),
             ready: BTreeSet::new(),
         }
     }
@@ -148,11 +155,22 @@ impl<'a> Executor<'a> {
         self.base == self.rounds
     }
 
-    /// What to do next; `None` until something is told.
+    /// What to do next, receives first; `None` until something is told.
     ///
     /// # Cost
     /// Some 100 ns for each round looked at; a round is looked at again when something of it happens.
     pub fn poll(&mut self) -> Option<(StepId, Command)> {
+        while self.due.len() < DUE_MOST {
+            match self.find_next() {
+                Some(receive @ (_, Command::Receive { .. })) => return Some(receive),
+                Some(other) => self.due.push_back(other),
+                None => break,
+            }
+        }
+        self.due.pop_front()
+    }
+
+    fn find_next(&mut self) -> Option<(StepId, Command)> {
         if self.idle {
             return None;
         }
@@ -286,7 +304,7 @@ impl<'a> Executor<'a> {
         index.map(|index| (index, round[index])).ok_or(Unknown)
     }
 
-    /// Finds a step of a round that can start, receives first, or why there is none.
+    /// Finds a step of a round that can start, or why there is none.
     fn poll_round(&mut self, k: usize) -> Result<(StepId, Command), Hindrance> {
         let known = self.window.get(k - self.base).copied();
         if known.is_some_and(|progress| progress.waits || progress.started == progress.all) {
@@ -295,23 +313,15 @@ impl<'a> Executor<'a> {
         let round = self.schedule.round(&self.cx, self.rank, k);
         let progress = known.unwrap_or_else(|| self.enter(&round));
         let mut hindrance = Hindrance::Round;
-        let mut first = None;
         for (index, step) in round.iter().enumerate() {
             if progress.started & (1 << index) != 0 {
                 continue;
             }
             match self.may_start(k, progress, step) {
-                // Its sender may wait for a word, which is not to stand behind data of this rank.
-                Ok(()) if matches!(step.action, Action::Recv { .. }) => {
-                    return Ok(self.start(StepId { round: k, index }, step));
-                }
-                Ok(()) => first = first.or(Some(index)),
+                Ok(()) => return Ok(self.start(StepId { round: k, index }, step)),
                 Err(Hindrance::Rounds) => hindrance = Hindrance::Rounds,
                 Err(Hindrance::Round) => {}
             }
-        }
-        if let Some(index) = first {
-            return Ok(self.start(StepId { round: k, index }, &round[index]));
         }
         if let Hindrance::Round = hindrance {
             self.window[k - self.base].waits = true;
