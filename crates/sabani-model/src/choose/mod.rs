@@ -5,8 +5,6 @@ mod candidates;
 mod ranking;
 mod table;
 
-use sabani_collective::{Choice, Mode};
-
 pub use candidates::{candidates, rule};
 pub use ranking::{Ranked, rank};
 pub use table::{BadRow, Found, Lookup, Row, compile, length, usual_ranks};
@@ -28,39 +26,20 @@ pub fn worth(network: &Network) -> f64 {
     }
 }
 
-/// What waits for its receivers' words is predicted to be shorter than it is: in the median by a sixth, for long reduce_scatters
-/// and alltoalls on the networks that the simulation was developed with. A factor of 1.3 would choose the same there.
-const UNDERRATED: f64 = 1.15;
-
 /// Which of these is chosen, each with what it is expected to take: the best one if it is [`worth`] leaving the rule's choice, else that.
 pub fn chosen<T: Copy>(
     candidates: impl Iterator<Item = T>,
     rule: T,
     worth: f64,
-    expected: impl Fn(T) -> (Choice, f64),
+    expected_ns: impl Fn(T) -> f64,
 ) -> T {
-    let counted = |one: T| {
-        let (choice, usual_ns) = expected(one);
-        counted_ns(&choice, usual_ns)
-    };
-    let best = candidates.min_by(|one, other| counted(*one).total_cmp(&counted(*other)));
-    let (_, rule_ns) = expected(rule);
-    let is_worth = |one: &T| counted(*one) < worth * rule_ns;
+    let best = candidates.min_by(|one, other| expected_ns(*one).total_cmp(&expected_ns(*other)));
+    let is_worth = |one: &T| expected_ns(*one) < worth * expected_ns(rule);
     best.filter(is_worth).unwrap_or(rule)
-}
-
-/// What a choice counts as when it is compared with others: what it is expected to take, or more if that is known to be too short.
-fn counted_ns(choice: &Choice, usual_ns: f64) -> f64 {
-    match choice.parameters.mode {
-        Mode::Eager => usual_ns,
-        Mode::Rendezvous => UNDERRATED * usual_ns,
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use sabani_collective::Collective;
-
     use super::*;
     use crate::network::Fit;
     use crate::testing::switched;
@@ -78,13 +57,5 @@ mod tests {
         assert_eq!(with_noise(0.01), WORTH);
         assert!((with_noise(0.15) - 0.861).abs() < 0.001);
         assert_eq!(with_noise(0.4), 0.0, "nothing can be believed");
-    }
-
-    #[test]
-    fn what_waits_for_its_receivers_must_be_faster_by_what_it_is_underrated() {
-        let choice = |text| Choice::parse(Collective::Alltoall, text).unwrap();
-        assert_eq!(counted_ns(&choice("posted"), 100.0), 100.0);
-        let counted = counted_ns(&choice("posted:mode=rendezvous"), 100.0);
-        assert!((counted - 115.0).abs() < 1e-9);
     }
 }

@@ -113,8 +113,7 @@ fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> R
     let ranked = survey(network, transport, task);
     let rule = ranked.iter().find(|one| one.is_rule);
     let rule: &Ranked = rule.expect("the rule's choice is a candidate");
-    let expected = |one: &Ranked| (one.choice, one.usual_ns);
-    let best = chosen(ranked.iter(), rule, worth(network), expected);
+    let best = chosen(ranked.iter(), rule, worth(network), |one| one.usual_ns);
     Row {
         collective: task.collective.name().to_owned(),
         ranks: task.ranks,

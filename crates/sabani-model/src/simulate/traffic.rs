@@ -26,7 +26,7 @@ const LATEST: f64 = 0.06;
 
 /// Where receivers grant credit, shares are uneven: this is the standard deviation of their logarithms, as it made errors smallest on the networks
 /// that the simulation was developed with (docs/model.md). Ranks that would keep in step get out of it so, and wait for each other.
-const UNEVEN: f64 = 0.7;
+const UNEVEN: f64 = 0.4;
 
 /// How many of these messages may begin or end before shares are divided anew.
 fn patience(active: usize) -> usize {

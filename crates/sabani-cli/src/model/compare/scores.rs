@@ -114,8 +114,7 @@ impl Decider {
         match self {
             Decider::Model => {
                 let rule = cells.iter().copied().find(|cell| cell.is_rule)?;
-                let expected = |cell: &Cell| (cell.choice, cell.usual_ns);
-                Some(choose::chosen(all, rule, rule.worth, expected))
+                Some(choose::chosen(all, rule, rule.worth, |cell| cell.usual_ns))
             }
             Decider::Rule => all.find(|cell| cell.is_rule),
             Decider::Always(_, choice) => all.find(|cell| cell.choice == choice),
