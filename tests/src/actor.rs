@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::{Arrival, Command, Host, Reply, Setup, Snapshot};
@@ -226,10 +227,17 @@ impl Actor {
         self.run(&Command::Close { linger_ms: 60_000 });
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. One that stops it has done so when this returns: on another core it would still answer.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32);
         kill(pid, signal).expect("it has not been waited for");
+        if signal == Signal::SIGSTOP {
+            let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED));
+            assert!(
+                matches!(stopped, Ok(WaitStatus::Stopped(..))),
+                "{stopped:?}"
+            );
+        }
     }
 }
 
