@@ -15,14 +15,33 @@ pub struct Use {
     pub part: f64,
 }
 
+/// What a flow takes, and what it wants of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand<'f> {
+    /// What it takes.
+    pub uses: &'f [Use],
+    /// It is never faster than this.
+    pub most: f64,
+}
+
+impl<'f> Demand<'f> {
+    /// As much as there is.
+    pub fn all(uses: &'f [Use]) -> Self {
+        Demand {
+            uses,
+            most: f64::INFINITY,
+        }
+    }
+}
+
 /// What a flow gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// Its rate.
     pub rate: f64,
     /// The resource that keeps it from being faster: before it, what the flow has on its way waits. Of
-    /// several, the one with the lowest number.
-    pub bound_by: u32,
+    /// several, the one with the lowest number. `None` if it doesn't want more.
+    pub bound_by: Option<u32>,
 }
 
 /// Levels and resources as one number, in the order of levels: 42 bits of a level's digits, so that resources that differ by
@@ -87,39 +106,50 @@ pub struct MaxMin {
     taken: Vec<Taken>,
     /// Where each flow's part of `taken` begins.
     firsts: Vec<u32>,
-    /// When each resource is full, as far as known, the first one on top: [`packed`].
+    /// When each resource is full, as far as known, the first one on top: [`packed`]. Behind the resources' numbers come
+    /// those of flows, which then have what they want.
     levels: BinaryHeap<Reverse<u64>>,
-    /// For each flow: when the first of the resources is full that it has for itself.
+    /// For each flow: when the first of the resources is full that it has for itself, or it has what it wants.
     own: Vec<u64>,
+    /// For each flow: what it wants.
+    most: Vec<f64>,
     shares: Vec<Share>,
+    fixed: Vec<bool>,
 }
 
 impl MaxMin {
-    /// The shares of `flows` in `resources` resources; `uses` says what each flow takes.
+    /// The shares of `flows` in `resources` resources; `demand` says what each flow takes.
     ///
     /// # Cost
     /// Some nanoseconds for each use, and some tens for each resource.
     ///
     /// # Panics
-    /// If a flow has no resource that limits it, or there are more than 4 million resources.
+    /// If a flow has no limit, or there are more than 4 million resources and flows.
     pub fn solve<'f>(
         &mut self,
         resources: usize,
         flows: usize,
-        uses: impl Fn(usize) -> &'f [Use],
+        demand: impl Fn(usize) -> Demand<'f>,
     ) -> &[Share] {
-        assert!(resources <= 1 << RESOURCE_BITS, "{resources} resources");
-        self.begin(resources, flows, uses);
-        let mut unfixed = flows;
-        while unfixed > 0 {
-            let (bound_by, rate) = self.fullest().expect("every flow has a limit");
-            let mut at = self.resources[bound_by as usize].last;
+        assert!(
+            resources + flows <= 1 << RESOURCE_BITS,
+            "{resources} resources"
+        );
+        self.begin(resources, flows, demand);
+        let mut open = flows;
+        while open > 0 {
+            let (number, rate) = self.fullest().expect("every flow has a limit");
+            let Some(resource) = self.resources.get(number) else {
+                self.fix(number - resources, rate, None);
+                open -= 1;
+                continue;
+            };
+            let mut at = resource.last;
             while let Some(one) = self.taken.get(at as usize) {
                 let (flow, before) = (one.flow as usize, one.before);
-                if self.shares[flow].bound_by == NONE {
-                    self.shares[flow] = Share { rate, bound_by };
-                    self.take(flow, rate);
-                    unfixed -= 1;
+                if !self.fixed[flow] {
+                    self.fix(flow, rate, Some(number as u32));
+                    open -= 1;
                 }
                 at = before;
             }
@@ -137,22 +167,27 @@ impl MaxMin {
         self.resources[resource as usize].left
     }
 
-    fn begin<'f>(&mut self, resources: usize, flows: usize, uses: impl Fn(usize) -> &'f [Use]) {
+    fn begin<'f>(&mut self, resources: usize, flows: usize, demand: impl Fn(usize) -> Demand<'f>) {
         for resource in self.used.drain(..) {
             self.resources[resource as usize] = Resource::UNUSED;
         }
         self.resources.resize(resources, Resource::UNUSED);
         let open = Share {
             rate: 0.0,
-            bound_by: NONE,
+            bound_by: None,
         };
         self.shares.clear();
         self.shares.resize(flows, open);
+        self.fixed.clear();
+        self.fixed.resize(flows, false);
+        self.most.clear();
         self.taken.clear();
         self.firsts.clear();
         self.firsts.push(0);
         for flow in 0..flows {
-            for one in uses(flow).iter().filter(|one| one.part > 0.0) {
+            let Demand { uses, most } = demand(flow);
+            self.most.push(most);
+            for one in uses.iter().filter(|one| one.part > 0.0) {
                 let resource = &mut self.resources[one.resource as usize];
                 if resource.open == 0 {
                     self.used.push(one.resource);
@@ -169,15 +204,23 @@ impl MaxMin {
             }
             self.firsts.push(self.taken.len() as u32);
         }
-        self.rank_levels(flows);
+        self.rank_levels();
     }
 
     /// Puts the levels in order. Of the resources that a flow has for itself, only the first one to be full can limit it.
-    fn rank_levels(&mut self, flows: usize) {
+    fn rank_levels(&mut self) {
         let mut levels = std::mem::take(&mut self.levels).into_vec();
         levels.clear();
         self.own.clear();
-        self.own.resize(flows, u64::MAX);
+        let first = self.resources.len() as u32;
+        let wanted = self.most.iter().zip(first..).map(|(most, number)| {
+            if most.is_finite() {
+                packed(*most, number)
+            } else {
+                u64::MAX
+            }
+        });
+        self.own.extend(wanted);
         for &at in &self.used {
             let resource = &self.resources[at as usize];
             let level = packed(resource.level(), at);
@@ -193,18 +236,25 @@ impl MaxMin {
         self.levels = BinaryHeap::from(levels);
     }
 
-    /// The resource that is full first when all open flows' rates grow alike, and the rate then. Fixing
-    /// flows makes no resource full sooner: what was known of one is too early at most.
-    fn fullest(&mut self) -> Option<(u32, f64)> {
+    /// The resource that is full first when all open flows' rates grow alike, or the flow that has what it wants, and the rate
+    /// then. Fixing flows makes no resource full sooner: what was known of one is too early at most.
+    fn fullest(&mut self) -> Option<(usize, f64)> {
         while let Some(mut first) = self.levels.peek_mut() {
-            let number = (first.0 & ((1 << RESOURCE_BITS) - 1)) as u32;
-            let resource = &self.resources[number as usize];
+            let number = (first.0 & ((1 << RESOURCE_BITS) - 1)) as usize;
+            let Some(resource) = self.resources.get(number) else {
+                PeekMut::pop(first);
+                let flow = number - self.resources.len();
+                if self.fixed[flow] {
+                    continue;
+                }
+                return Some((number, self.most[flow]));
+            };
             if resource.open == 0 {
                 PeekMut::pop(first);
                 continue;
             }
             let level = resource.level();
-            let now = packed(level, number);
+            let now = packed(level, number as u32);
             if now <= first.0 {
                 PeekMut::pop(first);
                 return Some((number, level));
@@ -214,8 +264,10 @@ impl MaxMin {
         None
     }
 
-    /// A flow's rate is fixed.
-    fn take(&mut self, flow: usize, rate: f64) {
+    /// A flow's rate is this.
+    fn fix(&mut self, flow: usize, rate: f64, bound_by: Option<u32>) {
+        self.fixed[flow] = true;
+        self.shares[flow] = Share { rate, bound_by };
         let (first, end) = (self.firsts[flow] as usize, self.firsts[flow + 1] as usize);
         for one in &self.taken[first..end] {
             let resource = &mut self.resources[one.resource as usize];
@@ -232,15 +284,20 @@ mod tests {
 
     use super::*;
 
-    fn solve(resources: usize, flows: &[Vec<Use>]) -> Vec<Share> {
+    /// What a flow takes, and what it wants.
+    type Flow = (Vec<Use>, f64);
+
+    fn solve(resources: usize, flows: &[Flow]) -> Vec<Share> {
         let mut max_min = MaxMin::default();
-        max_min
-            .solve(resources, flows.len(), |flow| &flows[flow])
-            .to_vec()
+        let demand = |flow: usize| Demand {
+            uses: &flows[flow].0,
+            most: flows[flow].1,
+        };
+        max_min.solve(resources, flows.len(), demand).to_vec()
     }
 
-    fn load(flows: &[Vec<Use>], rates: &[f64], resource: u32) -> f64 {
-        let parts = flows.iter().zip(rates).flat_map(|(uses, rate)| {
+    fn load(flows: &[Flow], rates: &[f64], resource: u32) -> f64 {
+        let parts = flows.iter().zip(rates).flat_map(|((uses, _), rate)| {
             let mine = uses.iter().filter(move |one| one.resource == resource);
             mine.map(move |one| one.part * rate)
         });
@@ -248,8 +305,8 @@ mod tests {
     }
 
     /// By the definition, slowly: all rates that can still grow grow alike in small steps, which are
-    /// halved when a resource would overflow; who uses a full resource stops.
-    fn by_small_steps(resources: usize, flows: &[Vec<Use>]) -> Vec<f64> {
+    /// halved when a resource would overflow or one gets more than it wants; who uses a full resource stops, and who has enough.
+    fn by_small_steps(resources: usize, flows: &[Flow]) -> Vec<f64> {
         let mut rates = vec![0.0; flows.len()];
         let mut grows = vec![true; flows.len()];
         while grows.contains(&true) {
@@ -260,32 +317,36 @@ mod tests {
                     false => *rate,
                 });
                 let raised: Vec<f64> = raised.collect();
-                let fits = (0..resources as u32).all(|at| load(flows, &raised, at) <= 1.0);
+                let wanted = raised.iter().zip(flows).all(|(rate, flow)| *rate <= flow.1);
+                let fits =
+                    wanted && (0..resources as u32).all(|at| load(flows, &raised, at) <= 1.0);
                 if fits {
                     rates = raised;
                 } else {
                     step /= 2.0;
                 }
             }
-            for (flow, uses) in flows.iter().enumerate() {
+            for (flow, (uses, most)) in flows.iter().enumerate() {
                 let full = |one: &Use| load(flows, &rates, one.resource) > 1.0 - 1e-8;
                 grows[flow] &= !uses.iter().any(|one| one.part > 0.0 && full(one));
+                grows[flow] &= rates[flow] < most - 1e-8;
             }
         }
         rates
     }
 
-    fn uses(resources: u32) -> impl Strategy<Value = Vec<Use>> {
+    fn flow(resources: u32) -> impl Strategy<Value = Flow> {
         let one = (0..resources, prop_oneof![Just(1.0), 0.1..10.0]);
         let several = proptest::collection::vec(one, 1..5);
-        several.prop_map(|several| {
+        let most = prop_oneof![Just(f64::INFINITY), 0.01..1.0];
+        (several, most).prop_map(|(several, most)| {
             let mut uses: Vec<Use> = Vec::new();
             for (resource, part) in several {
                 if uses.iter().all(|other| other.resource != resource) {
                     uses.push(Use { resource, part });
                 }
             }
-            uses
+            (uses, most)
         })
     }
 
@@ -294,7 +355,7 @@ mod tests {
 
         #[test]
         fn shares_are_those_found_by_small_steps(
-            flows in proptest::collection::vec(uses(8), 1..20),
+            flows in proptest::collection::vec(flow(8), 1..20),
         ) {
             let shares = solve(8, &flows);
             let slowly = by_small_steps(8, &flows);
@@ -305,14 +366,18 @@ mod tests {
 
         #[test]
         fn who_limits_a_flow_is_full_and_gives_nobody_more(
-            flows in proptest::collection::vec(uses(12), 1..60),
+            flows in proptest::collection::vec(flow(12), 1..60),
         ) {
             let shares = solve(12, &flows);
             let rates: Vec<f64> = shares.iter().map(|share| share.rate).collect();
-            for share in &shares {
-                prop_assert!((load(&flows, &rates, share.bound_by) - 1.0).abs() < 1e-6);
-                for (other, uses) in shares.iter().zip(&flows) {
-                    let together = uses.iter().any(|one| one.resource == share.bound_by);
+            for (share, (_, most)) in shares.iter().zip(&flows) {
+                let Some(bound_by) = share.bound_by else {
+                    prop_assert_eq!(share.rate, *most);
+                    continue;
+                };
+                prop_assert!((load(&flows, &rates, bound_by) - 1.0).abs() < 1e-6);
+                for (other, (uses, _)) in shares.iter().zip(&flows) {
+                    let together = uses.iter().any(|one| one.resource == bound_by);
                     prop_assert!(!together || other.rate <= share.rate * (1.0 + 1e-6));
                 }
             }
@@ -323,8 +388,8 @@ mod tests {
     fn a_resource_without_a_limit_limits_nobody() {
         let part = |resource, part| Use { resource, part };
         let flows = [
-            vec![part(0, 0.0), part(1, 2.0)],
-            vec![part(0, 0.0), part(2, 4.0)],
+            (vec![part(0, 0.0), part(1, 2.0)], f64::INFINITY),
+            (vec![part(0, 0.0), part(2, 4.0)], f64::INFINITY),
         ];
         let rates = solve(3, &flows)
             .iter()

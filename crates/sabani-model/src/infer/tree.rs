@@ -2,7 +2,7 @@
 
 use super::{Observation, quantile};
 use crate::network::{Capacity, Estimate, Graph, Host};
-use crate::share::{MaxMin, Use};
+use crate::share::{Demand, MaxMin, Use};
 
 /// Loads that come so close to the largest one are taken for measurements of the capacity.
 const PLATEAU: f64 = 0.93;
@@ -212,7 +212,9 @@ impl Tree {
     pub fn rates(&self, flows: &[(usize, usize)]) -> Vec<f64> {
         let uses: Vec<_> = flows.iter().map(|&flow| self.uses(flow)).collect();
         let mut shares = MaxMin::default();
-        let solved = shares.solve(self.resources(), flows.len(), |flow| &uses[flow]);
+        let solved = shares.solve(self.resources(), flows.len(), |flow| {
+            Demand::all(&uses[flow])
+        });
         solved.iter().map(|share| share.rate).collect()
     }
 
@@ -223,7 +225,7 @@ impl Tree {
             let uses: Vec<_> = seen.flows.iter().map(|&flow| self.uses(flow)).collect();
             let mut shares = MaxMin::default();
             let flows = seen.flows.len();
-            shares.solve(full.len(), flows, |flow| &uses[flow]);
+            shares.solve(full.len(), flows, |flow| Demand::all(&uses[flow]));
             for one in uses.iter().flatten().filter(|one| one.part > 0.0) {
                 full[one.resource as usize] |= shares.left(one.resource) < FULL;
             }

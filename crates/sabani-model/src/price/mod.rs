@@ -12,7 +12,7 @@ use sabani_collective::Choice;
 
 use crate::network::{Network, Transport};
 use crate::route::Routes;
-use crate::share::{MaxMin, Use};
+use crate::share::{Demand, MaxMin, Use};
 use crate::shorter::Shorter;
 use crate::task::Task;
 
@@ -145,7 +145,7 @@ impl Prices {
         let flows: Vec<(Vec<Use>, f64)> = messages.collect();
         let mut max_min = MaxMin::default();
         let resources = self.routes.resources.len();
-        let shares = max_min.solve(resources, flows.len(), |flow| &flows[flow].0);
+        let shares = max_min.solve(resources, flows.len(), |flow| Demand::all(&flows[flow].0));
         let times = shares
             .iter()
             .zip(&flows)

@@ -25,15 +25,6 @@ impl Chance {
         random.map_or(0.5, |bits| bits as f64 / (1_u64 << 53) as f64)
     }
 
-    /// A value of the standard normal distribution (Box and Muller).
-    pub fn normal(&mut self) -> f64 {
-        if self.0.is_none() {
-            return 0.0;
-        }
-        let (radius, angle) = (self.share(), self.share());
-        (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
-    }
-
     /// A value of an interval, in which 90 % of all lie.
     pub fn pick(&mut self, estimate: Estimate) -> f64 {
         estimate.at((self.share() - 0.5) / 0.45)
@@ -68,17 +59,6 @@ mod tests {
         let inside = inside.count();
         assert!((8_900..9_100).contains(&inside), "{inside}");
         assert_eq!(Chance::none().pick(estimate), 10.0);
-    }
-
-    #[test]
-    fn two_of_three_normal_values_are_less_than_one() {
-        let mut chance = Chance::seeded(3);
-        let values: Vec<_> = (0..10_000).map(|_| chance.normal()).collect();
-        let mean = values.iter().sum::<f64>() / 1e4;
-        let near = values.iter().filter(|value| value.abs() < 1.0).count();
-        assert!(mean.abs() < 0.03, "{mean}");
-        assert!((6_700..6_950).contains(&near), "{near}");
-        assert_eq!(Chance::none().normal(), 0.0);
     }
 
     #[test]

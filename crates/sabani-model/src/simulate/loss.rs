@@ -32,7 +32,7 @@ pub struct Losses {
     pub later_ns: f64,
     probe_ns: Option<f64>,
     timeout_ns: f64,
-    packet_bytes: f64,
+    pub packet_bytes: f64,
     later_packets: f64,
     pub granted: bool,
     pub repairs: [u32; Repair::ALL.len()],

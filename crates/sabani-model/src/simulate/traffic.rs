@@ -1,5 +1,5 @@
-//! Messages on their way: each one flows at its max-min share of what it passes, by weights where receivers grant credit; messages between
-//! the same two ranks one after the other, but for short ones that overtake others.
+//! Messages on their way: each one flows at its max-min share of what it passes, where receivers grant credit in parts by what it has
+//! sent ahead; messages between the same two ranks one after the other, but for short ones that overtake others.
 //!
 //! Shares are divided anew when a part of the messages has begun or ended, or some time after the first
 //! one has; until then, a new message gets what is left over, or an even part. With few messages, that is
@@ -10,13 +10,13 @@ use std::collections::{HashMap, VecDeque};
 
 use sabani_collective::execute::MessageId;
 
-use super::LONG_BYTES;
 use super::agenda::Agenda;
+use super::ahead::Ahead;
 use super::chance::Chance;
 use super::loss::{Losses, Repair};
 use crate::network::Recovery;
 use crate::route::{Cost, Routes};
-use crate::share::{MaxMin, Use};
+use crate::share::{Demand, MaxMin, Use};
 
 /// Of so many messages, one may begin or end before shares are divided anew; of hundreds a larger part, up to one in eight.
 const PATIENCE: usize = 32;
@@ -24,9 +24,12 @@ const MOST_PATIENCE: usize = 8;
 /// Shares are divided anew at the latest after this part of what messages take on average with the shares that they have.
 const LATEST: f64 = 0.06;
 
-/// Where receivers grant credit, shares are uneven: this is the standard deviation of their logarithms, as it made errors smallest on the networks
-/// that the simulation was developed with (docs/model.md). Ranks that would keep in step get out of it so, and wait for each other.
-const UNEVEN: f64 = 0.4;
+/// And as seldom as this where nothing has changed but how far messages are ahead.
+const LEAST_NS: f64 = 1e3;
+
+/// Where receivers grant credit, a message begins with so much of a packet, or with itself if it is shorter. Among those that begin
+/// together it makes no difference how much; a word of a few bytes waits for as much of a packet that is passing.
+const BEGIN_PACKETS: f64 = 0.25;
 
 /// How many of these messages may begin or end before shares are divided anew.
 fn patience(active: usize) -> usize {
@@ -72,6 +75,8 @@ pub(super) struct Flow {
     pub message: Message,
     /// How many parts it gets where another message gets one. What is left of it, and its rate, are those of one part.
     pub weight: f64,
+    /// Where receivers grant credit, and it leaves its host.
+    pub ahead: Option<Ahead>,
     /// Where it is among those that are active.
     place: usize,
     uses: Vec<Use>,
@@ -99,6 +104,25 @@ impl Flow {
     /// Bytes on the wire in each nanosecond.
     pub fn bytes_per_ns(&self) -> f64 {
         self.weight * self.rate
+    }
+
+    /// It gets so many parts from now on.
+    pub fn set_weight(&mut self, weight: f64) {
+        let factor = weight / self.weight;
+        self.weight = weight;
+        self.remaining /= factor;
+        self.rate /= factor;
+        self.uses.iter_mut().for_each(|one| one.part *= factor);
+    }
+
+    fn demand(&self) -> Demand<'_> {
+        let most = self
+            .ahead
+            .map_or(f64::INFINITY, |ahead| ahead.most_bytes_per_ns);
+        Demand {
+            uses: &self.uses,
+            most: most / self.weight,
+        }
     }
 
     /// Payload that passes, in bytes for each nanosecond.
@@ -134,6 +158,10 @@ pub struct Traffic<'r> {
     free: Vec<usize>,
     /// Those that are not stalled.
     pub(super) active: Vec<usize>,
+    /// How many messages each sender's link takes, by its number as a resource.
+    pub(super) sending: Vec<u32>,
+    /// Whether there are such: they get other parts while they are.
+    parts_change: bool,
     pub(super) pairs: HashMap<(usize, usize), Pair>,
     finishes: Agenda<usize>,
     resumes: Agenda<usize>,
@@ -153,13 +181,11 @@ pub struct Traffic<'r> {
     /// When a queue that overflows is to be looked at again.
     pub(super) look_again_ns: f64,
     pub(super) losses: Losses,
-    /// What makes shares uneven.
-    luck: Chance,
 }
 
 impl<'r> Traffic<'r> {
     /// Nothing is on its way.
-    pub fn new(routes: &'r Routes, recovery: &Recovery, chance: Chance, luck: Chance) -> Self {
+    pub fn new(routes: &'r Routes, recovery: &Recovery, chance: Chance) -> Self {
         let resources = routes.resources.len();
         let others = routes.ranks().saturating_sub(1);
         let queues = routes.resources.iter().map(|one| one.queue_bytes);
@@ -169,6 +195,8 @@ impl<'r> Traffic<'r> {
             flows: Vec::new(),
             free: Vec::new(),
             active: Vec::new(),
+            sending: vec![0; resources],
+            parts_change: false,
             pairs: HashMap::new(),
             finishes: Agenda::new(),
             resumes: Agenda::new(),
@@ -182,7 +210,6 @@ impl<'r> Traffic<'r> {
             asides: 0,
             look_again_ns: f64::INFINITY,
             losses: Losses::new(recovery, others, queue_bytes, chance),
-            luck,
         }
     }
 
@@ -195,7 +222,8 @@ impl<'r> Traffic<'r> {
     /// When shares are divided anew.
     fn divide_ns(&self) -> f64 {
         let changed_ns = match self.changes {
-            0 => f64::INFINITY,
+            0 if !self.parts_change => f64::INFINITY,
+            0 => self.latest_ns.max(self.solved_ns + LEAST_NS),
             few if few <= patience(self.active.len()) => self.latest_ns,
             _ => self.solved_ns,
         };
@@ -205,7 +233,7 @@ impl<'r> Traffic<'r> {
     /// A message is to be sent.
     pub fn start(&mut self, now_ns: f64, message: Message) {
         if self.losses.overtakes(&message) {
-            return self.send(now_ns, message);
+            return self.send(now_ns, message, 0.0);
         }
         let window_bytes = self.losses.window_bytes;
         let pair = self
@@ -217,7 +245,7 @@ impl<'r> Traffic<'r> {
                 window_bytes,
             });
         let Some(flow) = pair.flow else {
-            self.send(now_ns, message);
+            self.send(now_ns, message, 0.0);
             return;
         };
         pair.waiting.push_back(message);
@@ -248,7 +276,9 @@ impl<'r> Traffic<'r> {
             pair.waiting.pop_front()
         });
         if let Some(next) = next {
-            self.send(now_ns, next);
+            // Its link took it as soon as it had taken all of the one before, so that as much stands there of it.
+            let sent_bytes = flow.ahead.map_or(0.0, |_| flow.weight);
+            self.send(now_ns, next, sent_bytes);
         }
         Some(Passed {
             message,
@@ -283,6 +313,9 @@ impl<'r> Traffic<'r> {
 
     /// A flow leaves what it had to others. Those who use none of it are not held back by it, either.
     fn give_back(&mut self, flow: &Flow) {
+        if let Some(ahead) = flow.ahead.filter(Ahead::is_sending) {
+            self.sending[ahead.link] -= 1;
+        }
         let mut is_aside = true;
         let payload = flow.payload();
         for one in &flow.uses {
@@ -309,16 +342,19 @@ impl<'r> Traffic<'r> {
     }
 
     /// Sends a message at once, with what is left over or an even part until shares are divided.
-    fn send(&mut self, now_ns: f64, message: Message) {
+    fn send(&mut self, now_ns: f64, message: Message, sent_bytes: f64) {
         let mut uses = self.routes.uses(message.from, message.to, &message.cost);
-        let weight = self.weight(&message);
+        let sent_bytes = sent_bytes.min(message.cost.wire_bytes);
+        let ahead = self.ahead(&mut uses, sent_bytes);
+        let weight = self.weight(&message).max(sent_bytes);
         uses.iter_mut().for_each(|one| one.part *= weight);
         let limits = uses.iter().filter(|one| one.part > 0.0);
         let rates = limits.map(|one| {
             let (left, users) = self.spare[one.resource as usize];
             left.max(1.0 / (users + 1.0)) / one.part
         });
-        let rate = rates.fold(f64::INFINITY, f64::min);
+        let most = ahead.map_or(f64::INFINITY, |ahead| ahead.most_bytes_per_ns / weight);
+        let rate = rates.fold(most, f64::min);
         let (mut takes_nothing, mut has_its_share) = (true, false);
         for one in &uses {
             let (left, users) = &mut self.spare[one.resource as usize];
@@ -345,6 +381,7 @@ impl<'r> Traffic<'r> {
         let flow = Flow {
             message,
             weight,
+            ahead,
             place,
             uses,
             remaining,
@@ -384,10 +421,25 @@ impl<'r> Traffic<'r> {
         }
     }
 
-    /// How many parts a message gets where another one gets one. Short ones need no credit, or little.
-    fn weight(&mut self, message: &Message) -> f64 {
-        if self.losses.granted && message.cost.bytes >= LONG_BYTES as f64 {
-            (UNEVEN * self.luck.normal()).exp()
+    /// Where receivers grant credit, its sender's link is not divided by weights, but evenly.
+    fn ahead(&mut self, uses: &mut [Use], sent_bytes: f64) -> Option<Ahead> {
+        // What stays in its host passes but one resource.
+        let [link, _, ..] = uses else { return None };
+        if !self.losses.granted || link.part == 0.0 {
+            return None;
+        }
+        let sending = &mut self.sending[link.resource as usize];
+        *sending += 1;
+        let ahead = Ahead::new(*link, *sending, sent_bytes);
+        link.part = 0.0;
+        Some(ahead)
+    }
+
+    /// How many parts a message gets where another one gets one, when it begins.
+    fn weight(&self, message: &Message) -> f64 {
+        if self.losses.granted {
+            let begin_bytes = BEGIN_PACKETS * self.losses.packet_bytes;
+            message.cost.wire_bytes.min(begin_bytes)
         } else {
             1.0
         }
@@ -398,8 +450,12 @@ impl<'r> Traffic<'r> {
         for flow in self.flows.iter_mut().flatten() {
             let sent = flow.rate * (now_ns - flow.since_ns);
             flow.remaining = (flow.remaining - sent).max(0.0);
+            if let Some(ahead) = &mut flow.ahead {
+                ahead.go_on(now_ns - flow.since_ns);
+            }
             flow.since_ns = now_ns;
         }
+        self.parts_change = self.weigh();
         self.divide_shares(now_ns);
         (self.changes, self.asides) = (0, 0);
         self.look_again_ns = f64::INFINITY;
@@ -417,12 +473,12 @@ impl<'r> Traffic<'r> {
 
     fn divide_shares(&mut self, now_ns: f64) {
         let Traffic { flows, active, .. } = self;
-        let uses = |at: usize| {
+        let demand = |at: usize| {
             let flow: &Option<Flow> = &flows[active[at]];
-            flow.as_ref().map_or(&[][..], |flow| &flow.uses)
+            flow.as_ref().map_or(Demand::all(&[]), Flow::demand)
         };
         let resources = self.routes.resources.len();
-        self.max_min.solve(resources, active.len(), uses);
+        self.max_min.solve(resources, active.len(), demand);
         for (resource, spare) in self.spare.iter_mut().enumerate() {
             *spare = (self.max_min.left(resource as u32), 0.0);
             self.loads[resource].bound = false;
@@ -434,8 +490,10 @@ impl<'r> Traffic<'r> {
             let Some(flow) = &mut self.flows[index] else {
                 continue;
             };
-            (flow.rate, flow.bound_by) = (share.rate, share.bound_by);
-            self.loads[share.bound_by as usize].bound = true;
+            flow.rate = share.rate;
+            let link = || flow.ahead.map(|ahead| ahead.link as u32);
+            flow.bound_by = share.bound_by.or_else(link).unwrap_or(flow.bound_by);
+            self.loads[flow.bound_by as usize].bound = true;
             ends += flow.bytes_per_ns() / flow.message.cost.wire_bytes;
             let payload = flow.payload();
             for one in &flow.uses {
@@ -477,7 +535,7 @@ impl<'r> Traffic<'r> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
     use sabani_collective::Collective;
 
@@ -505,8 +563,9 @@ mod tests {
                 (0..messages.len()).filter(|index| open(index) && messages[*index].0 <= now);
             let active: Vec<_> = active.collect();
             let mut max_min = MaxMin::default();
-            let shares =
-                max_min.solve(routes.resources.len(), active.len(), |at| &uses[active[at]]);
+            let shares = max_min.solve(routes.resources.len(), active.len(), |at| {
+                Demand::all(&uses[active[at]])
+            });
             let rates: Vec<_> = shares.iter().map(|share| share.rate).collect();
             let ends_next = active
                 .iter()
@@ -528,8 +587,13 @@ mod tests {
         ends
     }
 
-    fn by_traffic(routes: &Routes, recovery: &Recovery, messages: &[(f64, Message)]) -> Vec<f64> {
-        let mut traffic = Traffic::new(routes, recovery, Chance::none(), Chance::none());
+    /// When each message has passed; each has a round of its own.
+    pub fn by_traffic(
+        routes: &Routes,
+        recovery: &Recovery,
+        messages: &[(f64, Message)],
+    ) -> Vec<f64> {
+        let mut traffic = Traffic::new(routes, recovery, Chance::none());
         let mut ends = vec![0.0; messages.len()];
         let mut starts = messages.to_vec();
         starts.sort_by(|one, other| one.0.total_cmp(&other.0));
