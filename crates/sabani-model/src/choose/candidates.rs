@@ -155,7 +155,7 @@ mod tests {
         for more in ["windowed:window=8", "windowed:window=16"] {
             assert!(!alltoall.contains(&more.to_owned()), "{alltoall:?}");
         }
-        // Of one segment, no window keeps anything back; of eight, those of up to four do.
+        // Of one segment, no window keeps anything back; of eight, those of up to seven do.
         let chains = |bytes: usize| {
             let all = names(Collective::Bcast, 8, bytes);
             let of_64_kib = all
@@ -165,10 +165,12 @@ mod tests {
         };
         assert_eq!(chains(1000), ["chain", "chain:mode=rendezvous"]);
         let of_eight = chains(8 * 65_536);
+        let has = |name: &str| of_eight.contains(&name.to_owned());
         assert!(
-            of_eight.contains(&"chain:window=1".to_owned()),
+            has("chain:window=1") && has("chain:window=2"),
             "{of_eight:?}"
         );
+        assert!(!has("chain:window=16"), "{of_eight:?}");
     }
 
     #[test]

@@ -41,9 +41,10 @@ impl Ahead {
         self.bytes_per_ns > 0.0
     }
 
-    /// Time has passed.
-    pub fn go_on(&mut self, ns: f64) {
-        self.sent_bytes += self.bytes_per_ns * ns;
+    /// Time has passed, and so much in all of so much.
+    pub fn go_on(&mut self, ns: f64, passed_bytes: f64, total_bytes: f64) {
+        let sent_bytes = self.sent_bytes + self.bytes_per_ns * ns;
+        self.sent_bytes = sent_bytes.clamp(passed_bytes, total_bytes);
     }
 }
 
@@ -52,8 +53,9 @@ impl Traffic<'_> {
     pub(super) fn weigh(&mut self) -> bool {
         self.sending.fill(0);
         for &index in &self.active {
-            if let Some(flow) = &mut self.flows[index]
-                && let Some(ahead) = flow.still_sends()
+            if let Some(flow) = &self.flows[index]
+                && let Some(ahead) = &flow.ahead
+                && ahead.sent_bytes < flow.message.cost.wire_bytes
             {
                 self.sending[ahead.link] += 1;
             }
@@ -69,23 +71,13 @@ impl Traffic<'_> {
 }
 
 impl Flow {
-    /// What it has sent ahead, if not all of it has left.
-    fn still_sends(&mut self) -> Option<&Ahead> {
-        let (total_bytes, left_bytes) = (self.message.cost.wire_bytes, self.left_bytes());
-        let ahead = self.ahead.as_mut()?;
-        ahead.sent_bytes = ahead
-            .sent_bytes
-            .clamp(total_bytes - left_bytes, total_bytes);
-        (ahead.sent_bytes < total_bytes).then_some(ahead)
-    }
-
     /// Weighs it, where each link takes so many messages; whether it is still being sent.
     fn weigh(&mut self, sending: &[u32], packet_bytes: f64) -> bool {
-        let (total_bytes, left_bytes) = (self.message.cost.wire_bytes, self.left_bytes());
+        let (total_bytes, passed_bytes) = (self.message.cost.wire_bytes, self.passed_bytes());
         let Some(ahead) = &mut self.ahead else {
             return false;
         };
-        let standing_bytes = ahead.sent_bytes - (total_bytes - left_bytes);
+        let standing_bytes = ahead.sent_bytes - passed_bytes;
         let sends = ahead.sent_bytes < total_bytes;
         ahead.bytes_per_ns = if sends {
             ahead.link_bytes_per_ns / f64::from(sending[ahead.link])

@@ -148,8 +148,7 @@ impl Traffic<'_> {
     fn in_queue(&self, index: usize) -> Option<(usize, f64)> {
         let flow = self.flows[index].as_ref()?;
         let pair = self.pairs.get(&(flow.message.from, flow.message.to))?;
-        let sent = flow.message.cost.wire_bytes - flow.left_bytes();
-        if self.losses.granted && sent > pair.window_bytes {
+        if self.losses.granted && flow.passed_bytes() > pair.window_bytes {
             return None;
         }
         let Message { from, to, .. } = flow.message;

@@ -106,6 +106,22 @@ impl Flow {
         self.weight * self.rate
     }
 
+    /// Bytes on the wire that have passed; fewer than none if some go again.
+    pub fn passed_bytes(&self) -> f64 {
+        self.message.cost.wire_bytes - self.left_bytes()
+    }
+
+    /// Time has passed until now.
+    fn go_on(&mut self, now_ns: f64) {
+        let ns = now_ns - self.since_ns;
+        self.since_ns = now_ns;
+        self.remaining = (self.remaining - self.rate * ns).max(0.0);
+        let (passed_bytes, total_bytes) = (self.passed_bytes(), self.message.cost.wire_bytes);
+        if let Some(ahead) = &mut self.ahead {
+            ahead.go_on(ns, passed_bytes, total_bytes);
+        }
+    }
+
     /// It gets so many parts from now on.
     pub fn set_weight(&mut self, weight: f64) {
         let factor = weight / self.weight;
@@ -448,12 +464,7 @@ impl<'r> Traffic<'r> {
     fn divide(&mut self, now_ns: f64) {
         self.count_time(now_ns);
         for flow in self.flows.iter_mut().flatten() {
-            let sent = flow.rate * (now_ns - flow.since_ns);
-            flow.remaining = (flow.remaining - sent).max(0.0);
-            if let Some(ahead) = &mut flow.ahead {
-                ahead.go_on(now_ns - flow.since_ns);
-            }
-            flow.since_ns = now_ns;
+            flow.go_on(now_ns);
         }
         self.parts_change = self.weigh();
         self.divide_shares(now_ns);
