@@ -123,6 +123,16 @@ impl Routes {
         }
     }
 
+    /// The host that a rank runs on.
+    pub fn host(&self, rank: usize) -> usize {
+        self.host_of_rank[rank]
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.hosts
+    }
+
     /// L of a message of so many bytes from one rank to another.
     pub fn latency_ns(&self, from: usize, to: usize, bytes: f64) -> f64 {
         let (from, to) = (self.host_of_rank[from], self.host_of_rank[to]);

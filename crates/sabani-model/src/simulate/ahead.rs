@@ -36,6 +36,11 @@ impl Ahead {
         }
     }
 
+    /// How many bytes its link takes in a nanosecond.
+    pub fn link_bytes_per_ns(&self) -> f64 {
+        self.link_bytes_per_ns
+    }
+
     /// Whether its link takes more of it, as far as was known when messages were weighed.
     pub fn is_sending(&self) -> bool {
         self.bytes_per_ns > 0.0
@@ -97,11 +102,11 @@ impl Flow {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use sabani_collective::Collective;
     use sabani_collective::execute::MessageId;
 
-    use crate::network::Capacity;
+    use crate::network::{Capacity, Network};
     use crate::route::Routes;
     use crate::simulate::traffic::tests::by_traffic;
     use crate::simulate::traffic::{Content, Message};
@@ -116,6 +121,15 @@ mod tests {
     fn ends_ms(messages: &[(usize, usize, f64, usize)], granted: bool) -> Vec<f64> {
         let mut network = switched(4);
         network.graph.hosts[0].into = Capacity::exact(LINK / 2.0);
+        ends_in(network, messages, granted)
+    }
+
+    /// The same in a network of four hosts.
+    pub fn ends_in(
+        mut network: Network,
+        messages: &[(usize, usize, f64, usize)],
+        granted: bool,
+    ) -> Vec<f64> {
         let tcp = network.transports.get_mut("tcp").unwrap();
         tcp.recovery.granted = granted;
         let tcp = &network.transports["tcp"];

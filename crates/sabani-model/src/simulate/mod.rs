@@ -10,6 +10,7 @@ mod ahead;
 mod chance;
 mod loss;
 mod traffic;
+mod words;
 
 use std::collections::{HashMap, HashSet};
 

@@ -14,6 +14,7 @@ use super::agenda::Agenda;
 use super::ahead::Ahead;
 use super::chance::Chance;
 use super::loss::{Losses, Repair};
+use super::words::Words;
 use crate::network::Recovery;
 use crate::route::{Cost, Routes};
 use crate::share::{Demand, MaxMin, Use};
@@ -179,6 +180,7 @@ pub struct Traffic<'r> {
     /// Whether there are such: they get other parts while they are.
     parts_change: bool,
     pub(super) pairs: HashMap<(usize, usize), Pair>,
+    words: Words<'r>,
     finishes: Agenda<usize>,
     resumes: Agenda<usize>,
     max_min: MaxMin,
@@ -214,6 +216,7 @@ impl<'r> Traffic<'r> {
             sending: vec![0; resources],
             parts_change: false,
             pairs: HashMap::new(),
+            words: Words::new(routes, recovery),
             finishes: Agenda::new(),
             resumes: Agenda::new(),
             max_min: MaxMin::default(),
@@ -332,6 +335,7 @@ impl<'r> Traffic<'r> {
         if let Some(ahead) = flow.ahead.filter(Ahead::is_sending) {
             self.sending[ahead.link] -= 1;
         }
+        self.words.end(&flow.message);
         let mut is_aside = true;
         let payload = flow.payload();
         for one in &flow.uses {
@@ -370,7 +374,8 @@ impl<'r> Traffic<'r> {
             left.max(1.0 / (users + 1.0)) / one.part
         });
         let most = ahead.map_or(f64::INFINITY, |ahead| ahead.most_bytes_per_ns / weight);
-        let rate = rates.fold(most, f64::min);
+        self.words.begin(&message);
+        let rate = rates.fold(most, f64::min) * self.words.leave(&message, ahead);
         let (mut takes_nothing, mut has_its_share) = (true, false);
         for one in &uses {
             let (left, users) = &mut self.spare[one.resource as usize];
@@ -501,7 +506,7 @@ impl<'r> Traffic<'r> {
             let Some(flow) = &mut self.flows[index] else {
                 continue;
             };
-            flow.rate = share.rate;
+            flow.rate = share.rate * self.words.leave(&flow.message, flow.ahead);
             let link = || flow.ahead.map(|ahead| ahead.link as u32);
             flow.bound_by = share.bound_by.or_else(link).unwrap_or(flow.bound_by);
             self.loads[flow.bound_by as usize].bound = true;
