@@ -208,6 +208,7 @@ impl<'r> Traffic<'r> {
         let others = routes.ranks().saturating_sub(1);
         let queues = routes.resources.iter().map(|one| one.queue_bytes);
         let queue_bytes = queues.fold(f64::INFINITY, f64::min);
+        let losses = Losses::new(recovery, others, queue_bytes, chance);
         Traffic {
             routes,
             flows: Vec::new(),
@@ -216,7 +217,7 @@ impl<'r> Traffic<'r> {
             sending: vec![0; resources],
             parts_change: false,
             pairs: HashMap::new(),
-            words: Words::new(routes, recovery),
+            words: Words::new(routes, &losses),
             finishes: Agenda::new(),
             resumes: Agenda::new(),
             max_min: MaxMin::default(),
@@ -228,7 +229,7 @@ impl<'r> Traffic<'r> {
             changes: 0,
             asides: 0,
             look_again_ns: f64::INFINITY,
-            losses: Losses::new(recovery, others, queue_bytes, chance),
+            losses,
         }
     }
 

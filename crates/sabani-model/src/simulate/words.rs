@@ -3,8 +3,8 @@
 //! granted more, and ahead, and what such words cost is part of what was measured between two hosts.
 
 use super::ahead::Ahead;
+use super::loss::Losses;
 use super::traffic::Message;
-use crate::network::Recovery;
 use crate::route::Routes;
 
 /// Bytes of a word on the wire.
@@ -19,21 +19,24 @@ const SEVERAL: u32 = 2;
 /// Where receivers grant credit, and to how many each of them does.
 pub(super) struct Words<'r> {
     routes: &'r Routes,
-    /// Shorter messages need no grants; infinite where receivers give none.
     packet_bytes: f64,
+    /// Shorter messages need no grants; infinite where receivers give none.
+    window_bytes: f64,
     /// For each host: how many messages it receives now that need grants.
     granted: Vec<u32>,
 }
 
 impl<'r> Words<'r> {
-    pub fn new(routes: &'r Routes, recovery: &Recovery) -> Self {
-        let packet_bytes = match recovery.granted {
-            true => recovery.packet_bytes,
+    /// Nothing is on its way.
+    pub fn new(routes: &'r Routes, losses: &Losses) -> Self {
+        let window_bytes = match losses.granted {
+            true => losses.window_bytes,
             false => f64::INFINITY,
         };
         Words {
             routes,
-            packet_bytes,
+            packet_bytes: losses.packet_bytes,
+            window_bytes,
             granted: vec![0; routes.hosts()],
         }
     }
@@ -54,7 +57,7 @@ impl<'r> Words<'r> {
 
     fn needs_grants(&self, message: &Message) -> bool {
         let hosts = [message.from, message.to].map(|rank| self.routes.host(rank));
-        message.cost.wire_bytes > self.packet_bytes && hosts[0] != hosts[1]
+        message.cost.wire_bytes > self.window_bytes && hosts[0] != hosts[1]
     }
 
     /// What part of its rate words leave to a message.
@@ -89,7 +92,7 @@ mod tests {
         let factor = slower(&[1, 2], 500_000, true);
         assert!((1.03..1.033).contains(&factor), "{factor}");
         assert!(is_one(slower(&[1], 1_000_000, true)), "granted ahead");
-        assert!(is_one(slower(&[1, 2], 100, true)), "no grants");
+        assert!(is_one(slower(&[1, 2], 10_000, true)), "no grants");
         assert!(is_one(slower(&[1, 2], 500_000, false)), "nobody grants");
         // Only as long as they do.
         let factor = slower(&[1, 2], 50_000, true);
