@@ -1,5 +1,6 @@
 //! All send to all: whom a receiver grants decides whether other links stand idle.
 
+use sabani_sim::plan::outcome::quantile;
 use sabani_sim::{Outcome, Plan};
 
 /// Bits of messages for each bit of the links, where `hosts` send `bytes` to each other, over and
@@ -260,6 +261,42 @@ fn a_link_that_all_receivers_share_is_not_overflowed_by_each() {
         let again = outcome.extra_packets_ratio();
         assert!(again < most, "{hosts} hosts, {bytes}: {again}");
     }
+}
+
+/// Each receiver took what the others left it for a link that had become another one, and doubled what it had on its way until that was
+/// known, again and again: beside them one short message in a hundred took 144 ms.
+#[test]
+fn who_gets_a_part_of_a_link_in_the_middle_does_not_fill_its_queue() {
+    let long = |from: u32| {
+        let to = from + 5;
+        format!(
+            "[[traffic]]\nfrom = {from}\nto = {to}\nbytes = \"256KiB\"\nrounds = 20\nat = \"20ms\"\n"
+        )
+    };
+    let long: String = (0..4).map(long).collect();
+    let plan = format!(
+        r#"
+        hosts = 10
+        [network]
+        shape = "dumbbell"
+        rate = "50mbit"
+        [[traffic]]
+        from = "all"
+        to = "all"
+        bytes = "1"
+        [[traffic]]
+        from = 4
+        to = 9
+        bytes = "100"
+        rounds = 150
+        every = "20ms"
+        at = "400ms"
+        {long}"#
+    );
+    let outcome = Plan::from_toml(&plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let took_ns = quantile(&outcome.streams[1].sorted_ns(), 0.99);
+    assert!(took_ns < 50_000_000, "{took_ns} ns");
 }
 
 /// A part of our link was more than the path from the far one carries: 8.5 packets went again for each that was new there, and the near
