@@ -299,6 +299,42 @@ fn who_gets_a_part_of_a_link_in_the_middle_does_not_fill_its_queue() {
     assert!(took_ns < 50_000_000, "{took_ns} ns");
 }
 
+/// The pace of grants was that of what far hosts had brought over a slow link in the middle, and grew by half at a time: what a near one
+/// sent then took 2.6 ms.
+#[test]
+fn a_near_host_is_not_granted_at_the_pace_of_far_ones() {
+    let plan = r#"
+        hosts = 4
+        [network]
+        shape = "dumbbell"
+        rate = "50mbit"
+        [[traffic]]
+        from = 1
+        to = 0
+        bytes = "256KiB"
+        messages = 4
+        [[traffic]]
+        from = "2-3"
+        to = 0
+        bytes = "1MiB"
+        at = "100ms"
+        [[traffic]]
+        from = 3
+        to = 1
+        bytes = "1MiB"
+        at = "100ms"
+        [[traffic]]
+        from = 1
+        to = 0
+        bytes = "64KiB"
+        at = "900ms"
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let took_ns = quantile(&outcome.streams[3].sorted_ns(), 1.0);
+    assert!(took_ns < 1_500_000, "{took_ns} ns");
+}
+
 /// A part of our link was more than the path from the far one carries: 8.5 packets went again for each that was new there, and the near
 /// one was held to have lost them.
 #[test]
