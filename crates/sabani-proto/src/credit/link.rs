@@ -77,6 +77,9 @@ const PARTS: f64 = 2.0;
 /// ... or these: the fewer there are, the more often all of them wait elsewhere at a time. Of what links carry,
 /// with both: rings of 8 hosts 0.86 -> 0.91, pairs that exchange 1 MiB at a time 0.84 -> 0.90.
 const DUPLEX_PARTS: f64 = 8.0;
+/// Or in as many as take so long: a host that only receives may do so from one that receives as well, and is granted more behind that.
+/// Slow links carried 0.75 of what they can to the last of three hosts in a row; on fast ones words are few enough.
+const PART_NS: f64 = 500_000.0;
 /// Trials on short paths are shorter, so that a fast link is filled within a few of these.
 const TRIAL_ROUND_NS: u64 = 300_000;
 
@@ -258,13 +261,20 @@ impl Link {
     /// What is granted at a time: a part of what may wait, so that several may be under way, and more
     /// on long paths, or acknowledgements would be half of all packets.
     pub fn quantum(&self) -> u64 {
+        self.one_of(match self.duplex {
+            Some(_) => DUPLEX_PARTS,
+            None => (self.ahead() / (PART_NS * self.rate())).clamp(PARTS, DUPLEX_PARTS),
+        })
+    }
+
+    /// Of so many parts of what may wait.
+    fn one_of(&self, parts: f64) -> u64 {
         let at_once = self.queue.at_once();
         let quantum = match &self.startup {
             Some(startup) if self.is_paced() => (startup.window() / 6.0).min(at_once),
             Some(startup) => startup.window() / 6.0,
             None => {
                 let path = self.rate() * self.rtt_ns() as f64;
-                let parts = self.duplex.map_or(PARTS, |_| DUPLEX_PARTS);
                 let ahead = (self.ahead() / parts).min((TRAINS * self.full) as f64);
                 ahead + (path / QUANTA).min(at_once)
             }
@@ -524,7 +534,7 @@ impl Link {
 
     /// Most leave to grant that the pacer saves up: on long paths what is granted at a time may fill the queue already.
     fn bucket(&self) -> f64 {
-        let quantum = self.quantum() as f64;
+        let quantum = self.one_of(self.duplex.map_or(PARTS, |_| DUPLEX_PARTS)) as f64;
         if self.startup.is_some() {
             return quantum.max(STARTUP_BUCKET * self.queue.size());
         }

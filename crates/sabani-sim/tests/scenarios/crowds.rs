@@ -335,6 +335,32 @@ fn a_near_host_is_not_granted_at_the_pace_of_far_ones() {
     assert!(took_ns < 1_500_000, "{took_ns} ns");
 }
 
+/// The last one of three in a row is granted credit behind what the one before it receives: with half of what may be on its way in each
+/// grant, it got 0.75 of its link.
+#[test]
+fn the_last_of_a_chain_receives_as_fast_as_the_others() {
+    let plan = r#"
+        hosts = 3
+        [network]
+        shape = "star"
+        rate = "100mbit"
+        [[traffic]]
+        from = 0
+        to = 1
+        bytes = "256KiB"
+        messages = 100
+        [[traffic]]
+        from = 1
+        to = 2
+        bytes = "256KiB"
+        messages = 100
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let [first, last] = [0, 1].map(|stream| outcome.streams[stream].goodput() / 1e8);
+    assert!(first > 0.85 && last > 0.85, "{first}, {last}");
+}
+
 /// A part of our link was more than the path from the far one carries: 8.5 packets went again for each that was new there, and the near
 /// one was held to have lost them.
 #[test]
