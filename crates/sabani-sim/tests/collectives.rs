@@ -261,7 +261,8 @@ fn take_turns(net: &mut Network) {
 }
 
 /// In a ring that has got out of step, words about credit wait behind data for another peer, unless they leave first, or peers take
-/// turns, or there is never much before them; behind trains of up to 64 packets that had begun to leave it still took 56 ms.
+/// turns, or there is never much before them; behind trains of up to 64 packets that had begun to leave it still took 56 ms. (Until what
+/// peers may send unasked was given to them again before the last message had come, it took 68 ms where words wait.)
 #[test]
 fn a_ring_is_quicker_where_words_do_not_wait() {
     let ring = Collective::Allgather.algorithm("ring").unwrap();
@@ -279,12 +280,12 @@ fn a_ring_is_quicker_where_words_do_not_wait() {
         (once() + once()) / 2
     });
     println!("{as_it_came}, {little}, {words_first} and {in_turn} ns");
-    for took_ns in [words_first, in_turn] {
+    for took_ns in [little, words_first, in_turn] {
         // Seven messages of 64 KiB take 39.6 ms of a link.
-        assert!(took_ns < 46 * MS, "{took_ns}");
-        assert!(took_ns < as_it_came * 8 / 10, "{took_ns} {as_it_came}");
+        assert!(took_ns < 45 * MS, "{took_ns}");
+        assert!(took_ns < as_it_came * 85 / 100, "{took_ns} {as_it_came}");
     }
-    assert!(little < as_it_came * 8 / 10, "{little} {as_it_came}");
+    assert!(as_it_came < 58 * MS, "{as_it_came}");
 }
 
 /// A rank hears that another one is ready while a long message still comes: else what it has for that one would wait as long, and links

@@ -55,6 +55,9 @@ const BASE_FULL: u64 = datagram_cost(BASE_DATAGRAM) as u64;
 const ONE: u64 = 1 << 32;
 /// A pacer that wakes up sooner does nothing but wake up.
 const PACER_NS: u64 = 5_000;
+/// Standing credit of fewer full packets is not renewed before all that was announced has come: that would be a word for each few.
+/// (Of what links of 10 Gbit/s carry, two hosts that exchange 64 KiB at a time get 0.49 without that, and 0.65.)
+const RENEWED_PACKETS: u64 = 16;
 /// What is overdue by so much is in no queue, and will not come at the same time as others': the
 /// peer has stalled.
 const STALLED_NS: u64 = 10_000_000;
@@ -150,7 +153,7 @@ pub struct CreditStats {
     pub queue: u64,
     /// What peers that have something to send may send now.
     pub outstanding: u64,
-    /// What those may send that have nothing to send, all together.
+    /// What they may all send besides, without having announced it.
     pub promised: u64,
     /// Peers that have something to send.
     pub waiting: usize,
@@ -335,6 +338,8 @@ impl Granter {
             self.stand(slot);
         } else if share.window < share.full && !share.told_dry {
             self.dry.push(slot);
+        } else if share.window >= share.announced() {
+            self.renew(slot);
         }
         self.account(slot);
         if begins {
@@ -456,6 +461,17 @@ impl Granter {
         share.window = share.window.max(window);
     }
 
+    /// All that a peer has announced has credit, and half of what it may hold besides is used up: what follows would wait for the word
+    /// that leaves once all of this has come, behind what this host sends itself.
+    fn renew(&mut self, slot: u32) {
+        let standing = self.standing(slot);
+        let share = &mut self.peers[slot];
+        if standing >= RENEWED_PACKETS * share.full && share.window <= standing / 2 {
+            share.window = standing;
+            self.note_raised(slot);
+        }
+    }
+
     /// What a peer that wants nothing may hold.
     #[inline]
     fn standing(&self, slot: u32) -> u64 {
@@ -540,7 +556,7 @@ impl Granter {
                 claim: (claimed << 32) / self.link.cap(share.rtt_ns()),
                 outstanding,
                 overdue,
-                promise: 0,
+                promise: share.window.saturating_sub(share.announced()),
             }
         } else {
             let likely = share.likely();

@@ -56,7 +56,7 @@ pub(super) struct Account {
     pub outstanding: u64,
     /// That of it which is overdue, and keeps nobody else from the link.
     pub overdue: u64,
-    /// Its window, if it wants nothing: standing credit.
+    /// What of its window it has announced nothing for: standing credit.
     pub promise: u64,
 }
 

@@ -57,6 +57,13 @@ fn everybody_has_somebody_to_listen_to() {
     }
 }
 
+/// What a peer may send unasked was given to it again when its last message had come, in a word behind this host's own: 0.77.
+#[test]
+fn who_exchange_need_not_ask_for_the_next_message() {
+    let goodput = exchange(2, "128KiB");
+    assert!(goodput > 0.81, "{goodput}");
+}
+
 /// Where credit waits behind a host's own data. Both were 0.83 when it came in halves of what a receiver's
 /// queue may hold.
 #[test]
