@@ -145,6 +145,42 @@ fn standing_credit_never_exceeds_one_shallow_queue() {
     }
 }
 
+/// Not when all of it has come: what follows would wait for the word that says so.
+#[test]
+fn what_may_come_unasked_is_renewed_when_half_of_it_is_used() {
+    let mut granter = granter(GrantOrder::default());
+    granter.admit(1, 0);
+    let mut arrive = |packets, left| {
+        granter.on_arrival(1, &came(packets, left), MS);
+        let owed = run(&mut granter, MS);
+        (
+            owed.contains(&(1, Owed::Credit)),
+            u64::from(granter.window(1)) / FULL,
+        )
+    };
+    assert_eq!(arrive(10, 37), (false, 38));
+    assert_eq!(arrive(14, 23), (true, 48));
+    assert_eq!(arrive(10, 13), (false, 38));
+    assert_eq!(granter.stats().promised, (38 - 13) * FULL);
+}
+
+#[test]
+fn renewed_credit_is_a_part_of_the_same_queue() {
+    let mut granter = granter(GrantOrder::default());
+    let mut renewed = 0;
+    granter.admit(0, 0);
+    for now in 1..2_000 {
+        let (peer, now_ns) = ((now / 5 % 2) as u32, now * MS);
+        let window = u64::from(granter.window(peer)) / FULL;
+        let left = window.min(now % 7);
+        granter.on_arrival(peer, &came((window - left).max(1), left), now_ns);
+        run(&mut granter, now_ns);
+        renewed += u32::from(left > 0 && u64::from(granter.window(peer)) / FULL > left);
+        assert!(granter.stats().promised <= 48 * FULL);
+    }
+    assert!(renewed > 100, "{renewed}");
+}
+
 #[test]
 fn standing_credit_decays_and_leaves_nothing() {
     let mut granter = granter(GrantOrder::default());
