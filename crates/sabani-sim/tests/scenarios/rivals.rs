@@ -69,6 +69,32 @@ fn tcp_starves_beside_windows_of_any_size() {
     assert!(ours > 0.8 && tcp < 0.1, "{ours} and {tcp}");
 }
 
+/// With credit alone, and grants as small as on short paths, ours took 0.72 of the link.
+#[test]
+fn credit_leaves_tcp_its_part_of_a_long_path() {
+    let plan = r#"
+        hosts = 4
+        [network]
+        shape = "dumbbell"
+        rate = "50mbit"
+        delay = "10ms"
+        queue = "125000"
+        [[traffic]]
+        from = 0
+        to = 2
+        bytes = "1MiB"
+        messages = 60
+        [[tcp]]
+        from = 1
+        to = 3
+        "#;
+    let outcome = Plan::from_toml(plan).expect("a plan").run();
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let [ours, tcp] =
+        [outcome.streams[0].goodput(), outcome.tcp[0].goodput()].map(|bits| bits / 50e6);
+    assert!(ours.min(tcp) > 0.35, "{ours} and {tcp}");
+}
+
 #[test]
 fn alone_each_fills_the_link() {
     for (congestion, most) in [(Congestion::Cubic, 1.15), (Congestion::Copa, 1.35)] {
