@@ -274,7 +274,7 @@ impl Link {
         })
     }
 
-    /// Of so many parts of what may wait.
+    /// One of so many parts of what may wait.
     fn one_of(&self, parts: f64) -> u64 {
         let at_once = self.queue.at_once();
         let quantum = match &self.startup {
@@ -541,6 +541,7 @@ impl Link {
 
     /// Most leave to grant that the pacer saves up: on long paths what is granted at a time may fill the queue already.
     fn bucket(&self) -> f64 {
+        // Not the smaller parts of slow links: hosts that are late would save up less, and get less.
         let quantum = self.one_of(self.duplex.map_or(PARTS, |_| DUPLEX_PARTS)) as f64;
         if self.startup.is_some() {
             return quantum.max(STARTUP_BUCKET * self.queue.size());
