@@ -368,10 +368,16 @@ impl<C: Cargo> Channel<C> {
     /// them, such that there is window for one more.
     #[inline]
     pub fn run_room(&self, bytes: usize) -> usize {
-        let cost = datagram_cost(bytes);
-        let window = self.window.saturating_sub(self.sent.ahead()) / cost;
-        let unasked = self.ask_every.saturating_sub(self.unasked).div_ceil(cost);
-        window.saturating_sub(1).min(unasked.max(1)) as usize
+        let unasked = self.ask_every.saturating_sub(self.unasked);
+        let unasked = unasked.div_ceil(datagram_cost(bytes)).max(1) as usize;
+        self.room(bytes).saturating_sub(1).min(unasked)
+    }
+
+    /// How many packets of `bytes` there is window for.
+    #[inline]
+    pub fn room(&self, bytes: usize) -> usize {
+        let window = self.window.saturating_sub(self.sent.ahead());
+        (window / datagram_cost(bytes)) as usize
     }
 
     /// Records packets that leave now. `contents` is what they carry.

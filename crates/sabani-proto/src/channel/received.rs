@@ -13,6 +13,10 @@ pub(crate) struct Received {
     late_ns: u32,
     /// The window that the last acknowledgement told.
     told: u32,
+    /// How often credit is still to be told early.
+    early: u8,
+    /// The sender has said that it waits for credit, since [`Received::owe_credit`].
+    waits: bool,
     /// What comes is acknowledged within that time, asked for or not.
     unasked: bool,
     /// What of messages has come since [`Received::take_data`].
@@ -112,6 +116,14 @@ const NEVER: u64 = u64::MAX;
 const LATE_MAX: u32 = 256 << 10;
 /// and if the sender has so much credit beyond it as far as it knows: then it waits for nothing.
 const LATE_CREDIT: u32 = 48 << 10;
+/// A sender that had to wait for credit that was there is told of it early so many times: when half of what it may hold unasked is used
+/// up, and when it has less left than this. (Two hosts that exchange 128 KiB at a time over 10 Gbit/s get 0.35 of their links without
+/// that, and 0.54.) Others are not: a word in the midst of a message holds up its answer, which would have said so for nothing (64 KiB
+/// there and back over a pair of veth took twice as long).
+const EARLY_TIMES: u8 = 32;
+const LOW_CREDIT: u32 = 8 << 10;
+/// Early is after so long, in nanoseconds, unless something else leaves before.
+pub(super) const SOON_NS: u64 = 10_000;
 
 /// A sender must be able to forget what has arrived before its queue is full.
 const OWED_MAX: u32 = 384 << 10;
@@ -124,6 +136,8 @@ impl Received {
             delay_ns: config.ack_delay_ns,
             late_ns: config.late_ack_ns,
             told: 0,
+            early: 0,
+            waits: false,
             unasked: false,
             data: Data::None,
             datagram: config.proven_datagram as u16,
@@ -210,6 +224,7 @@ impl Received {
         self.datagram = self.datagram.max(owed.bytes as u16);
         let asked = self.unasked || owed.flags & Prelude::ASK != 0;
         let urgent = owed.flags & Prelude::URGENT != 0;
+        self.waits |= urgent && owed.flags & Prelude::ASK == 0;
         let due = match self.policy {
             AckPolicy::WhenAsked => self.owed_cost >= OWED_MAX,
             AckPolicy::EveryPackets(n) => self.owed_packets >= n,
@@ -217,8 +232,18 @@ impl Received {
         if due || owed.arrival != Arrival::Next || (asked && urgent) {
             self.deadline_ns = now_ns;
         } else if asked {
-            self.deadline_ns = self.deadline_ns.min(now_ns + self.patience_ns());
+            let patience_ns = match self.is_low() && self.take_early() {
+                true => self.delay_ns.min(SOON_NS),
+                false => self.patience_ns(),
+            };
+            self.deadline_ns = self.deadline_ns.min(now_ns + patience_ns);
         }
+    }
+
+    /// Whether the sender has hardly any credit left, as far as it knows.
+    #[inline]
+    fn is_low(&self) -> bool {
+        self.told < self.owed_cost.saturating_add(LOW_CREDIT)
     }
 
     /// How long the acknowledgement may wait for data to ride on.
@@ -236,6 +261,28 @@ impl Received {
     /// An acknowledgement must leave now, whatever the policy says.
     pub fn owe_now(&mut self, now_ns: u64) {
         self.deadline_ns = now_ns;
+    }
+
+    /// A peer that wants `remaining` has `credit`, in cost both, more of it than before if it is `renewed`. That is told with what leaves
+    /// next, or early if the peer has lately waited though it had enough: it did not know of it, or the word was still on its way.
+    #[inline]
+    pub fn owe_credit(&mut self, remaining: u64, credit: u32, renewed: bool, now_ns: u64) {
+        let known = self.told.saturating_sub(self.owed_cost);
+        let knows_enough = remaining <= known.into();
+        let waits = std::mem::take(&mut self.waits);
+        if (waits && knows_enough) || (!knows_enough && credit > known) {
+            self.early = EARLY_TIMES;
+        } else if renewed && self.take_early() {
+            self.deadline_ns = self.deadline_ns.min(now_ns + SOON_NS);
+        }
+    }
+
+    /// Whether credit is to be told early this time.
+    #[inline]
+    fn take_early(&mut self) -> bool {
+        let is_early = self.early > 0;
+        self.early -= u8::from(is_early);
+        is_early
     }
 
     /// When an acknowledgement must leave, if one is owed that nothing else would carry.

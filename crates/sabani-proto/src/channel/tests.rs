@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use std::ops::Range;
 
+mod received;
+
 const MS: u64 = 1_000_000;
 
 fn told(set: &PacketSet) -> HashSet<u64> {
@@ -394,6 +396,27 @@ fn a_sample_is_the_time_since_the_largest_left() {
     assert_eq!(take(ack([0, 1])).sample_from, None, "only once");
 }
 
+/// All waited for the same link: the half that is acknowledged last waited for both.
+#[test]
+fn a_burst_is_as_far_away_in_two_acknowledgements_as_in_one() {
+    const TRIP_NS: u64 = 50_000;
+    const PACKET_NS: u32 = 12_000;
+    let after = |steps: &[u64]| {
+        let mut rtt = Rtt::default();
+        let mut log = SentLog::new(Recovery::Selective);
+        rtt.on_sample(TRIP_NS, 0);
+        log.push(run(0, 40), false, &[0], MS);
+        for &end in steps {
+            let now_ns = MS + TRIP_NS + (end - 1) * u64::from(PACKET_NS);
+            log.on_ack(&ack(0..end), now_ns, PACKET_NS, &mut rtt, &mut |_, _| ());
+        }
+        (rtt.smoothed_ns(), rtt.patience_ns() < 4 * TRIP_NS)
+    };
+    assert_eq!(after(&[40]), (TRIP_NS, true));
+    assert_eq!(after(&[20, 40]), (TRIP_NS, true));
+    assert_eq!(after(&[10, 20, 30, 40]), (TRIP_NS, true));
+}
+
 proptest! {
     #[test]
     fn the_round_trip_estimate_stays_among_its_samples(
@@ -583,88 +606,6 @@ fn a_fall_that_changes_what_a_datagram_is_charged_is_told_by_a_probe() {
         let next = if tries == 2 { BASE_DATAGRAM } else { 8_972 };
         assert_eq!(mtu.probe(0), Some(next), "after {tries} tries");
     }
-}
-
-#[test]
-fn the_size_of_what_the_peer_sends_is_the_largest_since_its_last_probe() {
-    let mut received = acknowledging(AckPolicy::WhenAsked);
-    let mut number = 0;
-    let mut after = |bytes, probe: bool| {
-        let owed = received.on_packet(&data(number, 0), bytes, 0);
-        number += 1;
-        if probe {
-            received.on_probe(bytes);
-        }
-        received.owe(&owed, 0);
-        received.datagram()
-    };
-    assert_eq!(after(100, false), 1_472, "what the handshake has proven");
-    assert_eq!(after(8_972, true), 8_972);
-    assert_eq!(after(1_472, false), 8_972);
-    assert_eq!(after(1_200, true), 1_200);
-    assert_eq!(after(1_452, false), 1_452);
-    assert_eq!(after(30, true), 1_200, "which every path carries");
-}
-
-fn data(number: u64, flags: u8) -> Prelude {
-    Prelude {
-        kind: crate::wire::Kind::Data,
-        flags,
-        packet_number: number,
-        connection: Default::default(),
-    }
-}
-
-fn acknowledging(ack_policy: AckPolicy) -> Received {
-    Received::new(&ChannelConfig {
-        ack_policy,
-        ack_delay_ns: 7,
-        ..config(Recovery::Selective, 0)
-    })
-}
-
-/// Feeds packets; returns how long after the last one an acknowledgement is due.
-fn due_after(policy: AckPolicy, packets: &[(u64, u8)]) -> Option<u64> {
-    let mut received = acknowledging(policy);
-    for &(number, flags) in packets {
-        let prelude = data(number, flags);
-        let owed = received.on_packet(&prelude, 1_200, 100);
-        received.owe(&owed, 100);
-    }
-    received.deadline().map(|at| at - 100)
-}
-
-#[test]
-fn acknowledgements_are_due_when_the_policy_says() {
-    let asked = AckPolicy::WhenAsked;
-    assert_eq!(due_after(asked, &[(0, 0), (1, 0)]), None);
-    assert_eq!(due_after(asked, &[(0, Prelude::ASK)]), Some(7));
-    let urgent = Prelude::ASK | Prelude::URGENT;
-    assert_eq!(due_after(asked, &[(0, urgent)]), Some(0));
-    assert_eq!(due_after(asked, &[(0, 0), (2, 0)]), Some(0), "a gap");
-    assert_eq!(due_after(asked, &[(0, Prelude::ASK), (2, 0)]), Some(0));
-    let many: Vec<_> = (0..200).map(|number| (number, 0)).collect();
-    assert_eq!(due_after(asked, &many), Some(0), "much is not told of");
-    let every = AckPolicy::EveryPackets(3);
-    assert_eq!(due_after(every, &[(0, 0), (1, 0)]), None);
-    assert_eq!(due_after(every, &[(0, 0), (1, 0), (2, 0)]), Some(0));
-}
-
-#[test]
-fn an_acknowledgement_says_how_long_it_waited_and_what_it_answers() {
-    let mut received = acknowledging(AckPolicy::WhenAsked);
-    for (number, flags, at) in [(0, 0, 10), (1, Prelude::ASK, 20), (0, 0, 30)] {
-        let prelude = data(number, flags);
-        if !received.packets.contains(number) {
-            let owed = received.on_packet(&prelude, 100, at);
-            received.owe(&owed, at);
-        }
-    }
-    assert!(received.owes());
-    let ack = received.take_ack(55, 50);
-    assert_eq!((ack.largest, ack.first_len, ack.window), (1, 2, 55));
-    assert_eq!((ack.delay_ns, ack.answers), (30, 1));
-    assert!(!received.owes() && received.deadline().is_none());
 }
 
 /// It says nothing of what has left since it came.

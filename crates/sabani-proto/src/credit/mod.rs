@@ -58,8 +58,7 @@ const PACER_NS: u64 = 5_000;
 /// Standing credit of fewer full packets is not renewed before all that was announced has come: that would be a word for each few.
 /// (Of what links of 1 Gbit/s carry, two hosts that exchange 128 KiB at a time get 0.77 without that, and 0.84.)
 const RENEWED_PACKETS: u64 = 16;
-/// A word of its own says so where what is renewed takes so long to come. On faster links the rest is there before that word, which
-/// holds up the answer (64 KiB there and back over a pair of veth took twice as long): what leaves next says so.
+/// A word of its own says so at once where what is renewed takes so long to come. On faster links it may hold up the answer.
 const RENEWED_NS: f64 = 200_000.0;
 /// What is overdue by so much is in no queue, and will not come at the same time as others': the
 /// peer has stalled.
@@ -312,8 +311,9 @@ impl Granter {
         self.watch(now_ns);
     }
 
-    /// Takes in what a batch of packets from one peer has brought. [`Granter::run`] must follow.
-    pub fn on_arrival(&mut self, peer: u32, arrival: &Arrival, now_ns: u64) {
+    /// Takes in what a batch of packets from one peer has brought. [`Granter::run`] must follow. Returns whether the peer has
+    /// been given more of what it may hold unasked, which nothing tells it yet.
+    pub fn on_arrival(&mut self, peer: u32, arrival: &Arrival, now_ns: u64) -> bool {
         if arrival.data != Data::None || arrival.remaining > 0 {
             let slot = self.peers.slot(peer, now_ns);
             self.hear(slot, now_ns);
@@ -321,7 +321,7 @@ impl Granter {
         // Who only acknowledges holds nothing after a while.
         let recent = |slot: &u32| self.peers[*slot].recent;
         let Some(slot) = self.peers.find(peer).filter(recent) else {
-            return;
+            return false;
         };
         let fixed = self.fixed(slot);
         let alone = self.is_alone();
@@ -335,6 +335,7 @@ impl Granter {
         let is_narrow = !alone && share.narrow.is_bound();
         self.link
             .on_arrival(arrival, share.known_rtt_ns(), is_narrow);
+        let mut is_renewed = false;
         if let Some(fixed) = fixed {
             self.raise_fixed(slot, fixed);
         } else if share.remaining == 0 {
@@ -342,12 +343,13 @@ impl Granter {
         } else if share.window < share.full && !share.told_dry {
             self.dry.push(slot);
         } else if share.window >= share.announced() {
-            self.renew(slot);
+            is_renewed = self.renew(slot);
         }
         self.account(slot);
         if begins {
             self.expect(slot, now_ns);
         }
+        is_renewed
     }
 
     /// This host has sent so many bytes.
@@ -465,17 +467,20 @@ impl Granter {
     }
 
     /// All that a peer has announced has credit, and half of what it may hold besides is used up: what follows would wait for the word
-    /// that leaves once all of this has come, behind what this host sends itself.
-    fn renew(&mut self, slot: u32) {
+    /// that leaves once all of this has come, behind what this host sends itself. Returns whether that is so, and nothing is told yet.
+    fn renew(&mut self, slot: u32) -> bool {
         let standing = self.standing(slot);
         let share = &mut self.peers[slot];
-        if standing >= RENEWED_PACKETS * share.full && share.window <= standing / 2 {
-            share.window = standing;
-            let rate = self.link.rate();
-            if rate > 0.0 && rate * RENEWED_NS <= standing as f64 {
-                self.note_raised(slot);
-            }
+        if standing < RENEWED_PACKETS * share.full || share.window > standing / 2 {
+            return false;
         }
+        share.window = standing;
+        let rate = self.link.rate();
+        let is_slow = rate > 0.0 && rate * RENEWED_NS <= standing as f64;
+        if is_slow {
+            self.note_raised(slot);
+        }
+        !is_slow
     }
 
     /// What a peer that wants nothing may hold.

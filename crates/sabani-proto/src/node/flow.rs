@@ -126,8 +126,10 @@ impl Node {
         };
         if session.has_credit_news() {
             let arrival = session.take_arrival();
-            self.hub.granter.on_arrival(index, &arrival, now_ns);
+            let is_renewed = self.hub.granter.on_arrival(index, &arrival, now_ns);
             session.credit = self.hub.granter.window(index);
+            let received = &mut session.channel.received;
+            received.owe_credit(arrival.remaining, session.credit, is_renewed, now_ns);
             self.grant(now_ns);
         }
     }

@@ -59,7 +59,8 @@ impl Prelude {
     pub const LEN: usize = 16;
     /// Please acknowledge within your announced delay; the packet number is the request's number.
     pub const ASK: u8 = 1;
-    /// Together with `ASK`: answer at once (a POLL, or a sender that waits for window).
+    /// Together with `ASK`: answer at once (a POLL, or a sender that waits for window). Alone: more waits behind this packet, and there
+    /// is no credit for it.
     pub const URGENT: u8 = 2;
     /// Largest packet number.
     pub const MAX_PACKET_NUMBER: u64 = (1 << 48) - 1;
