@@ -41,10 +41,30 @@ pub(crate) struct Owed {
     pub packets: u32,
     /// Bytes of each.
     pub bytes: usize,
-    /// Flags of any of them.
-    pub flags: u8,
+    /// What any of them says, of the bits below.
+    pub says: u8,
     /// How the first one fitted in.
     pub arrival: Arrival,
+}
+
+impl Owed {
+    /// It is to be acknowledged, ...
+    const ASKS: u8 = 1;
+    /// ... and that at once.
+    const AT_ONCE: u8 = 2;
+    /// More waits behind it, and there is no credit for that.
+    const WAITS: u8 = 4;
+
+    /// What one packet says with its flags.
+    #[inline]
+    fn says(flags: u8) -> u8 {
+        match (flags & Prelude::ASK != 0, flags & Prelude::URGENT != 0) {
+            (true, true) => Self::ASKS | Self::AT_ONCE,
+            (true, false) => Self::ASKS,
+            (false, true) => Self::WAITS,
+            (false, false) => 0,
+        }
+    }
 }
 
 /// What has come since this was last asked, as far as credit goes.
@@ -116,14 +136,14 @@ const NEVER: u64 = u64::MAX;
 const LATE_MAX: u32 = 256 << 10;
 /// and if the sender has so much credit beyond it as far as it knows: then it waits for nothing.
 const LATE_CREDIT: u32 = 48 << 10;
-/// A sender that had to wait for credit that was there is told of it early so many times: when half of what it may hold unasked is used
-/// up, and when it has less left than this. (Two hosts that exchange 128 KiB at a time over 10 Gbit/s get 0.35 of their links without
-/// that, and 0.54.) Others are not: a word in the midst of a message holds up its answer, which would have said so for nothing (64 KiB
-/// there and back over a pair of veth took twice as long).
+/// A sender that has waited for credit that was there is told of it early so many times. (Two hosts that exchange 128 KiB at a time over
+/// 10 Gbit/s get 0.35 of their links without that, and 0.54.) Others are not: a word in the midst of a message holds up its answer,
+/// which would have said so for nothing (64 KiB there and back over a pair of veth took half as long again).
 const EARLY_TIMES: u8 = 32;
+/// Early is after so long, in nanoseconds, unless something else leaves before; ...
+pub(super) const EARLY_NS: u64 = 10_000;
+/// ... and it is when half of what it may hold unasked is used up, and when it asks with less than this left, in bytes of cost.
 const LOW_CREDIT: u32 = 8 << 10;
-/// Early is after so long, in nanoseconds, unless something else leaves before.
-pub(super) const SOON_NS: u64 = 10_000;
 
 /// A sender must be able to forget what has arrived before its queue is full.
 const OWED_MAX: u32 = 384 << 10;
@@ -179,7 +199,7 @@ impl Received {
         Owed {
             packets: 1,
             bytes,
-            flags: prelude.flags,
+            says: Owed::says(prelude.flags),
             arrival,
         }
     }
@@ -222,21 +242,20 @@ impl Received {
         self.owed_cost = self.owed_cost.saturating_add(cost);
         self.progress.note(owed);
         self.datagram = self.datagram.max(owed.bytes as u16);
-        let asked = self.unasked || owed.flags & Prelude::ASK != 0;
-        let urgent = owed.flags & Prelude::URGENT != 0;
-        self.waits |= urgent && owed.flags & Prelude::ASK == 0;
+        let asked = self.unasked || owed.says & Owed::ASKS != 0;
+        let urgent = owed.says & Owed::AT_ONCE != 0;
+        self.waits |= owed.says & Owed::WAITS != 0;
         let due = match self.policy {
             AckPolicy::WhenAsked => self.owed_cost >= OWED_MAX,
             AckPolicy::EveryPackets(n) => self.owed_packets >= n,
         };
-        if due || owed.arrival != Arrival::Next || (asked && urgent) {
+        if due || owed.arrival != Arrival::Next || urgent {
             self.deadline_ns = now_ns;
         } else if asked {
-            let patience_ns = match self.is_low() && self.take_early() {
-                true => self.delay_ns.min(SOON_NS),
-                false => self.patience_ns(),
-            };
-            self.deadline_ns = self.deadline_ns.min(now_ns + patience_ns);
+            self.deadline_ns = self.deadline_ns.min(now_ns + self.patience_ns());
+            if self.is_low() {
+                self.tell_early(now_ns);
+            }
         }
     }
 
@@ -263,26 +282,32 @@ impl Received {
         self.deadline_ns = now_ns;
     }
 
-    /// A peer that wants `remaining` has `credit`, in cost both, more of it than before if it is `renewed`. That is told with what leaves
-    /// next, or early if the peer has lately waited though it had enough: it did not know of it, or the word was still on its way.
+    /// The peer wants `remaining`, and had been given `credit`, in cost both, before this was known; now it is `renewed` as well, which
+    /// nothing else tells it. That is in no hurry, unless the peer has waited though it had been given enough: it had not been told, or the
+    /// word was still on its way.
     #[inline]
     pub fn owe_credit(&mut self, remaining: u64, credit: u32, renewed: bool, now_ns: u64) {
         let known = self.told.saturating_sub(self.owed_cost);
         let knows_enough = remaining <= known.into();
         let waits = std::mem::take(&mut self.waits);
-        if (waits && knows_enough) || (!knows_enough && credit > known) {
+        let untold = !knows_enough && credit > known;
+        let again = self.early > 0;
+        if untold || (waits && knows_enough) {
             self.early = EARLY_TIMES;
-        } else if renewed && self.take_early() {
-            self.deadline_ns = self.deadline_ns.min(now_ns + SOON_NS);
+        }
+        if untold && (waits || again) || renewed && again {
+            self.tell_early(now_ns);
         }
     }
 
-    /// Whether credit is to be told early this time.
+    /// Tells credit early, if that is still to be done and nothing tells it as soon.
     #[inline]
-    fn take_early(&mut self) -> bool {
-        let is_early = self.early > 0;
-        self.early -= u8::from(is_early);
-        is_early
+    fn tell_early(&mut self, now_ns: u64) {
+        let early_ns = now_ns + EARLY_NS;
+        if self.early > 0 && early_ns < self.deadline_ns {
+            self.early -= 1;
+            self.deadline_ns = early_ns;
+        }
     }
 
     /// When an acknowledgement must leave, if one is owed that nothing else would carry.

@@ -48,8 +48,8 @@ struct Run {
 }
 
 const NEVER: u64 = u64::MAX;
-/// What left within so long of each other, in nanoseconds, left as one: it waited for the same link.
-const BURST_NS: u64 = 100_000;
+/// What left within so many microseconds left as one burst, and waited for the same link.
+const BURST_US: u32 = 100;
 /// Remembers this many lost packet numbers, to notice when one of them arrives after all.
 const LOST_REMEMBERED: usize = 64;
 /// However much reordering a path shows, a gap this wide is a loss.
@@ -84,9 +84,9 @@ pub(crate) struct SentLog<C> {
     reorder_eighths: u8,
     /// Packets since the last one that took its turn at this host's own link; 255 are as many as any.
     express: u8,
-    /// Packets that waited up to the last one that an acknowledgement was for, and when that was sent, in microseconds.
-    behind: u16,
-    behind_us: u32,
+    /// Packets of the burst that acknowledgements tell of now, as far as they have, and when it began, in microseconds.
+    burst: u16,
+    burst_us: u32,
     recently_lost: RareQueue<u64>,
     /// `NEVER` if nothing counts as lost by time.
     loss_deadline_ns: u64,
@@ -156,8 +156,8 @@ impl<C: Cargo> SentLog<C> {
             reorder: 1,
             reorder_eighths: 1,
             express: 0,
-            behind: 0,
-            behind_us: 0,
+            burst: 0,
+            burst_us: 0,
             recently_lost: RareQueue::default(),
             loss_deadline_ns: NEVER,
             most: u32::MAX,
@@ -460,18 +460,17 @@ impl<C: Cargo> SentLog<C> {
     }
 
     /// How long the last of `acked` packets has waited behind what left before it, which takes `packet_ns` for each: behind the others
-    /// of them, and what then was left of the same burst that an acknowledgement before this one has told of.
+    /// of them, and behind those of the same burst that acknowledgements before this one have told of.
     fn behind_ns(&mut self, sent_ns: u64, acked: u32, packet_ns: u32) -> u64 {
-        let sent_us = micros(sent_ns);
-        let gone_ns = u64::from(sent_us.wrapping_sub(self.behind_us)) * 1_000;
-        let left = match gone_ns < BURST_NS {
-            true => u64::from(self.behind).saturating_sub(gone_ns / u64::from(packet_ns.max(1))),
-            false => 0,
-        };
-        let behind = left + u64::from(acked);
-        self.behind = behind.min(u16::MAX.into()) as u16;
-        self.behind_us = sent_us;
-        behind.saturating_sub(1) * u64::from(packet_ns)
+        let since_us = micros(sent_ns).wrapping_sub(self.burst_us);
+        if since_us >= BURST_US {
+            (self.burst_us, self.burst) = (micros(sent_ns), 0);
+        }
+        let since_ns = u64::from(micros(sent_ns).wrapping_sub(self.burst_us)) * 1_000;
+        let burst = u32::from(self.burst).saturating_add(acked);
+        self.burst = burst.min(u16::MAX.into()) as u16;
+        let before_ns = u64::from(burst.saturating_sub(1)) * u64::from(packet_ns);
+        before_ns.saturating_sub(since_ns)
     }
 
     /// Takes in an acknowledgement as go-back-N does: what has come behind a missing packet counts

@@ -399,22 +399,58 @@ fn a_sample_is_the_time_since_the_largest_left() {
 /// All waited for the same link: the half that is acknowledged last waited for both.
 #[test]
 fn a_burst_is_as_far_away_in_two_acknowledgements_as_in_one() {
-    const TRIP_NS: u64 = 50_000;
-    const PACKET_NS: u32 = 12_000;
     let after = |steps: &[u64]| {
-        let mut rtt = Rtt::default();
-        let mut log = SentLog::new(Recovery::Selective);
-        rtt.on_sample(TRIP_NS, 0);
-        log.push(run(0, 40), false, &[0], MS);
+        let mut path = FarEnd::new(12_000);
+        path.log.push(run(0, 40), false, &[0], MS);
         for &end in steps {
-            let now_ns = MS + TRIP_NS + (end - 1) * u64::from(PACKET_NS);
-            log.on_ack(&ack(0..end), now_ns, PACKET_NS, &mut rtt, &mut |_, _| ());
+            path.answer(0..end, MS, (end - 1) * 12_000);
         }
-        (rtt.smoothed_ns(), rtt.patience_ns() < 4 * TRIP_NS)
+        (path.rtt.smoothed_ns(), path.rtt.patience_ns() < 4 * TRIP_NS)
     };
     assert_eq!(after(&[40]), (TRIP_NS, true));
     assert_eq!(after(&[20, 40]), (TRIP_NS, true));
     assert_eq!(after(&[10, 20, 30, 40]), (TRIP_NS, true));
+}
+
+/// What others keep waiting is no burst of one's own, however long one goes on.
+#[test]
+fn a_stream_that_is_acknowledged_packet_by_packet_sees_the_path_grow_longer() {
+    let mut path = FarEnd::new(21_000);
+    for number in 0..10_000 {
+        let sent_ns = MS + number * 20_000;
+        path.log.push(packet(number), false, &[number], sent_ns);
+        path.answer(0..number + 1, sent_ns, 300_000);
+    }
+    assert!(path.rtt.smoothed_ns() > TRIP_NS + 280_000, "{:?}", path.rtt);
+}
+
+const TRIP_NS: u64 = 50_000;
+
+/// The sending half of a channel over a path that takes `packet_ns` for each packet.
+struct FarEnd {
+    log: SentLog<u64>,
+    rtt: Rtt,
+    packet_ns: u32,
+}
+
+impl FarEnd {
+    fn new(packet_ns: u32) -> Self {
+        let mut rtt = Rtt::default();
+        rtt.on_sample(TRIP_NS, 0);
+        FarEnd {
+            log: SentLog::new(Recovery::Selective),
+            rtt,
+            packet_ns,
+        }
+    }
+
+    /// What left at `sent_ns` is acknowledged a round trip and `waited_ns` later.
+    fn answer(&mut self, numbers: Range<u64>, sent_ns: u64, waited_ns: u64) {
+        let now_ns = sent_ns + TRIP_NS + waited_ns;
+        let (packet_ns, rtt) = (self.packet_ns, &mut self.rtt);
+        self.log
+            .on_ack(&ack(numbers), now_ns, packet_ns, rtt, &mut |_, _| ());
+    }
 }
 
 proptest! {

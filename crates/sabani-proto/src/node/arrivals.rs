@@ -213,7 +213,7 @@ impl Session {
             && self.incoming.follow(&mut run.landing, fragment);
         if extends {
             run.owed.packets += 1;
-            run.owed.flags |= owed.flags;
+            run.owed.says |= owed.says;
         }
         extends
     }

@@ -8,7 +8,6 @@ use super::{GRANT_TIMER, Node};
 use crate::channel::datagram_cost;
 use crate::credit::{Arrival, Owed};
 use crate::error::SendError;
-use crate::wire::{Frame, Prelude};
 use crate::{Congestion, PeerId};
 
 /// A peer does not miss less than this part of its credit.
@@ -125,11 +124,14 @@ impl Node {
             return;
         };
         if session.has_credit_news() {
+            let given = session.credit_left();
             let arrival = session.take_arrival();
-            let is_renewed = self.hub.granter.on_arrival(index, &arrival, now_ns);
+            let renewed = self.hub.granter.on_arrival(index, &arrival, now_ns);
             session.credit = self.hub.granter.window(index);
-            let received = &mut session.channel.received;
-            received.owe_credit(arrival.remaining, session.credit, is_renewed, now_ns);
+            if !session.credit_due {
+                let received = &mut session.channel.received;
+                received.owe_credit(arrival.remaining, given, renewed, now_ns);
+            }
             self.grant(now_ns);
         }
     }
@@ -212,13 +214,12 @@ impl Session {
     pub fn take_arrival(&mut self) -> Arrival {
         let progress = self.channel.received.take_progress();
         let bytes = self.peer_datagram();
-        let piece = bytes - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
         // Who is disconnected sends nothing, whatever there is (U14).
         let remaining = match self.is_apart() {
             true => 0,
             false => self.incoming.remaining_bytes(),
         };
-        let packets = remaining.div_ceil(piece as u64);
+        let packets = remaining.div_ceil(self.piece(bytes) as u64);
         Arrival {
             advanced: progress.advanced,
             charge: u64::from(progress.cost),

@@ -1,7 +1,7 @@
 //! When the receiving half of a channel owes an acknowledgement, and what it says.
 
 use super::*;
-use crate::channel::received::SOON_NS;
+use crate::channel::received::EARLY_NS;
 
 #[test]
 fn the_size_of_what_the_peer_sends_is_the_largest_since_its_last_probe() {
@@ -85,18 +85,19 @@ fn an_acknowledgement_says_how_long_it_waited_and_what_it_answers() {
     assert!(!received.owes() && received.deadline().is_none());
 }
 
-/// 60 packets of credit in all, of which 50 have been told.
-fn with_untold_credit(ack_delay_ns: u64) -> Received {
+const FULL: u32 = datagram_cost(1_472);
+const DELAY_NS: u64 = 100_000;
+
+/// One whose peer has been told of credit for so many packets.
+fn having_told(packets: u32) -> Received {
     let mut received = Received::new(&ChannelConfig {
-        ack_delay_ns,
+        ack_delay_ns: DELAY_NS,
         ..config(Recovery::Selective, 0)
     });
     arrive(&mut received, 0, 0);
-    received.take_ack(50 * FULL, 0);
+    received.take_ack(packets * FULL, 0);
     received
 }
-
-const FULL: u32 = datagram_cost(1_472);
 
 /// Takes in one full packet.
 fn arrive(received: &mut Received, number: u64, flags: u8) {
@@ -104,45 +105,57 @@ fn arrive(received: &mut Received, number: u64, flags: u8) {
     received.owe(&owed, 0);
 }
 
-#[test]
-fn credit_is_told_early_to_who_has_waited_for_what_was_there() {
-    const DELAY_NS: u64 = 100_000;
-    let told_at = |remaining: u32, credit: u32, flags| {
-        let mut received = with_untold_credit(DELAY_NS);
-        arrive(&mut received, 1, flags);
-        received.owe_credit((remaining * FULL).into(), credit * FULL, false, 0);
-        assert_eq!(received.deadline(), None, "nothing is to be told yet");
-        arrive(&mut received, 2, 0);
-        received.owe_credit(0, 60 * FULL, true, 0);
-        received.deadline()
-    };
-    assert_eq!(told_at(49, 59, 0), None, "it knows of enough");
-    assert_eq!(told_at(50, 49, 0), None, "there is no more than it knows");
-    assert_eq!(told_at(50, 59, 0), Some(SOON_NS), "there was more");
-    let waits = Prelude::URGENT;
-    assert_eq!(told_at(49, 49, waits), Some(SOON_NS), "it was told late");
-    assert_eq!(told_at(50, 49, waits), None, "it waits for more to come");
+/// The peer wants `remaining` packets, and was given `credit`.
+fn wants(received: &mut Received, remaining: u32, credit: u32, renewed: bool) -> Option<u64> {
+    received.owe_credit((remaining * FULL).into(), credit * FULL, renewed, 0);
+    received.deadline()
 }
 
 #[test]
-fn who_has_waited_and_has_little_left_is_answered_early_for_a_while() {
-    const DELAY_NS: u64 = 100_000;
-    let mut received = with_untold_credit(DELAY_NS);
+fn credit_is_told_early_to_who_has_waited_for_what_was_there() {
+    // At once, and when more of it is renewed.
+    let told_after = |remaining, credit, flags| {
+        let mut received = having_told(50);
+        arrive(&mut received, 1, flags);
+        let now = wants(&mut received, remaining, credit, false);
+        received.take_ack(50 * FULL, 0);
+        arrive(&mut received, 2, 0);
+        [now, wants(&mut received, 0, 49, true)]
+    };
+    let (waits, early) = (Prelude::URGENT, Some(EARLY_NS));
+    assert_eq!(told_after(49, 59, 0), [None; 2], "it knows of enough");
+    assert_eq!(told_after(50, 49, 0), [None; 2], "it knows of all");
+    assert_eq!(told_after(50, 59, 0), [None, early], "there was more");
+    assert_eq!(told_after(50, 59, waits), [early; 2], "it stands still");
+    assert_eq!(told_after(49, 49, waits), [None, early], "it was told late");
+    assert_eq!(told_after(50, 49, waits), [None; 2], "there is no more");
+}
+
+#[test]
+fn who_has_waited_and_asks_with_little_left_is_answered_early_for_a_while() {
+    let mut received = having_told(0);
     let mut answered = |told: u32, number: u64| {
-        received.take_ack(told, 0);
+        received.take_ack(told * FULL, 0);
         arrive(&mut received, number, Prelude::ASK);
         let after = received.deadline();
-        received.owe_credit(
-            (60 * FULL).into(),
-            if number == 2 { 61 * FULL } else { 0 },
-            false,
-            0,
-        );
+        let given = if number == 2 { 60 } else { 0 };
+        wants(&mut received, 60, given, false);
         after
     };
-    assert_eq!(answered(FULL, 1), Some(DELAY_NS), "it has not waited");
-    assert_eq!(answered(FULL, 2), Some(DELAY_NS), "now it has");
-    assert_eq!(answered(20 * FULL, 3), Some(DELAY_NS), "it has enough left");
-    let early = (4..100).take_while(|&at| answered(FULL, at) == Some(SOON_NS));
+    assert_eq!(answered(1, 1), Some(DELAY_NS), "it has not waited");
+    assert_eq!(answered(1, 2), Some(DELAY_NS), "now it has");
+    assert_eq!(answered(20, 3), Some(DELAY_NS), "it has enough left");
+    let early = (4..100).take_while(|&at| answered(1, at) == Some(EARLY_NS));
     assert_eq!(early.count(), 32);
+}
+
+/// One packet asks, and another one of the same run only says that it is the last for now.
+#[test]
+fn who_says_that_it_waits_asks_for_nothing() {
+    let mut received = having_told(50);
+    let [mut run, last] = [(1, Prelude::ASK), (2, Prelude::URGENT)]
+        .map(|(number, flags)| received.on_packet(&data(number, flags), 1_472, 0));
+    run.says |= last.says;
+    received.owe(&run, 0);
+    assert_eq!(received.deadline(), Some(DELAY_NS));
 }

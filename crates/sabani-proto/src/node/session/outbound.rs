@@ -218,11 +218,9 @@ impl Session {
             _ => usize::MAX,
         };
         // What leaves in two trains whichever way it is cut arrives earliest if the second is half of the first (64 KiB: 46 packets, and
-        // 44 fit): that one is taken in while the second is built and sent.
-        let all = self
-            .channel
-            .room(segment)
-            .min(outgoing.unsent_bytes() / segment + 1);
+        // 44 fit): that one is taken in while the second is built and sent. Envelopes and words take room as well.
+        let waiting = outgoing.unsent_bytes().div_ceil(self.piece(segment)) + 1;
+        let all = self.channel.room(segment).min(waiting);
         let cut = match all > most {
             true => all.div_ceil(3) * 2,
             false => most,
@@ -230,6 +228,11 @@ impl Session {
         // One key seals all of it.
         let one_key = SealTx::one_key(sent.next_number()) as usize;
         most.min(first).min(cut).min(one_key)
+    }
+
+    /// Bytes of a long message in a full packet.
+    pub fn piece(&self, segment: usize) -> usize {
+        segment - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER
     }
 
     /// Whether a train that was just built leaves before what waits for this host's own link: one short packet with words, or
@@ -252,7 +255,7 @@ impl Session {
         segment: usize,
         now_ns: u64,
     ) -> usize {
-        let piece = segment - Prelude::LEN - self.tx.overhead() - Frame::FRAGMENT_HEADER;
+        let piece = self.piece(segment);
         let most = self.channel.run_room(segment).min(out.len() / segment);
         if self.poll || most == 0 {
             return 0;
@@ -429,10 +432,10 @@ impl Session {
             || (is_stream(&hub.contents) && self.channel.is_credit_low(full));
         let must_ask = || self.channel.wants_ask(full, 1) || self.channel.is_overdue(now_ns);
         match (goes_on, urgent) {
-            (true, _) if !poll && !must_ask() => match self.channel.has_credit(full, 2) {
-                true => 0,
-                false => Prelude::URGENT,
-            },
+            (true, _) if !poll && !must_ask() => {
+                let waits = outgoing.has_sendable() && !self.channel.has_credit(full, 2);
+                u8::from(waits) * Prelude::URGENT
+            }
             (_, true) => Prelude::ASK | Prelude::URGENT,
             (_, false) => Prelude::ASK,
         }
