@@ -462,11 +462,11 @@ impl<C: Cargo> SentLog<C> {
     /// How long the last of `acked` packets has waited behind what left before it, which takes `packet_ns` for each: behind the others
     /// of them, and behind those of the same burst that acknowledgements before this one have told of.
     fn behind_ns(&mut self, sent_ns: u64, acked: u32, packet_ns: u32) -> u64 {
-        let since_us = micros(sent_ns).wrapping_sub(self.burst_us);
-        if since_us >= BURST_US {
-            (self.burst_us, self.burst) = (micros(sent_ns), 0);
+        let sent_us = micros(sent_ns);
+        if sent_us.wrapping_sub(self.burst_us) >= BURST_US {
+            (self.burst_us, self.burst) = (sent_us, 0);
         }
-        let since_ns = u64::from(micros(sent_ns).wrapping_sub(self.burst_us)) * 1_000;
+        let since_ns = u64::from(sent_us.wrapping_sub(self.burst_us)) * 1_000;
         let burst = u32::from(self.burst).saturating_add(acked);
         self.burst = burst.min(u16::MAX.into()) as u16;
         let before_ns = u64::from(burst.saturating_sub(1)) * u64::from(packet_ns);

@@ -101,13 +101,8 @@ fn who_sends_as_well_keeps_its_own_link_busy() {
 #[test]
 fn who_exchanges_and_is_late_grants_what_came_due_meanwhile() {
     let all = [("all".into(), "all".into())];
-    let late = "[[program]]\nwake = \"~300us\"";
-    let goodput = share(
-        1,
-        16,
-        &all,
-        &format!("bytes = \"64KiB\"\nrounds = 6\n{late}"),
-    );
+    let what = "bytes = \"64KiB\"\nrounds = 6\n[[program]]\nwake = \"~300us\"";
+    let goodput = share(1, 16, &all, what);
     assert!(goodput > 0.3, "{goodput}");
 }
 

@@ -151,16 +151,14 @@ fn what_may_come_unasked_is_renewed_when_half_of_it_is_used() {
     let mut granter = granter(GrantOrder::default());
     granter.admit(1, 0);
     let mut arrive = |packets, left| {
-        granter.on_arrival(1, &came(packets, left), MS);
+        let renewed = granter.on_arrival(1, &came(packets, left), MS);
         let owed = run(&mut granter, MS);
-        (
-            owed.contains(&(1, Owed::Credit)),
-            u64::from(granter.window(1)) / FULL,
-        )
+        let told = owed.contains(&(1, Owed::Credit));
+        ([renewed, told], u64::from(granter.window(1)) / FULL)
     };
-    assert_eq!(arrive(10, 37), (false, 38));
-    assert_eq!(arrive(14, 23), (false, 48));
-    assert_eq!(arrive(10, 13), (false, 38));
+    assert_eq!(arrive(10, 37), ([false, false], 38));
+    assert_eq!(arrive(14, 23), ([true, false], 48));
+    assert_eq!(arrive(10, 13), ([false, false], 38));
     assert_eq!(granter.stats().promised, (38 - 13) * FULL);
 }
 

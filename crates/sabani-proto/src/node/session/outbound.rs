@@ -217,17 +217,24 @@ impl Session {
             0 => FIRST_TRAIN,
             _ => usize::MAX,
         };
-        // What leaves in two trains whichever way it is cut arrives earliest if the second is half of the first (64 KiB: 46 packets, and
-        // 44 fit): that one is taken in while the second is built and sent. Envelopes and words take room as well.
-        let waiting = outgoing.unsent_bytes().div_ceil(self.piece(segment)) + 1;
-        let all = self.channel.room(segment).min(waiting);
-        let cut = match all > most {
-            true => all.div_ceil(3) * 2,
-            false => most,
-        };
         // One key seals all of it.
         let one_key = SealTx::one_key(sent.next_number()) as usize;
+        let cut = self.two_thirds(outgoing, segment, most);
         most.min(first).min(cut).min(one_key)
+    }
+
+    /// Two thirds of the packets that wait, if they take more than one train of `most`. What leaves in two trains whichever way it is cut
+    /// arrives earliest so (64 KiB: 46 packets, and 44 fit): the first is taken in while the second is built and sent.
+    fn two_thirds(&self, outgoing: &Outgoing, segment: usize, most: usize) -> usize {
+        // Envelopes and words take a packet more, and what fits, as nearly all does, needs no division.
+        let (bytes, piece) = (outgoing.unsent_bytes(), self.piece(segment));
+        if bytes <= most.saturating_sub(1) * piece {
+            return most;
+        }
+        match self.channel.room(segment).min(bytes.div_ceil(piece) + 1) {
+            all if all > most => all.div_ceil(3) * 2,
+            _ => most,
+        }
     }
 
     /// Bytes of a long message in a full packet.
