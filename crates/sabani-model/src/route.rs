@@ -1,8 +1,13 @@
 //! Which resources a message between two ranks takes, and for how long.
 
+use smallvec::SmallVec;
+
 use crate::network::{Capacity, Estimate, Graph, Network, Transport, trunks_between};
 use crate::share::Use;
 use crate::task::Task;
+
+/// What a message takes of all that it passes: two ports, what their hosts do both ways, and two trunks, unless groups lie in groups.
+pub type Uses = SmallVec<[Use; 6]>;
 
 /// Bytes on the wire besides each packet's payload: Ethernet, IP and UDP or TCP headers and about 30 of the
 /// transport's own.
@@ -166,11 +171,11 @@ impl Routes {
     }
 
     /// What a message takes of each resource on its way, for each of its bytes on the wire.
-    pub fn uses(&self, from: usize, to: usize, cost: &Cost) -> Vec<Use> {
+    pub fn uses(&self, from: usize, to: usize, cost: &Cost) -> Uses {
         let (from, to) = (self.host_of_rank[from], self.host_of_rank[to]);
         let port = |ns_per_byte: f64| self.port_ns(ns_per_byte, cost);
         let trunk = |ns_per_byte: f64| self.full_bytes(cost) * ns_per_byte;
-        let mut uses = Vec::with_capacity(6);
+        let mut uses = Uses::new();
         let mut take = |resource: usize, ns: &dyn Fn(f64) -> f64| {
             let Resource {
                 ns_per_byte,

@@ -212,9 +212,7 @@ impl Tree {
     pub fn rates(&self, flows: &[(usize, usize)]) -> Vec<f64> {
         let uses: Vec<_> = flows.iter().map(|&flow| self.uses(flow)).collect();
         let mut shares = MaxMin::default();
-        let solved = shares.solve(self.resources(), flows.len(), |flow| {
-            Demand::all(&uses[flow])
-        });
+        let solved = shares.solve(self.resources(), uses.iter().map(|uses| Demand::all(uses)));
         solved.iter().map(|share| share.rate).collect()
     }
 
@@ -224,8 +222,7 @@ impl Tree {
         for seen in observations {
             let uses: Vec<_> = seen.flows.iter().map(|&flow| self.uses(flow)).collect();
             let mut shares = MaxMin::default();
-            let flows = seen.flows.len();
-            shares.solve(full.len(), flows, |flow| Demand::all(&uses[flow]));
+            shares.solve(full.len(), uses.iter().map(|uses| Demand::all(uses)));
             for one in uses.iter().flatten().filter(|one| one.part > 0.0) {
                 full[one.resource as usize] |= shares.left(one.resource) < FULL;
             }

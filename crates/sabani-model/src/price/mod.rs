@@ -12,7 +12,7 @@ use sabani_collective::Choice;
 
 use crate::network::{Network, Transport};
 use crate::route::Routes;
-use crate::share::{Demand, MaxMin, Use};
+use crate::share::{Demand, MaxMin};
 use crate::shorter::Shorter;
 use crate::task::Task;
 
@@ -142,10 +142,10 @@ impl Prices {
             let cost = self.routes.cost(bytes);
             (self.routes.uses(from, to, &cost), cost.wire_bytes)
         });
-        let flows: Vec<(Vec<Use>, f64)> = messages.collect();
+        let flows: Vec<_> = messages.collect();
         let mut max_min = MaxMin::default();
         let resources = self.routes.resources.len();
-        let shares = max_min.solve(resources, flows.len(), |flow| Demand::all(&flows[flow].0));
+        let shares = max_min.solve(resources, flows.iter().map(|(uses, _)| Demand::all(uses)));
         let times = shares
             .iter()
             .zip(&flows)

@@ -5,7 +5,7 @@
 //! So each message's part of what it passes with others is the most that it ever had standing on its way: as much as it is
 //! ahead, it keeps off those that come later.
 
-use super::traffic::{Flow, Traffic};
+use super::traffic::Flow;
 use crate::share::Use;
 
 /// What a message has sent ahead.
@@ -41,6 +41,11 @@ impl Ahead {
         self.link_bytes_per_ns
     }
 
+    /// Bytes on the wire that have left.
+    pub fn sent_bytes(&self) -> f64 {
+        self.sent_bytes
+    }
+
     /// Whether its link takes more of it, as far as was known when messages were weighed.
     pub fn is_sending(&self) -> bool {
         self.bytes_per_ns > 0.0
@@ -53,31 +58,9 @@ impl Ahead {
     }
 }
 
-impl Traffic<'_> {
-    /// Gives each message the part that it has by what it has sent ahead. Whether any is still being sent.
-    pub(super) fn weigh(&mut self) -> bool {
-        self.sending.fill(0);
-        for &index in &self.active {
-            if let Some(flow) = &self.flows[index]
-                && let Some(ahead) = &flow.ahead
-                && ahead.sent_bytes < flow.message.cost.wire_bytes
-            {
-                self.sending[ahead.link] += 1;
-            }
-        }
-        let mut any = false;
-        for &index in &self.active {
-            if let Some(flow) = &mut self.flows[index] {
-                any |= flow.weigh(&self.sending, self.losses.packet_bytes);
-            }
-        }
-        any
-    }
-}
-
 impl Flow {
-    /// Weighs it, where each link takes so many messages; whether it is still being sent.
-    fn weigh(&mut self, sending: &[u32], packet_bytes: f64) -> bool {
+    /// Gives it the part that it has by what it has sent ahead, where each link takes so many messages. Whether it is still being sent.
+    pub(super) fn weigh(&mut self, sending: &[u32], packet_bytes: f64) -> bool {
         let (total_bytes, passed_bytes) = (self.message.cost.wire_bytes, self.passed_bytes());
         let Some(ahead) = &mut self.ahead else {
             return false;
@@ -95,7 +78,7 @@ impl Flow {
             ahead.link_bytes_per_ns
         };
         if standing_bytes > self.weight {
-            self.set_weight(standing_bytes);
+            self.weight = standing_bytes;
         }
         sends
     }

@@ -153,8 +153,8 @@ impl Traffic<'_> {
         }
         let Message { from, to, .. } = flow.message;
         let latency_ns = self.routes.latency_ns(from, to, self.losses.packet_bytes);
-        let on_the_wire = flow.bytes_per_ns() * 2.0 * latency_ns;
-        let bytes = pair.window_bytes.min(flow.left_bytes()) - on_the_wire;
+        let on_the_wire = flow.bytes_per_ns * 2.0 * latency_ns;
+        let bytes = pair.window_bytes.min(flow.left_bytes) - on_the_wire;
         (bytes > 0.0).then_some((flow.bound_by as usize, bytes))
     }
 
@@ -166,14 +166,14 @@ impl Traffic<'_> {
         let Some(pair) = self.pairs.get_mut(&(flow.message.from, flow.message.to)) else {
             return;
         };
-        let left_bytes = flow.left_bytes();
+        let left_bytes = flow.left_bytes;
         let untested = pair.window_bytes - (flow.tested_bytes - left_bytes);
         if untested > 1.0 {
-            let again_ns = now_ns + untested / flow.bytes_per_ns();
+            let again_ns = now_ns + untested / flow.bytes_per_ns;
             self.look_again_ns = self.look_again_ns.min(again_ns);
             return;
         }
-        let again_ns = now_ns + pair.window_bytes / flow.bytes_per_ns();
+        let again_ns = now_ns + pair.window_bytes / flow.bytes_per_ns;
         self.look_again_ns = self.look_again_ns.min(again_ns);
         flow.tested_bytes = left_bytes;
         let under_way = pair.window_bytes.min(left_bytes);
@@ -189,7 +189,7 @@ impl Traffic<'_> {
         let again = (lost * under_way).max(packet_bytes.min(under_way));
         let wait_ns = match repair {
             Repair::Later => {
-                flow.remaining += again / flow.weight;
+                flow.left_bytes += again;
                 flow.not_before_ns = now_ns + self.losses.later_ns;
                 return;
             }

@@ -16,7 +16,7 @@ use super::chance::Chance;
 use super::loss::{Losses, Repair};
 use super::words::Words;
 use crate::network::Recovery;
-use crate::route::{Cost, Routes};
+use crate::route::{Cost, Routes, Uses};
 use crate::share::{Demand, MaxMin, Use};
 
 /// Of so many messages, one may begin or end before shares are divided anew; of hundreds a larger part, up to one in eight.
@@ -74,18 +74,18 @@ pub struct Passed {
 /// A message that is being sent.
 pub(super) struct Flow {
     pub message: Message,
-    /// How many parts it gets where another message gets one. What is left of it, and its rate, are those of one part.
+    /// How many parts it gets where another message gets one.
     pub weight: f64,
     /// Where receivers grant credit, and it leaves its host.
     pub ahead: Option<Ahead>,
     /// Where it is among those that are active.
     place: usize,
-    uses: Vec<Use>,
-    /// Bytes on the wire that are left of each part, at `since_ns`.
-    pub remaining: f64,
+    uses: Uses,
+    /// Bytes on the wire that are left, at `since_ns`.
+    pub left_bytes: f64,
     since_ns: f64,
-    /// Bytes of each part in each nanosecond.
-    pub rate: f64,
+    /// How many of them pass in each nanosecond.
+    pub bytes_per_ns: f64,
     /// What limits it, when shares were last divided.
     pub bound_by: u32,
     /// A loss is repaired by then, and the message is not complete before.
@@ -97,54 +97,41 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Bytes on the wire that are left.
-    pub fn left_bytes(&self) -> f64 {
-        self.weight * self.remaining
-    }
-
-    /// Bytes on the wire in each nanosecond.
-    pub fn bytes_per_ns(&self) -> f64 {
-        self.weight * self.rate
-    }
-
     /// Bytes on the wire that have passed; fewer than none if some go again.
     pub fn passed_bytes(&self) -> f64 {
-        self.message.cost.wire_bytes - self.left_bytes()
+        self.message.cost.wire_bytes - self.left_bytes
+    }
+
+    /// The link of its sender, if that takes more of it.
+    fn sends_over(&self) -> Option<usize> {
+        let is_stalled = self.stalled_until_ns.is_some();
+        let ahead = self.ahead.filter(|_| !is_stalled)?;
+        (ahead.sent_bytes() < self.message.cost.wire_bytes).then_some(ahead.link)
     }
 
     /// Time has passed until now.
     fn go_on(&mut self, now_ns: f64) {
         let ns = now_ns - self.since_ns;
         self.since_ns = now_ns;
-        self.remaining = (self.remaining - self.rate * ns).max(0.0);
+        self.left_bytes = (self.left_bytes - self.bytes_per_ns * ns).max(0.0);
         let (passed_bytes, total_bytes) = (self.passed_bytes(), self.message.cost.wire_bytes);
         if let Some(ahead) = &mut self.ahead {
             ahead.go_on(ns, passed_bytes, total_bytes);
         }
     }
 
-    /// It gets so many parts from now on.
-    pub fn set_weight(&mut self, weight: f64) {
-        let factor = weight / self.weight;
-        self.weight = weight;
-        self.remaining /= factor;
-        self.rate /= factor;
-        self.uses.iter_mut().for_each(|one| one.part *= factor);
-    }
-
     fn demand(&self) -> Demand<'_> {
-        let most = self
-            .ahead
-            .map_or(f64::INFINITY, |ahead| ahead.most_bytes_per_ns);
+        let most = self.ahead.map(|ahead| ahead.most_bytes_per_ns);
         Demand {
             uses: &self.uses,
-            most: most / self.weight,
+            weight: self.weight,
+            most: most.unwrap_or(f64::INFINITY),
         }
     }
 
     /// Payload that passes, in bytes for each nanosecond.
     fn payload(&self) -> f64 {
-        self.bytes_per_ns() * self.message.cost.bytes / self.message.cost.wire_bytes
+        self.bytes_per_ns * self.message.cost.bytes / self.message.cost.wire_bytes
     }
 }
 
@@ -346,7 +333,7 @@ impl<'r> Traffic<'r> {
             *left = if *users == 0.0 {
                 1.0
             } else {
-                *left + one.part * flow.rate
+                *left + one.part * flow.bytes_per_ns
             };
             is_aside &= *users == 0.0 || !self.loads[one.resource as usize].bound;
         }
@@ -368,30 +355,31 @@ impl<'r> Traffic<'r> {
         let sent_bytes = sent_bytes.min(message.cost.wire_bytes);
         let ahead = self.ahead(&mut uses, sent_bytes);
         let weight = self.weight(&message).max(sent_bytes);
-        uses.iter_mut().for_each(|one| one.part *= weight);
         let limits = uses.iter().filter(|one| one.part > 0.0);
         let rates = limits.map(|one| {
             let (left, users) = self.spare[one.resource as usize];
             left.max(1.0 / (users + 1.0)) / one.part
         });
-        let most = ahead.map_or(f64::INFINITY, |ahead| ahead.most_bytes_per_ns / weight);
+        let most = ahead.map_or(f64::INFINITY, |ahead| ahead.most_bytes_per_ns);
         self.words.begin(&message);
-        let rate = rates.fold(most, f64::min) * self.words.leave(&message, ahead);
+        let bytes_per_ns = rates.fold(most, f64::min) * self.words.leave(&message, ahead);
         let (mut takes_nothing, mut has_its_share) = (true, false);
         for one in &uses {
             let (left, users) = &mut self.spare[one.resource as usize];
-            takes_nothing &= one.part * rate <= *left;
+            let taken = one.part * bytes_per_ns;
+            takes_nothing &= taken <= *left;
             // Nobody is there with whom it could share what limits it.
-            has_its_share |= *users == 0.0 && one.part * rate >= *left;
-            *left = (*left - one.part * rate).max(0.0);
+            has_its_share |= *users == 0.0 && taken >= *left;
+            *left = (*left - taken).max(0.0);
             *users += 1.0;
         }
-        let remaining = message.cost.wire_bytes / weight;
+        let left_bytes = message.cost.wire_bytes;
         let index = self.free.pop().unwrap_or(self.flows.len());
         if index == self.flows.len() {
             self.flows.push(None);
         }
-        self.finishes.push(now_ns + remaining / rate, index);
+        self.finishes
+            .push(now_ns + left_bytes / bytes_per_ns, index);
         let place = self.active.len();
         self.active.push(index);
         let is_aside = takes_nothing && has_its_share;
@@ -406,9 +394,9 @@ impl<'r> Traffic<'r> {
             ahead,
             place,
             uses,
-            remaining,
+            left_bytes,
             since_ns: now_ns,
-            rate,
+            bytes_per_ns,
             bound_by: 0,
             not_before_ns: 0.0,
             stalled_until_ns: None,
@@ -469,10 +457,7 @@ impl<'r> Traffic<'r> {
 
     fn divide(&mut self, now_ns: f64) {
         self.count_time(now_ns);
-        for flow in self.flows.iter_mut().flatten() {
-            flow.go_on(now_ns);
-        }
-        self.parts_change = self.weigh();
+        self.go_on(now_ns);
         self.divide_shares(now_ns);
         (self.changes, self.asides) = (0, 0);
         self.look_again_ns = f64::INFINITY;
@@ -482,20 +467,33 @@ impl<'r> Traffic<'r> {
         let flows = &self.flows;
         let finishes = self.active.iter().filter_map(|&index| {
             let flow = flows[index].as_ref()?;
-            Some((now_ns + flow.remaining / flow.rate, index))
+            Some((now_ns + flow.left_bytes / flow.bytes_per_ns, index))
         });
         self.finishes.replace(finishes);
         self.solved_ns = now_ns;
     }
 
+    /// Time has passed until now. Who is stalled sends nothing.
+    fn go_on(&mut self, now_ns: f64) {
+        self.sending.fill(0);
+        for flow in self.flows.iter_mut().flatten() {
+            flow.go_on(now_ns);
+            if let Some(link) = flow.sends_over() {
+                self.sending[link] += 1;
+            }
+        }
+    }
+
     fn divide_shares(&mut self, now_ns: f64) {
-        let Traffic { flows, active, .. } = self;
-        let demand = |at: usize| {
-            let flow: &Option<Flow> = &flows[active[at]];
-            flow.as_ref().map_or(Demand::all(&[]), Flow::demand)
-        };
-        let resources = self.routes.resources.len();
-        self.max_min.solve(resources, active.len(), demand);
+        self.max_min.begin(self.routes.resources.len());
+        self.parts_change = false;
+        for &index in &self.active {
+            if let Some(flow) = &mut self.flows[index] {
+                self.parts_change |= flow.weigh(&self.sending, self.losses.packet_bytes);
+                self.max_min.add(flow.demand());
+            }
+        }
+        self.max_min.divide();
         for (resource, spare) in self.spare.iter_mut().enumerate() {
             *spare = (self.max_min.left(resource as u32), 0.0);
             self.loads[resource].bound = false;
@@ -507,11 +505,11 @@ impl<'r> Traffic<'r> {
             let Some(flow) = &mut self.flows[index] else {
                 continue;
             };
-            flow.rate = share.rate * self.words.leave(&flow.message, flow.ahead);
+            flow.bytes_per_ns = share.rate * self.words.leave(&flow.message, flow.ahead);
             let link = || flow.ahead.map(|ahead| ahead.link as u32);
             flow.bound_by = share.bound_by.or_else(link).unwrap_or(flow.bound_by);
             self.loads[flow.bound_by as usize].bound = true;
-            ends += flow.bytes_per_ns() / flow.message.cost.wire_bytes;
+            ends += flow.bytes_per_ns / flow.message.cost.wire_bytes;
             let payload = flow.payload();
             for one in &flow.uses {
                 self.spare[one.resource as usize].1 += 1.0;
@@ -538,7 +536,7 @@ impl<'r> Traffic<'r> {
     pub(super) fn stall(&mut self, index: usize, until_ns: f64, bytes: f64) {
         self.leave(index);
         if let Some(flow) = &mut self.flows[index] {
-            (flow.remaining, flow.rate) = (bytes / flow.weight, 0.0);
+            (flow.left_bytes, flow.bytes_per_ns) = (bytes, 0.0);
             flow.stalled_until_ns = Some(until_ns);
         }
         self.resumes.push(until_ns, index);
@@ -580,9 +578,8 @@ pub(super) mod tests {
                 (0..messages.len()).filter(|index| open(index) && messages[*index].0 <= now);
             let active: Vec<_> = active.collect();
             let mut max_min = MaxMin::default();
-            let shares = max_min.solve(routes.resources.len(), active.len(), |at| {
-                Demand::all(&uses[active[at]])
-            });
+            let demands = active.iter().map(|&index| Demand::all(&uses[index]));
+            let shares = max_min.solve(routes.resources.len(), demands);
             let rates: Vec<_> = shares.iter().map(|share| share.rate).collect();
             let ends_next = active
                 .iter()
