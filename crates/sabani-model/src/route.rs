@@ -128,6 +128,12 @@ impl Routes {
         }
     }
 
+    /// Whether there is a queue that can.
+    pub fn can_overflow(&self) -> bool {
+        let mut queues = self.resources.iter().map(|one| one.queue_bytes);
+        queues.any(f64::is_finite)
+    }
+
     /// The host that a rank runs on.
     pub fn host(&self, rank: usize) -> usize {
         self.host_of_rank[rank]

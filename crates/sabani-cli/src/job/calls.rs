@@ -9,8 +9,10 @@ use sabani::{Comm, comm::Max};
 
 use super::{Buffers, Call, Carrier, clock::Clock};
 
-/// From the agreement on the first moment until then.
+/// From the agreement on the first moment until then, and as often as that what the agreement itself takes: with many ranks, or over slow
+/// links, that is more.
 const START_NS: i64 = 2_000_000;
+const START_AGREEMENTS: i64 = 2;
 
 /// Begin and end of one call, and whether the rank was there in time: as numbers, to be gathered.
 type Span = [i64; 3];
@@ -42,11 +44,10 @@ impl Calls<'_, '_> {
     /// All ranks' times, rank by rank; at rank 0.
     fn spans(&mut self, buffers: &mut Buffers) -> Result<Vec<Span>> {
         let clock = Clock::agree(self.comm)?;
-        let mut first = [clock.now_ns() + START_NS];
-        self.comm.allreduce_in_place(&mut first, Max)?;
+        let first_ns = self.first_ns(&clock)?;
         let mut own: Vec<Span> = Vec::new();
         for start in 0..self.starts {
-            let at_ns = first[0] + i64::from(start) * self.apart_ns;
+            let at_ns = first_ns + i64::from(start) * self.apart_ns;
             let late = clock.now_ns() > at_ns;
             clock.sleep_until(at_ns);
             let entry_ns = clock.now_ns();
@@ -59,6 +60,18 @@ impl Calls<'_, '_> {
         };
         self.comm.gather(0, &own, &mut all)?;
         Ok(all)
+    }
+
+    /// The first moment, which all ranks know long enough before.
+    fn first_ns(&self, clock: &Clock) -> Result<i64> {
+        self.comm.barrier()?;
+        let begun_ns = clock.now_ns();
+        self.comm.allreduce_in_place(&mut [0], Max)?;
+        let agreed_ns = clock.now_ns();
+        let took_ns = agreed_ns - begun_ns;
+        let mut first_ns = [agreed_ns + START_NS + START_AGREEMENTS * took_ns];
+        self.comm.allreduce_in_place(&mut first_ns, Max)?;
+        Ok(first_ns[0])
     }
 }
 

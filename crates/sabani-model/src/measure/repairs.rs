@@ -8,16 +8,14 @@ pub enum Repairs {
     /// A packet three behind shows a loss within a round trip, a POLL comes after two and the longest delay of an
     /// acknowledgement, and after 200 ms a connection begins anew. Receivers grant credit.
     Sabani,
-    /// Three packets behind show a loss (RFC 5681). A tail is lost for as long as a timeout, 200 ms at least with Linux: where
-    /// only the last packet is missing, its probe (RFC 8985) waits for an acknowledgement that may be delayed by that much. What
+    /// A packet behind shows a loss soon, and a tail is probed for after two round trips (RFC 8985); but where only the last packet is
+    /// missing, its probe waits for an acknowledgement that may be delayed by as much as a timeout, 200 ms at least with Linux. What
     /// lost trips have shown is this time: a trip is one packet.
     Tcp,
 }
 
 impl Repairs {
     const TIMEOUT_NS: f64 = 200e6;
-    const LATER_PACKETS: u32 = 3;
-
     /// What becomes of what is lost, where a round trip takes so long, and lost trips were seen to take so much longer.
     pub(super) fn recovery(self, round_ns: f64, seen: Option<Estimate>) -> Recovery {
         let later_ns = Estimate::exact(round_ns.max(1.0));
@@ -33,7 +31,7 @@ impl Repairs {
                     granted: true,
                     packet_bytes: 1_424.0,
                     ack_bytes: 28,
-                    later_packets: Self::LATER_PACKETS,
+                    later_packets: 3,
                     later_ns,
                     probe_ns: Some(seen.unwrap_or(probe)),
                     timeout_ns,
@@ -41,8 +39,8 @@ impl Repairs {
             }
             Repairs::Tcp => {
                 const PACKET: f64 = 1_448.0;
-                // From the initial window (RFC 6928) to what a connection without losses has soon.
-                let window = [10.0 * PACKET, 22.0 * PACKET, 45.0 * PACKET];
+                // From the initial window (RFC 6928) to what connections have that are used for different algorithms in turn (`ss -ti`).
+                let window = [10.0 * PACKET, 14.0 * PACKET, 22.0 * PACKET];
                 Recovery {
                     window_bytes: Estimate {
                         low: window[0],
@@ -53,9 +51,9 @@ impl Repairs {
                     granted: false,
                     packet_bytes: PACKET,
                     ack_bytes: 0,
-                    later_packets: Self::LATER_PACKETS,
+                    later_packets: 1,
                     later_ns,
-                    probe_ns: None,
+                    probe_ns: Some(Estimate::exact(2.0 * round_ns)),
                     timeout_ns: seen.unwrap_or(timeout_ns),
                 }
             }
@@ -76,7 +74,7 @@ mod tests {
         assert_eq!(sabani.timeout_ns.value, 200e6);
         let tcp = recovery(Repairs::Tcp, Some(seen));
         assert_eq!(tcp.timeout_ns, seen);
-        assert_eq!(tcp.probe_ns, None);
+        assert_eq!(tcp.probe_ns, Some(Estimate::exact(2e5)));
         assert_eq!(recovery(Repairs::Tcp, None).timeout_ns.value, 200e6);
         assert!(sabani.granted && !tcp.granted);
     }

@@ -7,8 +7,8 @@
 
 use super::chance::Chance;
 use super::traffic::{Message, Traffic};
-use crate::network::{Estimate, Recovery};
-use crate::route::Routes;
+use crate::network::Recovery;
+use crate::route::{Resource, Routes};
 
 /// How a loss is repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,29 +41,13 @@ pub struct Losses {
     queues: Option<bool>,
 }
 
-/// A window is never smaller than so many packets.
-const LEAST_PACKETS: f64 = 2.0;
-
-/// What the windows of those who send through a queue hold of it, when they have learned: CUBIC gives back three tenths after
-/// a loss (RFC 9438), and grows until the next one.
-const LEARNED: Estimate = Estimate {
-    low: 0.7,
-    value: 0.9,
-    high: 1.05,
-};
-
 impl Losses {
-    /// Where each rank may send to so many others, through queues of so many bytes. Where receivers grant credit, senders share
-    /// what may come unasked; where senders have learned, what queues hold.
-    pub fn new(recovery: &Recovery, others: usize, queue_bytes: f64, mut chance: Chance) -> Self {
+    /// Where each rank may send to so many others. Where receivers grant credit, senders share what may come unasked.
+    pub fn new(recovery: &Recovery, others: usize, mut chance: Chance) -> Self {
         let mut pick = |estimate| chance.pick(estimate).max(0.0);
         let window_bytes = pick(recovery.window_bytes);
-        let share = |bytes: f64| bytes / others.max(1) as f64;
         let window_bytes = if recovery.granted {
-            share(window_bytes).max(recovery.packet_bytes)
-        } else if recovery.learned {
-            let least = LEAST_PACKETS * recovery.packet_bytes;
-            window_bytes.min((pick(LEARNED) * share(queue_bytes)).max(least))
+            (window_bytes / others.max(1) as f64).max(recovery.packet_bytes)
         } else {
             window_bytes
         };
@@ -88,29 +72,38 @@ impl Losses {
     }
 
     pub fn can_happen(&mut self, routes: &Routes) -> bool {
-        let finite = || {
-            routes
-                .resources
-                .iter()
-                .any(|one| one.queue_bytes.is_finite())
+        *self.queues.get_or_insert_with(|| routes.can_overflow())
+    }
+
+    /// How long a probe takes. Where receivers grant no credit, its sender waits for two round trips through the queue that is full.
+    fn probed_ns(&self, full: &Resource) -> f64 {
+        let queue_ns = match self.granted {
+            true => 0.0,
+            false => 2.0 * full.queue_bytes * full.ns_per_byte,
         };
-        *self.queues.get_or_insert_with(finite)
+        let probe_ns = self.probe_ns.map(|probe_ns| probe_ns + queue_ns);
+        probe_ns.map_or(self.timeout_ns, |probe_ns| probe_ns.min(self.timeout_ns))
     }
 
     /// What becomes of `packets` under way, each lost with this probability; if `is_tail`, nothing
     /// follows them.
     fn fate(&mut self, packets: f64, lost: f64, is_tail: bool) -> Option<Repair> {
         let all_pass = |packets: f64| (1.0 - lost).powf(packets);
-        let last = if is_tail {
-            packets.min(self.later_packets)
+        // Packets are lost among the last ones, of which no later ones tell; or all of them, so that nothing comes behind.
+        let unseen = if is_tail {
+            1.0 - all_pass(packets.min(self.later_packets))
         } else {
-            0.0
+            lost.powf(packets)
         };
         let draw = self.chance.share();
-        // Packets are lost among the last ones, of which no later ones tell; or among the others.
-        if draw < 1.0 - all_pass(last) {
-            let probe_passes = self.probe_ns.is_some() && self.chance.share() >= lost;
-            return Some(if probe_passes {
+        if draw < unseen {
+            // Whoever waits for a single packet waits as long as for a timeout, but where receivers grant credit.
+            let fails = match self.granted {
+                true => lost,
+                false => all_pass(packets - 1.0),
+            };
+            let passes = self.chance.share() >= fails;
+            return Some(if passes && self.probe_ns.is_some() {
                 Repair::Probe
             } else {
                 Repair::Timeout
@@ -148,13 +141,13 @@ impl Traffic<'_> {
     fn in_queue(&self, index: usize) -> Option<(usize, f64)> {
         let flow = self.flows[index].as_ref()?;
         let pair = self.pairs.get(&(flow.message.from, flow.message.to))?;
-        if self.losses.granted && flow.passed_bytes() > pair.window_bytes {
+        if self.losses.granted && flow.passed_bytes() > pair.window.bytes {
             return None;
         }
         let Message { from, to, .. } = flow.message;
         let latency_ns = self.routes.latency_ns(from, to, self.losses.packet_bytes);
         let on_the_wire = flow.bytes_per_ns * 2.0 * latency_ns;
-        let bytes = pair.window_bytes.min(flow.left_bytes) - on_the_wire;
+        let bytes = pair.window.bytes.min(flow.left_bytes) - on_the_wire;
         (bytes > 0.0).then_some((flow.bound_by as usize, bytes))
     }
 
@@ -167,34 +160,45 @@ impl Traffic<'_> {
             return;
         };
         let left_bytes = flow.left_bytes;
-        let untested = pair.window_bytes - (flow.tested_bytes - left_bytes);
+        let window_bytes = pair.window.bytes;
+        let untested = window_bytes - (flow.tested_bytes - left_bytes);
         if untested > 1.0 {
             let again_ns = now_ns + untested / flow.bytes_per_ns;
             self.look_again_ns = self.look_again_ns.min(again_ns);
             return;
         }
-        let again_ns = now_ns + pair.window_bytes / flow.bytes_per_ns;
+        let again_ns = now_ns + window_bytes / flow.bytes_per_ns;
         self.look_again_ns = self.look_again_ns.min(again_ns);
         flow.tested_bytes = left_bytes;
-        let under_way = pair.window_bytes.min(left_bytes);
-        let packet_bytes = self.losses.packet_bytes;
+        let under_way = window_bytes.min(left_bytes);
+        let Losses {
+            packet_bytes,
+            granted,
+            ..
+        } = self.losses;
         let packets = (under_way / packet_bytes).ceil();
-        let is_tail = left_bytes <= pair.window_bytes && pair.waiting.is_empty();
+        let is_tail = left_bytes <= window_bytes && pair.waiting.is_empty();
         let Some(repair) = self.losses.fate(packets, lost, is_tail) else {
             return;
         };
         self.losses.repairs[repair as usize] += 1;
-        let least = LEAST_PACKETS * packet_bytes;
-        pair.window_bytes = (pair.window_bytes / 2.0).max(least.min(pair.window_bytes));
+        let full = &self.routes.resources[flow.bound_by as usize];
         let again = (lost * under_way).max(packet_bytes.min(under_way));
         let wait_ns = match repair {
             Repair::Later => {
+                pair.window.shrink(lost, packet_bytes, granted);
                 flow.left_bytes += again;
                 flow.not_before_ns = now_ns + self.losses.later_ns;
                 return;
             }
-            Repair::Probe => self.losses.probe_ns.unwrap_or(self.losses.timeout_ns),
-            Repair::Timeout => self.losses.timeout_ns,
+            Repair::Probe => {
+                pair.window.shrink(lost, packet_bytes, granted);
+                self.losses.probed_ns(full)
+            }
+            Repair::Timeout => {
+                pair.window.begin_anew(lost, packet_bytes, granted);
+                self.losses.timeout_ns
+            }
         };
         self.stall(index, now_ns + wait_ns, again);
     }
@@ -205,12 +209,13 @@ mod tests {
     use super::*;
     use crate::testing::switched;
 
-    fn losses(probes: bool) -> Losses {
+    fn losses(granted: bool, probes: bool) -> Losses {
         let mut recovery = switched(2).transports["tcp"].recovery;
+        recovery.granted = granted;
         if !probes {
             recovery.probe_ns = None;
         }
-        Losses::new(&recovery, 1, f64::INFINITY, Chance::seeded(7))
+        Losses::new(&recovery, 1, Chance::seeded(7))
     }
 
     fn shares(mut losses: Losses, packets: f64, lost: f64, is_tail: bool) -> [f64; 4] {
@@ -227,26 +232,12 @@ mod tests {
         let window = |granted, others| {
             let mut recovery = switched(2).transports["tcp"].recovery;
             recovery.granted = granted;
-            Losses::new(&recovery, others, f64::INFINITY, Chance::none()).window_bytes
+            Losses::new(&recovery, others, Chance::none()).window_bytes
         };
         assert_eq!(window(false, 7), window(false, 1));
         assert_eq!(window(true, 4), window(true, 1) / 4.0);
         let packet_bytes = switched(2).transports["tcp"].recovery.packet_bytes;
         assert_eq!(window(true, 1 << 20), packet_bytes);
-    }
-
-    #[test]
-    fn senders_that_have_learned_share_what_the_queue_holds() {
-        let mut recovery = switched(2).transports["tcp"].recovery;
-        let fresh = recovery.window_bytes.value;
-        recovery.learned = true;
-        let window = |others, queue_bytes| {
-            Losses::new(&recovery, others, queue_bytes, Chance::none()).window_bytes
-        };
-        assert_eq!(window(7, f64::INFINITY), fresh);
-        assert_eq!(window(7, 7.0 * fresh), 0.9 * fresh);
-        // So many overflow it however small their windows are.
-        assert_eq!(window(1_000, fresh), LEAST_PACKETS * recovery.packet_bytes);
     }
 
     #[test]
@@ -261,16 +252,49 @@ mod tests {
         // One of ten packets is lost, or none; the last three have none behind them.
         let tail = 1.0 - 0.9_f64.powi(3);
         let none = 0.9_f64.powi(10);
+        for granted in [false, true] {
+            let losses = |probes| losses(granted, probes);
+            close(
+                shares(losses(true), 10.0, 0.1, false),
+                [1.0 - none, 0.0, 0.0, none],
+            );
+            // A probe is lost as others are; without credit, a sender waits that has a single packet under way.
+            let fails = if granted { 0.1 } else { 0.9_f64.powi(9) };
+            let probed = [1.0 - none - tail, tail * (1.0 - fails), tail * fails, none];
+            close(shares(losses(true), 10.0, 0.1, true), probed);
+            close(
+                shares(losses(false), 10.0, 0.1, true),
+                [1.0 - none - tail, 0.0, tail, none],
+            );
+            close(shares(losses(true), 2.0, 0.0, true), [0.0, 0.0, 0.0, 1.0]);
+        }
+        // Nothing of a window of two comes, or the second packet is all that is missing.
         close(
-            shares(losses(true), 10.0, 0.1, false),
-            [1.0 - none, 0.0, 0.0, none],
+            shares(losses(false, true), 2.0, 0.5, false),
+            [0.5, 0.125, 0.125, 0.25],
         );
-        let probed = [1.0 - none - tail, tail * 0.9, tail * 0.1, none];
-        close(shares(losses(true), 10.0, 0.1, true), probed);
         close(
-            shares(losses(false), 10.0, 0.1, true),
-            [1.0 - none - tail, 0.0, tail, none],
+            shares(losses(false, true), 1.0, 0.3, true),
+            [0.0, 0.0, 0.3, 0.7],
         );
-        close(shares(losses(true), 2.0, 0.0, true), [0.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn a_probe_waits_for_the_queue_where_receivers_grant_no_credit() {
+        let full = Resource {
+            name: "a port".into(),
+            ns_per_byte: 8.0,
+            queue_bytes: 1e6,
+            probed_bytes_per_ns: 0.0,
+        };
+        assert_eq!(losses(true, true).probed_ns(&full), 2e6);
+        assert_eq!(losses(false, true).probed_ns(&full), 18e6);
+        let timeout_ns = losses(false, true).timeout_ns;
+        assert_eq!(losses(false, false).probed_ns(&full), timeout_ns);
+        let endless = Resource {
+            queue_bytes: 1e9,
+            ..full
+        };
+        assert_eq!(losses(false, true).probed_ns(&endless), timeout_ns);
     }
 }

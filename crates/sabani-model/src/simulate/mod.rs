@@ -10,6 +10,7 @@ mod ahead;
 mod chance;
 mod loss;
 mod traffic;
+mod window;
 mod words;
 
 use std::collections::{HashMap, HashSet};
@@ -27,6 +28,7 @@ use agenda::Agenda;
 use chance::Chance;
 pub use loss::Repair;
 use traffic::{Content, Message, Passed, Traffic};
+use window::Windows;
 
 /// So many replicates that the next run lies between the least and the largest of them with a
 /// probability of 90 %.
@@ -77,14 +79,8 @@ const TURN_BYTES: usize = 64 << 10;
 /// from one rank to several at 64 KiB are within 2 % so.
 const TURN_PACKETS: f64 = 8.0;
 
-/// How much of a message a sender's link takes at a time.
-fn turn_bytes(recovery: &Recovery) -> usize {
-    if recovery.granted {
-        (TURN_PACKETS * recovery.packet_bytes) as usize
-    } else {
-        TURN_BYTES
-    }
-}
+/// The streams of random numbers of what came before a run.
+const BEFORE: u64 = 1 << 63;
 
 /// What one run took.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +95,16 @@ pub struct Outcome {
     pub peaks: Vec<f64>,
 }
 
+impl Outcome {
+    /// Whether a tail has waited for a timeout. What TCP's senders probe for counts as well if the run took as long as one, for systems
+    /// count a timeout for a single packet as a probe, too.
+    fn has_waited(&self, recovery: &Recovery) -> bool {
+        let probed = self.repairs[Repair::Probe as usize] > 0.0 && !recovery.granted;
+        let is_long = self.ns >= recovery.timeout_ns.low;
+        self.repairs[Repair::Timeout as usize] > 0.0 || probed && is_long
+    }
+}
+
 /// What a collective is expected to take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
@@ -106,7 +112,7 @@ pub struct Prediction {
     pub ns: Estimate,
     /// Repairs in a run on average, in the order of [`Repair::ALL`].
     pub repairs: [f64; Repair::ALL.len()],
-    /// In which share of the runs there was a timeout.
+    /// In which share of the runs a tail waited for a timeout.
     pub timeout_probability: f64,
     /// The resource that limits most, and for which share of the time.
     pub bound_by: Option<(String, f64)>,
@@ -149,7 +155,7 @@ impl Simulation<'_> {
     pub fn prediction(&self, outcomes: &[Outcome]) -> Prediction {
         let routes = self.routes(&mut Chance::none());
         let off = Off::of(self.task.bytes).on(&self.network.graph);
-        Prediction::new(outcomes, off, &routes)
+        Prediction::new(outcomes, off, &routes, &self.transport.recovery)
     }
 
     fn outcome(&self, replicate: Option<u64>, limit_ns: f64) -> Option<Outcome> {
@@ -172,7 +178,7 @@ impl Simulation<'_> {
         Routes::new(self.network, self.transport, self.task, &mut pick)
     }
 
-    /// A run through all of the schedule.
+    /// A run through all of the schedule. Connections that learn have been used before for the same.
     fn whole(&self, replicate: Option<u64>, limit_ns: f64) -> Option<Outcome> {
         // Independent streams for each replicate.
         let chance = |stream: u64| match replicate {
@@ -180,31 +186,45 @@ impl Simulation<'_> {
             None => Chance::none(),
         };
         let routes = self.routes(&mut chance(0));
-        let mut run = Run {
+        let learns = self.transport.recovery.learned && routes.can_overflow();
+        let windows = if learns {
+            let mut before = self.begin(
+                &routes,
+                Windows::new(),
+                [BEFORE + 1, BEFORE + 2].map(chance),
+            );
+            before.ends_within(limit_ns);
+            before.traffic.windows()
+        } else {
+            Windows::new()
+        };
+        let mut run = self.begin(&routes, windows, [1, 2].map(chance));
+        run.ends_within(limit_ns).then(|| run.outcome())
+    }
+
+    fn begin<'t>(&'t self, routes: &'t Routes, windows: Windows, chances: [Chance; 2]) -> Run<'t> {
+        let [losses, noise] = chances;
+        Run {
             cast: Cast::new(self.task, self.choice),
-            routes: &routes,
-            traffic: Traffic::new(&routes, &self.transport.recovery, chance(1)),
+            routes,
+            traffic: Traffic::new(routes, &self.transport.recovery, windows, losses),
             agenda: Agenda::new(),
             busy_until_ns: vec![0.0; self.task.ranks],
             link_until_ns: vec![0.0; self.task.ranks],
             owed: HashSet::new(),
             in_step: HashMap::new(),
-            ack_bytes: self.transport.recovery.ack_bytes,
-            turn_bytes: turn_bytes(&self.transport.recovery),
             transport: self.transport,
-            chance: chance(2),
-        };
-        run.ends_within(limit_ns).then(|| run.outcome())
+            chance: noise,
+        }
     }
 }
 
 impl Prediction {
-    fn new(outcomes: &[Outcome], off: Off, routes: &Routes) -> Self {
+    fn new(outcomes: &[Outcome], off: Off, routes: &Routes, recovery: &Recovery) -> Self {
         let count = outcomes.len() as f64;
         let mut times: Vec<_> = outcomes.iter().map(|outcome| outcome.ns).collect();
         times.sort_by(f64::total_cmp);
         let mean = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / count;
-        let timeout = Repair::Timeout as usize;
         let resources = routes.resources.iter().enumerate();
         let bound = resources.clone().map(|(index, resource)| {
             let share = mean(&|outcome: &Outcome| outcome.bound[index]);
@@ -222,7 +242,7 @@ impl Prediction {
                 high: off.most * times[times.len() - 1],
             },
             repairs: [0, 1, 2].map(|kind| mean(&|outcome| outcome.repairs[kind])),
-            timeout_probability: mean(&|outcome| f64::from(outcome.repairs[timeout] > 0.0)),
+            timeout_probability: mean(&|outcome| f64::from(outcome.has_waited(recovery))),
             bound_by: bound
                 .max_by(|one, other| one.1.total_cmp(&other.1))
                 .filter(|(_, share)| *share > 0.0),
@@ -257,8 +277,6 @@ struct Run<'t> {
     owed: HashSet<(usize, usize)>,
     /// Messages that are to keep in step, by sender, receiver and name.
     in_step: HashMap<(usize, usize, MessageId), StepId>,
-    ack_bytes: usize,
-    turn_bytes: usize,
     transport: &'t Transport,
     chance: Chance,
 }
@@ -355,7 +373,8 @@ impl Run<'_> {
     ) -> Message {
         // All messages that were measured acknowledge others.
         let answers = self.owed.remove(&(from, to));
-        let missing = if answers { 0 } else { self.ack_bytes };
+        let ack_bytes = self.transport.recovery.ack_bytes;
+        let missing = if answers { 0 } else { ack_bytes };
         Message {
             from,
             to,
@@ -365,11 +384,22 @@ impl Run<'_> {
         }
     }
 
+    /// How much of a message a sender's link takes at a time. Where receivers grant no credit, what is beyond a window waits for
+    /// acknowledgements.
+    fn turn_bytes(&self, from: usize, to: usize) -> usize {
+        let recovery = &self.transport.recovery;
+        if recovery.granted {
+            (TURN_PACKETS * recovery.packet_bytes) as usize
+        } else {
+            TURN_BYTES.min(self.traffic.window((from, to)).bytes as usize)
+        }
+    }
+
     /// A rank's processor begins to send; the link takes it when it has its turn.
     fn send(&mut self, begin_ns: f64, message: Message, bytes: usize) {
         let Message { from, to, cost, .. } = message;
         self.busy_until_ns[from] = begin_ns + cost.send_ns;
-        let turn = self.routes.cost(bytes.min(self.turn_bytes));
+        let turn = self.routes.cost(bytes.min(self.turn_bytes(from, to)));
         let link = &mut self.link_until_ns[from];
         let leaves_ns = begin_ns.max(*link);
         *link = leaves_ns + self.routes.sending_ns(from, to, &turn);

@@ -14,6 +14,7 @@ use super::agenda::Agenda;
 use super::ahead::Ahead;
 use super::chance::Chance;
 use super::loss::{Losses, Repair};
+use super::window::{Window, Windows};
 use super::words::Words;
 use crate::network::Recovery;
 use crate::route::{Cost, Routes, Uses};
@@ -142,7 +143,7 @@ pub(super) struct Pair {
     /// Those behind it.
     pub waiting: VecDeque<Message>,
     /// How much the sender has on its way at most.
-    pub window_bytes: f64,
+    pub window: Window,
 }
 
 /// What is known of a resource in the end.
@@ -167,6 +168,8 @@ pub struct Traffic<'r> {
     /// Whether there are such: they get other parts while they are.
     parts_change: bool,
     pub(super) pairs: HashMap<(usize, usize), Pair>,
+    /// Those of connections that have been used before.
+    windows: Windows,
     words: Words<'r>,
     finishes: Agenda<usize>,
     resumes: Agenda<usize>,
@@ -189,13 +192,11 @@ pub struct Traffic<'r> {
 }
 
 impl<'r> Traffic<'r> {
-    /// Nothing is on its way.
-    pub fn new(routes: &'r Routes, recovery: &Recovery, chance: Chance) -> Self {
+    /// Nothing is on its way; connections between some ranks have been used before.
+    pub fn new(routes: &'r Routes, recovery: &Recovery, windows: Windows, chance: Chance) -> Self {
         let resources = routes.resources.len();
         let others = routes.ranks().saturating_sub(1);
-        let queues = routes.resources.iter().map(|one| one.queue_bytes);
-        let queue_bytes = queues.fold(f64::INFINITY, f64::min);
-        let losses = Losses::new(recovery, others, queue_bytes, chance);
+        let losses = Losses::new(recovery, others, chance);
         Traffic {
             routes,
             flows: Vec::new(),
@@ -204,6 +205,7 @@ impl<'r> Traffic<'r> {
             sending: vec![0; resources],
             parts_change: false,
             pairs: HashMap::new(),
+            windows,
             words: Words::new(routes, &losses),
             finishes: Agenda::new(),
             resumes: Agenda::new(),
@@ -242,15 +244,13 @@ impl<'r> Traffic<'r> {
         if self.losses.overtakes(&message) {
             return self.send(now_ns, message, 0.0);
         }
-        let window_bytes = self.losses.window_bytes;
-        let pair = self
-            .pairs
-            .entry((message.from, message.to))
-            .or_insert(Pair {
-                flow: None,
-                waiting: VecDeque::new(),
-                window_bytes,
-            });
+        let between = (message.from, message.to);
+        let window = self.window(between);
+        let pair = self.pairs.entry(between).or_insert(Pair {
+            flow: None,
+            waiting: VecDeque::new(),
+            window,
+        });
         let Some(flow) = pair.flow else {
             self.send(now_ns, message, 0.0);
             return;
@@ -278,8 +278,16 @@ impl<'r> Traffic<'r> {
         let message = flow.message;
         let pair = self.pairs.get_mut(&(message.from, message.to));
         let pair = pair.filter(|pair| pair.flow == Some(index));
+        let Losses {
+            packet_bytes,
+            granted,
+            ..
+        } = self.losses;
         let next = pair.and_then(|pair| {
             pair.flow = None;
+            if !granted {
+                pair.window.grow(message.cost.wire_bytes, packet_bytes);
+            }
             pair.waiting.pop_front()
         });
         if let Some(next) = next {
@@ -311,6 +319,29 @@ impl<'r> Traffic<'r> {
         if now_ns >= self.divide_ns() {
             self.divide(now_ns);
         }
+    }
+
+    /// How much may be on its way from one rank to another.
+    pub fn window(&self, between: (usize, usize)) -> Window {
+        let kept = self.windows.get(&between).copied();
+        let window = self.pairs.get(&between).map(|pair| pair.window).or(kept);
+        let Losses {
+            window_bytes,
+            packet_bytes,
+            ..
+        } = self.losses;
+        window.unwrap_or(Window::new(window_bytes, packet_bytes))
+    }
+
+    /// What connections keep.
+    pub fn windows(&self) -> Windows {
+        let mut windows = self.windows.clone();
+        let used = self
+            .pairs
+            .iter()
+            .map(|(&between, pair)| (between, pair.window));
+        windows.extend(used);
+        windows
     }
 
     /// What became of each resource.
@@ -607,7 +638,7 @@ pub(super) mod tests {
         recovery: &Recovery,
         messages: &[(f64, Message)],
     ) -> Vec<f64> {
-        let mut traffic = Traffic::new(routes, recovery, Chance::none());
+        let mut traffic = Traffic::new(routes, recovery, Windows::new(), Chance::none());
         let mut ends = vec![0.0; messages.len()];
         let mut starts = messages.to_vec();
         starts.sort_by(|one, other| one.0.total_cmp(&other.0));

@@ -82,12 +82,31 @@ pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<Ended>> {
     runner.run_all(&plan, &mut cells)?;
     // Nobody closes a stream that another one still needs.
     comm.barrier()?;
-    // Nothing is known of an algorithm if a rank was late in every run.
-    cells.retain(|cell| !cell.took_ns.is_empty());
-    Ok((comm.rank() == 0).then(|| Ended {
+    if comm.rank() != 0 {
+        return Ok(None);
+    }
+    Ok(Some(Ended {
         ranks: comm.size(),
-        cells,
+        cells: known(cells)?,
     }))
+}
+
+/// Nothing is known of an algorithm if a rank was late in every run.
+fn known(mut cells: Vec<Cell>) -> Result<Vec<Cell>> {
+    let all = cells.len();
+    cells.retain(|cell| !cell.took_ns.is_empty());
+    let unknown = all - cells.len();
+    ensure!(
+        unknown < all,
+        "no run counts: in each a rank began later than all had agreed on; leave the hosts more idle, or start fewer ranks on each"
+    );
+    if unknown > 0 {
+        note(format_args!(
+            "{unknown} of {all} are left out: in each of their runs a rank began later than all had agreed on; \
+             leave the hosts more idle, or give more --runs"
+        ));
+    }
+    Ok(cells)
 }
 
 /// What came of it.
