@@ -253,3 +253,22 @@ struct Ran {
     took_ns: Option<f64>,
     timeouts: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell::tests::cell;
+    use super::*;
+
+    #[test]
+    fn what_no_run_counts_of_is_left_out_and_if_that_is_all_it_is_an_error() {
+        let unknown = || Cell {
+            took_ns: Vec::new(),
+            ..cell("chain", 10, 1.0, 1.0)
+        };
+        let cells = known(vec![unknown(), cell("binomial", 10, 1.0, 1.0)]).unwrap();
+        assert_eq!(cells.len(), 1);
+        assert!(cells[0].is_rule);
+        let why = known(vec![unknown(), unknown()]).unwrap_err().to_string();
+        assert!(why.starts_with("no run counts: "), "{why}");
+    }
+}

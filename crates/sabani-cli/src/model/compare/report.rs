@@ -130,13 +130,16 @@ impl Report<'_> {
             };
         };
         let paper = Foresight::of(self.cells, |cell| f64::from(u8::from(cell.paper_timeout)));
+        let skill = simulation.skill();
+        let skill = skill.map(|skill| format!(": a skill of {skill:.2}"));
         format!(
             " Runs that a tail kept waiting as long as a timeout: {}; Brier score of the simulation's probability {:.3}, of the paper's E_q \
-             {:.3}, of that share alone {:.3}.",
+             {:.3}, of that share alone {:.3}{}.",
             percent(simulation.happened),
             simulation.brier,
             paper.map_or(f64::NAN, |paper| paper.brier),
             simulation.brier_of_share(),
+            skill.unwrap_or_default(),
         )
     }
 

@@ -86,6 +86,12 @@ impl Foresight {
     pub fn brier_of_share(self) -> f64 {
         self.happened * (1.0 - self.happened)
     }
+
+    /// The part of that score that is spared: 1 is best, 0 is no better than that, and less is worse. Nothing where all runs are alike.
+    pub fn skill(self) -> Option<f64> {
+        let of_share = self.brier_of_share();
+        (of_share > 0.0).then(|| 1.0 - self.brier / of_share)
+    }
 }
 
 /// What decides on an algorithm.
@@ -207,6 +213,9 @@ mod tests {
         // Three times a quarter off, once three quarters, four times not at all.
         assert_eq!(foresight.brier, (3.0 * 0.0625 + 0.5625) / 8.0);
         assert!(foresight.brier < foresight.brier_of_share());
+        assert_eq!(foresight.skill(), Some(1.0 - 0.09375 / 0.234375));
+        let always = Foresight::of(&[with(&[1, 2], 0.9)], |cell| cell.timeout_probability);
+        assert_eq!(always.unwrap().skill(), None);
         assert_eq!(Foresight::of(&[with(&[0; 4], 0.5)], |_| 0.5), None);
     }
 
