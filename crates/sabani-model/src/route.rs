@@ -128,7 +128,7 @@ impl Routes {
         }
     }
 
-    /// Whether there is a queue that can.
+    /// Whether there is a queue that can overflow.
     pub fn can_overflow(&self) -> bool {
         let mut queues = self.resources.iter().map(|one| one.queue_bytes);
         queues.any(f64::is_finite)

@@ -9,9 +9,9 @@ use sabani::{Comm, comm::Max};
 
 use super::{Buffers, Call, Carrier, clock::Clock};
 
-/// From the agreement on the first moment until then, and as often as that what the agreement itself takes: with many ranks, or over slow
-/// links, that is more.
+/// The first moment is so much later than the agreement on it.
 const START_NS: i64 = 2_000_000;
+/// And so many times as much as an agreement takes: with many ranks, or over slow links, that is more.
 const START_AGREEMENTS: i64 = 2;
 
 /// Begin and end of one call, and whether the rank was there in time: as numbers, to be gathered.

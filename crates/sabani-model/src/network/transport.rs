@@ -35,8 +35,8 @@ pub struct Recovery {
     /// What a sender has on its way to one receiver at most: a window of TCP. Where receivers grant credit, what all senders
     /// together have on their way to one that has not heard of their messages: Sabani's standing credit.
     pub window_bytes: Estimate,
-    /// Whether senders keep what they have learned of how much their paths hold, as connections do that have been used: then that is the
-    /// first window, and a later one grows by what passes and shrinks by what is lost.
+    /// Whether senders keep what they have learned of how much their paths hold, as connections do that have been used: `window_bytes` is then
+    /// what they begin with, which grows by what passes and shrinks by what is lost.
     pub learned: bool,
     /// Whether the receiver divides what may be on its way to it among its senders once it has heard
     /// of them, so that only first windows pile up before it.

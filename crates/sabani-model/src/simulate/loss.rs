@@ -8,7 +8,7 @@
 use super::chance::Chance;
 use super::traffic::{Message, Traffic};
 use crate::network::Recovery;
-use crate::route::{Resource, Routes};
+use crate::route::Resource;
 
 /// How a loss is repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,19 +38,19 @@ pub struct Losses {
     pub repairs: [u32; Repair::ALL.len()],
     chance: Chance,
     /// Whether there is a queue at all that may overflow.
-    queues: Option<bool>,
+    pub can_happen: bool,
 }
 
 /// The part of lost tails of a window of so many packets of which the last packet alone is missing, without credit of receivers: whoever
 /// waits for a single packet waits as long as for a timeout. What overflows a queue loses packets that follow each other; in labs of 8 to
-/// 40 hosts (docs/model.md) this is nearest to how many runs had to wait, with `1 / packets` too many.
+/// 40 hosts (docs/model.md) this comes nearest to how many runs had to wait; `1 / packets` would make too many wait.
 fn alone(packets: f64) -> f64 {
     1.0 / (packets * packets)
 }
 
 impl Losses {
     /// Where each rank may send to so many others. Where receivers grant credit, senders share what may come unasked.
-    pub fn new(recovery: &Recovery, others: usize, mut chance: Chance) -> Self {
+    pub fn new(recovery: &Recovery, others: usize, can_happen: bool, mut chance: Chance) -> Self {
         let mut pick = |estimate| chance.pick(estimate).max(0.0);
         let window_bytes = pick(recovery.window_bytes);
         let window_bytes = if recovery.granted {
@@ -68,7 +68,7 @@ impl Losses {
             granted: recovery.granted,
             repairs: [0; Repair::ALL.len()],
             chance,
-            queues: None,
+            can_happen,
         }
     }
 
@@ -76,10 +76,6 @@ impl Losses {
     /// what fits a packet goes beside them.
     pub fn overtakes(&self, message: &Message) -> bool {
         self.granted && message.cost.wire_bytes <= self.packet_bytes
-    }
-
-    pub fn can_happen(&mut self, routes: &Routes) -> bool {
-        *self.queues.get_or_insert_with(|| routes.can_overflow())
     }
 
     /// How long a probe takes. Where receivers grant no credit, its sender waits for two round trips through the queue that is full.
@@ -97,10 +93,11 @@ impl Losses {
     fn fate(&mut self, packets: f64, lost: f64, is_tail: bool) -> Option<Repair> {
         let all_pass = |packets: f64| (1.0 - lost).powf(packets);
         // Packets are lost among the last ones, of which no later ones tell; or all of them, so that nothing comes behind.
-        let unseen = if is_tail {
-            1.0 - all_pass(packets.min(self.later_packets))
-        } else {
-            lost.powf(packets)
+        let unseen = match is_tail {
+            true => 1.0 - all_pass(packets.min(self.later_packets)),
+            // What is granted goes on all the same.
+            false if self.granted => 0.0,
+            false => lost.powf(packets),
         };
         let draw = self.chance.share();
         if draw < unseen {
@@ -188,12 +185,17 @@ impl Traffic<'_> {
             return;
         };
         self.losses.repairs[repair as usize] += 1;
+        if !granted {
+            let passed_bytes = flow.grown_bytes - left_bytes;
+            pair.window.grow(passed_bytes, packet_bytes);
+        }
         let full = &self.routes.resources[flow.bound_by as usize];
         let again = (lost * under_way).max(packet_bytes.min(under_way));
         let wait_ns = match repair {
             Repair::Later => {
                 pair.window.shrink(lost, packet_bytes, granted);
                 flow.left_bytes += again;
+                flow.grown_bytes = flow.left_bytes;
                 flow.not_before_ns = now_ns + self.losses.later_ns;
                 return;
             }
@@ -206,7 +208,7 @@ impl Traffic<'_> {
                 self.losses.timeout_ns
             }
         };
-        self.stall(index, now_ns + wait_ns, again);
+        self.stall(index, now_ns + wait_ns, left_bytes - under_way + again);
     }
 }
 
@@ -221,7 +223,7 @@ mod tests {
         if !probes {
             recovery.probe_ns = None;
         }
-        Losses::new(&recovery, 1, Chance::seeded(7))
+        Losses::new(&recovery, 1, true, Chance::seeded(7))
     }
 
     fn shares(mut losses: Losses, packets: f64, lost: f64, is_tail: bool) -> [f64; 4] {
@@ -238,7 +240,7 @@ mod tests {
         let window = |granted, others| {
             let mut recovery = switched(2).transports["tcp"].recovery;
             recovery.granted = granted;
-            Losses::new(&recovery, others, Chance::none()).window_bytes
+            Losses::new(&recovery, others, true, Chance::none()).window_bytes
         };
         assert_eq!(window(false, 7), window(false, 1));
         assert_eq!(window(true, 4), window(true, 1) / 4.0);
@@ -264,7 +266,7 @@ mod tests {
                 shares(losses(true), 10.0, 0.1, false),
                 [1.0 - none, 0.0, 0.0, none],
             );
-            // A probe is lost as others are; without credit, a sender waits that has a single packet under way.
+            // A probe is lost as others are; without credit, a sender waits who misses a single packet.
             let fails = if granted { 0.1 } else { 0.01 };
             let probed = [1.0 - none - tail, tail * (1.0 - fails), tail * fails, none];
             close(shares(losses(true), 10.0, 0.1, true), probed);
@@ -278,6 +280,10 @@ mod tests {
         close(
             shares(losses(false, true), 2.0, 0.5, false),
             [0.5, 0.1875, 0.0625, 0.25],
+        );
+        close(
+            shares(losses(true, true), 2.0, 0.5, false),
+            [0.75, 0.0, 0.0, 0.25],
         );
         close(
             shares(losses(false, true), 1.0, 0.3, true),

@@ -112,7 +112,7 @@ pub struct Prediction {
     pub ns: Estimate,
     /// Repairs in a run on average, in the order of [`Repair::ALL`].
     pub repairs: [f64; Repair::ALL.len()],
-    /// In which share of the runs a tail waited for a timeout.
+    /// In which share of the runs a tail waited for a timeout, or TCP's sender probed for one and the run took as long.
     pub timeout_probability: f64,
     /// The resource that limits most, and for which share of the time.
     pub bound_by: Option<(String, f64)>,
@@ -194,7 +194,7 @@ impl Simulation<'_> {
                 [BEFORE + 1, BEFORE + 2].map(chance),
             );
             before.ends_within(limit_ns);
-            before.traffic.windows()
+            before.traffic.into_windows()
         } else {
             Windows::new()
         };
@@ -390,8 +390,10 @@ impl Run<'_> {
         let recovery = &self.transport.recovery;
         if recovery.granted {
             (TURN_PACKETS * recovery.packet_bytes) as usize
-        } else {
+        } else if self.traffic.losses.can_happen {
             TURN_BYTES.min(self.traffic.window((from, to)).bytes as usize)
+        } else {
+            TURN_BYTES
         }
     }
 
@@ -651,6 +653,56 @@ mod tests {
             network.graph.hosts[0].into.queue_bytes = None
         });
         assert_eq!(deep.repairs, [0.0; 3]);
+    }
+
+    #[test]
+    fn all_of_a_message_passes_however_much_of_it_is_lost() {
+        let bytes = 1_000_000;
+        for granted in [false, true] {
+            let change = |recovery: &mut Recovery| {
+                recovery.granted = granted;
+                recovery.window_bytes = Estimate::exact(20_000.0);
+            };
+            let shallow = |network: &mut Network| {
+                set_recovery(network, change);
+                let queue = Some(Estimate::exact(5_000.0));
+                network.graph.hosts[0].into.queue_bytes = queue;
+            };
+            let lossy = incast(bytes, shallow);
+            assert!(lossy.repairs.iter().sum::<f64>() > 10.0, "{lossy:?}");
+            let least_ns = 16.0 * bytes as f64 / LINK * 1e9;
+            let off = Off::of(bytes);
+            assert!(lossy.ns.low / off.least > least_ns, "{granted} {lossy:?}");
+        }
+    }
+
+    #[test]
+    fn connections_that_have_been_used_keep_what_losses_have_taught_them() {
+        let mut network = switched(17);
+        for host in &mut network.graph.hosts {
+            host.into.queue_bytes = Some(Estimate::exact(100_000.0));
+        }
+        let fresh_bytes = 30_000.0;
+        set_recovery(&mut network, |recovery| {
+            recovery.window_bytes = Estimate::exact(fresh_bytes);
+        });
+        let simulation = Simulation {
+            network: &network,
+            transport: &network.transports["tcp"],
+            task: &Task::new(Collective::Gather, 17, 30_000, &network),
+            choice: &choice(Collective::Gather, "linear:window=16"),
+        };
+        let routes = simulation.routes(&mut Chance::none());
+        let none = || [Chance::none(), Chance::none()];
+        let mut before = simulation.begin(&routes, Windows::new(), none());
+        assert_eq!(before.traffic.window((1, 0)).bytes, fresh_bytes);
+        assert!(before.ends_within(f64::INFINITY));
+        let windows = before.traffic.into_windows();
+        let kept = windows[&(1, 0)];
+        assert!(kept.bytes < 0.8 * fresh_bytes, "{kept:?}");
+        let again = simulation.begin(&routes, windows, none());
+        assert_eq!(again.traffic.window((1, 0)), kept);
+        assert_eq!(again.traffic.window((0, 1)).bytes, fresh_bytes);
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub(super) struct Flow {
     stalled_until_ns: Option<f64>,
     /// Bytes that were left when it was last tested for losses.
     pub tested_bytes: f64,
+    /// Bytes that were left when its window last grew by what had passed.
+    pub grown_bytes: f64,
 }
 
 impl Flow {
@@ -196,7 +198,7 @@ impl<'r> Traffic<'r> {
     pub fn new(routes: &'r Routes, recovery: &Recovery, windows: Windows, chance: Chance) -> Self {
         let resources = routes.resources.len();
         let others = routes.ranks().saturating_sub(1);
-        let losses = Losses::new(recovery, others, chance);
+        let losses = Losses::new(recovery, others, routes.can_overflow(), chance);
         Traffic {
             routes,
             flows: Vec::new(),
@@ -245,11 +247,11 @@ impl<'r> Traffic<'r> {
             return self.send(now_ns, message, 0.0);
         }
         let between = (message.from, message.to);
-        let window = self.window(between);
-        let pair = self.pairs.entry(between).or_insert(Pair {
+        let (windows, losses) = (&self.windows, &self.losses);
+        let pair = self.pairs.entry(between).or_insert_with(|| Pair {
             flow: None,
             waiting: VecDeque::new(),
-            window,
+            window: first_window(windows, losses, between),
         });
         let Some(flow) = pair.flow else {
             self.send(now_ns, message, 0.0);
@@ -286,7 +288,7 @@ impl<'r> Traffic<'r> {
         let next = pair.and_then(|pair| {
             pair.flow = None;
             if !granted {
-                pair.window.grow(message.cost.wire_bytes, packet_bytes);
+                pair.window.grow(flow.grown_bytes, packet_bytes);
             }
             pair.waiting.pop_front()
         });
@@ -323,25 +325,16 @@ impl<'r> Traffic<'r> {
 
     /// How much may be on its way from one rank to another.
     pub fn window(&self, between: (usize, usize)) -> Window {
-        let kept = self.windows.get(&between).copied();
-        let window = self.pairs.get(&between).map(|pair| pair.window).or(kept);
-        let Losses {
-            window_bytes,
-            packet_bytes,
-            ..
-        } = self.losses;
-        window.unwrap_or(Window::new(window_bytes, packet_bytes))
+        let used = self.pairs.get(&between).map(|pair| pair.window);
+        used.unwrap_or_else(|| first_window(&self.windows, &self.losses, between))
     }
 
     /// What connections keep.
-    pub fn windows(&self) -> Windows {
-        let mut windows = self.windows.clone();
-        let used = self
-            .pairs
-            .iter()
-            .map(|(&between, pair)| (between, pair.window));
-        windows.extend(used);
-        windows
+    pub fn into_windows(self) -> Windows {
+        let pairs = self.pairs.into_iter();
+        pairs
+            .map(|(between, pair)| (between, pair.window))
+            .collect()
     }
 
     /// What became of each resource.
@@ -373,7 +366,7 @@ impl<'r> Traffic<'r> {
 
     /// A message has begun or ended. Where queues may overflow, each one matters: it may be lost.
     fn count(&mut self, is_aside: bool) {
-        if !is_aside || self.asides > self.active.len() || self.losses.can_happen(self.routes) {
+        if !is_aside || self.asides > self.active.len() || self.losses.can_happen {
             self.changes += 1;
         } else {
             self.asides += 1;
@@ -432,6 +425,7 @@ impl<'r> Traffic<'r> {
             not_before_ns: 0.0,
             stalled_until_ns: None,
             tested_bytes: f64::INFINITY,
+            grown_bytes: left_bytes,
         };
         self.load(&flow, is_aside);
         self.flows[index] = Some(flow);
@@ -492,7 +486,7 @@ impl<'r> Traffic<'r> {
         self.divide_shares(now_ns);
         (self.changes, self.asides) = (0, 0);
         self.look_again_ns = f64::INFINITY;
-        if self.losses.can_happen(self.routes) {
+        if self.losses.can_happen {
             self.lose(now_ns);
         }
         let flows = &self.flows;
@@ -563,11 +557,12 @@ impl<'r> Traffic<'r> {
         bound.for_each(|load| load.bound_ns += passed_ns);
     }
 
-    /// A flow waits for a repair, after which these bytes go again.
-    pub(super) fn stall(&mut self, index: usize, until_ns: f64, bytes: f64) {
+    /// A flow waits for a repair, after which so much of it is left.
+    pub(super) fn stall(&mut self, index: usize, until_ns: f64, left_bytes: f64) {
         self.leave(index);
         if let Some(flow) = &mut self.flows[index] {
-            (flow.left_bytes, flow.bytes_per_ns) = (bytes, 0.0);
+            (flow.left_bytes, flow.bytes_per_ns) = (left_bytes, 0.0);
+            flow.grown_bytes = left_bytes;
             flow.stalled_until_ns = Some(until_ns);
         }
         self.resumes.push(until_ns, index);
@@ -578,6 +573,12 @@ impl<'r> Traffic<'r> {
     pub fn repairs(&self) -> [u32; Repair::ALL.len()] {
         self.losses.repairs
     }
+}
+
+/// That of a connection which has been used before, or of a new one.
+fn first_window(windows: &Windows, losses: &Losses, between: (usize, usize)) -> Window {
+    let kept = windows.get(&between).copied();
+    kept.unwrap_or_else(|| Window::new(losses.window_bytes, losses.packet_bytes))
 }
 
 #[cfg(test)]
