@@ -16,6 +16,7 @@ pub enum Repairs {
 
 impl Repairs {
     const TIMEOUT_NS: f64 = 200e6;
+
     /// What becomes of what is lost, where a round trip takes so long, and lost trips were seen to take so much longer.
     pub(super) fn recovery(self, round_ns: f64, seen: Option<Estimate>) -> Recovery {
         let later_ns = Estimate::exact(round_ns.max(1.0));
