@@ -31,6 +31,8 @@ use crate::exit::Usage;
 const STALE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// It is said how far a check is after this many bytes.
 const CHECK_STEP: u64 = 16 << 20;
+/// What a file's blocks are counted in, whatever the file system's own are (`stat(2)`).
+const BLOCK: u64 = 512;
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -169,15 +171,11 @@ impl Store {
         if file.metadata()?.len() > info.size {
             file.set_len(0)?;
         }
-        match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, info.size) {
-            // A file system without reservations finds out later.
-            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) | Ok(()) => {}
-            Err(error) => {
-                if file.metadata()?.len() == 0 {
-                    self.forget(&name);
-                }
-                return Err(error.into());
+        if let Err(error) = reserve(&file, info.size) {
+            if file.metadata()?.len() == 0 {
+                self.forget(&name);
             }
+            return Err(error.into());
         }
         Ok(Partial { file, name })
     }
@@ -254,6 +252,23 @@ impl Store {
     /// The system's.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.root)?)
+    }
+}
+
+/// Takes disk space for all of a file. More than there is isn't even asked for: before it refuses,
+/// the system may take all that is free, and others on that disk find it full meanwhile.
+fn reserve(file: &File, size: u64) -> Result<(), Errno> {
+    let disk = rustix::fs::fstatvfs(file)?;
+    let free = disk.f_bfree.saturating_mul(disk.f_frsize);
+    let taken = rustix::fs::fstat(file)?.st_blocks.unsigned_abs() * BLOCK;
+    // A file system that doesn't know its size has no blocks at all.
+    if disk.f_blocks > 0 && size.saturating_sub(taken) > free {
+        return Err(Errno::NOSPC);
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size) {
+        // A file system without reservations finds out later.
+        Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(()),
+        reserved => reserved,
     }
 }
 
