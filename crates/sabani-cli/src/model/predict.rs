@@ -336,6 +336,7 @@ mod tests {
     fn the_reason_is_what_takes_most_of_the_time() {
         let mut prediction = Prediction {
             ns: Estimate::exact(1.0),
+            mean_ns: 1.0,
             repairs: [0.0; 3],
             timeout_probability: 0.0,
             bound_by: Some(("host3 in".to_owned(), 0.93)),

@@ -20,7 +20,7 @@ const CLOSE: f64 = 1.5;
 const MOST_CLOSE: usize = 6;
 /// After so many replicates, what took longer in each of them than the best one did, on a network that was off in the same way, gets no
 /// more: if both took the same, that would seldom be so, and make no difference.
-const TRIED: u64 = 7;
+pub(super) const TRIED: u64 = 7;
 
 /// How a candidate does.
 #[derive(Clone, Debug, PartialEq)]

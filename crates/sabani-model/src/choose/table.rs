@@ -5,8 +5,7 @@ use std::fmt;
 use sabani_collective::{BadOverride, Choice, Collective, Context, Counts};
 use serde::{Deserialize, Serialize};
 
-use super::ranking::{Ranked, survey};
-use super::{chosen, worth};
+use super::decision::decide;
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -110,18 +109,15 @@ pub fn length(collective: Collective, cx: &Context) -> Option<usize> {
 }
 
 fn row(network: &Network, transport: &Transport, task: &Task, class: usize) -> Row {
-    let ranked = survey(network, transport, task);
-    let rule = ranked.iter().find(|one| one.is_rule);
-    let rule: &Ranked = rule.expect("the rule's choice is a candidate");
-    let best = chosen(ranked.iter(), rule, worth(network), |one| one.usual_ns);
+    let decided = decide(network, transport, task);
     Row {
         collective: task.collective.name().to_owned(),
         ranks: task.ranks,
         hosts: task.hosts().len(),
         bytes: first_of(class),
-        choice: best.choice.to_string(),
-        expected_ns: best.usual_ns,
-        rule_ns: rule.usual_ns,
+        choice: decided.choice.to_string(),
+        expected_ns: decided.expected_ns,
+        rule_ns: decided.rule_ns,
     }
 }
 

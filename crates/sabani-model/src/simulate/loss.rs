@@ -6,7 +6,7 @@
 //! message the loss is, and of chance.
 
 use super::chance::Chance;
-use super::traffic::{Message, Traffic};
+use super::traffic::{Message, Traffic, patience};
 use crate::network::Recovery;
 use crate::route::Resource;
 
@@ -116,62 +116,74 @@ impl Losses {
     }
 }
 
+/// When a flow is to be tested for losses again.
+struct Due {
+    next_ns: f64,
+    /// How long all that it has on its way takes to pass.
+    window_ns: f64,
+}
+
 impl Traffic<'_> {
-    /// Tests every queue, and makes those wait who have lost something.
+    /// Tests every queue, and makes those wait who have lost something. It is looked again when the next flow is due, but where there are
+    /// many for no fewer of them than may begin or end before shares are divided anew.
     pub(super) fn lose(&mut self, now_ns: f64) {
+        let waiting: Vec<_> = self
+            .active
+            .iter()
+            .map(|&index| self.in_queue(index))
+            .collect();
         let mut queued = vec![0.0; self.routes.resources.len()];
-        for &index in &self.active {
-            if let Some((resource, bytes)) = self.in_queue(index) {
-                queued[resource] += bytes;
-            }
+        for (resource, bytes) in waiting.iter().flatten() {
+            queued[*resource] += bytes;
         }
         let overflows = |resource: usize| {
             let room = self.routes.resources[resource].queue_bytes;
             (queued[resource] > room).then(|| 1.0 - room / queued[resource])
         };
         let lossy: Vec<_> = (0..queued.len()).map(overflows).collect();
-        for index in self.active.clone() {
-            let lost = self
-                .in_queue(index)
-                .and_then(|(resource, _)| lossy[resource]);
-            if let Some(lost) = lost {
-                self.test(now_ns, index, lost);
+        let (mut count, mut due_per_ns, mut next_ns) = (0, 0.0, f64::INFINITY);
+        for (index, waits) in self.active.clone().into_iter().zip(waiting) {
+            let lost = waits.and_then(|(resource, _)| lossy[resource]);
+            if let Some(due) = lost.and_then(|lost| self.test(now_ns, index, lost)) {
+                count += 1;
+                due_per_ns += 1.0 / due.window_ns;
+                next_ns = due.next_ns.min(next_ns);
             }
         }
+        let together_ns = patience(count) as f64 / due_per_ns;
+        self.look_again_ns = next_ns.max(now_ns + together_ns);
     }
 
     /// Where a flow waits, and how much of it, if it does.
     fn in_queue(&self, index: usize) -> Option<(usize, f64)> {
         let flow = self.flows[index].as_ref()?;
-        let pair = self.pairs.get(&(flow.message.from, flow.message.to))?;
+        let pair = &self.pairs[flow.pair?];
         if self.losses.granted && flow.passed_bytes() > pair.window.bytes {
             return None;
         }
-        let Message { from, to, .. } = flow.message;
-        let latency_ns = self.routes.latency_ns(from, to, self.losses.packet_bytes);
-        let on_the_wire = flow.bytes_per_ns * 2.0 * latency_ns;
+        let on_the_wire = flow.bytes_per_ns * pair.round_trip_ns;
         let bytes = pair.window.bytes.min(flow.left_bytes) - on_the_wire;
         (bytes > 0.0).then_some((flow.bound_by as usize, bytes))
     }
 
-    /// Decides whether a flow loses something; no more than once in each of its windows.
-    fn test(&mut self, now_ns: f64, index: usize, lost: f64) {
-        let Some(flow) = &mut self.flows[index] else {
-            return;
-        };
-        let Some(pair) = self.pairs.get_mut(&(flow.message.from, flow.message.to)) else {
-            return;
-        };
+    /// Decides whether a flow loses something; no more than once in each of its windows. When that is to be decided again.
+    fn test(&mut self, now_ns: f64, index: usize, lost: f64) -> Option<Due> {
+        let flow = self.flows[index].as_mut()?;
+        let pair = &mut self.pairs[flow.pair?];
         let left_bytes = flow.left_bytes;
         let window_bytes = pair.window.bytes;
+        let window_ns = window_bytes / flow.bytes_per_ns;
         let untested = window_bytes - (flow.tested_bytes - left_bytes);
         if untested > 1.0 {
-            let again_ns = now_ns + untested / flow.bytes_per_ns;
-            self.look_again_ns = self.look_again_ns.min(again_ns);
-            return;
+            return Some(Due {
+                window_ns,
+                next_ns: now_ns + untested / flow.bytes_per_ns,
+            });
         }
-        let again_ns = now_ns + window_bytes / flow.bytes_per_ns;
-        self.look_again_ns = self.look_again_ns.min(again_ns);
+        let due = Some(Due {
+            window_ns,
+            next_ns: now_ns + window_ns,
+        });
         flow.tested_bytes = left_bytes;
         let under_way = window_bytes.min(left_bytes);
         let Losses {
@@ -182,7 +194,7 @@ impl Traffic<'_> {
         let packets = (under_way / packet_bytes).ceil();
         let is_tail = left_bytes <= window_bytes && pair.waiting.is_empty();
         let Some(repair) = self.losses.fate(packets, lost, is_tail) else {
-            return;
+            return due;
         };
         self.losses.repairs[repair as usize] += 1;
         if !granted {
@@ -197,7 +209,7 @@ impl Traffic<'_> {
                 flow.left_bytes += again;
                 flow.grown_bytes = flow.left_bytes;
                 flow.not_before_ns = now_ns + self.losses.later_ns;
-                return;
+                return due;
             }
             Repair::Probe => {
                 pair.window.shrink(lost, packet_bytes, granted);
@@ -209,6 +221,7 @@ impl Traffic<'_> {
             }
         };
         self.stall(index, now_ns + wait_ns, left_bytes - under_way + again);
+        due
     }
 }
 

@@ -34,7 +34,7 @@ const LEAST_NS: f64 = 1e3;
 const BEGIN_PACKETS: f64 = 0.25;
 
 /// How many of these messages may begin or end before shares are divided anew.
-fn patience(active: usize) -> usize {
+pub(super) fn patience(active: usize) -> usize {
     let few = active / PATIENCE;
     (few * few / 4).min(active / MOST_PATIENCE).max(few)
 }
@@ -81,6 +81,8 @@ pub(super) struct Flow {
     pub ahead: Option<Ahead>,
     /// Where it is among those that are active.
     place: usize,
+    /// Its sender and receiver among the pairs of which something is known.
+    pub pair: Option<usize>,
     uses: Uses,
     /// Bytes on the wire that are left, at `since_ns`.
     pub left_bytes: f64,
@@ -146,6 +148,8 @@ pub(super) struct Pair {
     pub waiting: VecDeque<Message>,
     /// How much the sender has on its way at most.
     pub window: Window,
+    /// A packet's way there and back.
+    pub round_trip_ns: f64,
 }
 
 /// What is known of a resource in the end.
@@ -169,7 +173,9 @@ pub struct Traffic<'r> {
     pub(super) sending: Vec<u32>,
     /// Whether there are such: they get other parts while they are.
     parts_change: bool,
-    pub(super) pairs: HashMap<(usize, usize), Pair>,
+    pub(super) pairs: Vec<Pair>,
+    /// The number of each of them, by sender and receiver.
+    numbers: HashMap<(usize, usize), usize>,
     /// Those of connections that have been used before.
     windows: Windows,
     words: Words<'r>,
@@ -206,7 +212,8 @@ impl<'r> Traffic<'r> {
             active: Vec::new(),
             sending: vec![0; resources],
             parts_change: false,
-            pairs: HashMap::new(),
+            pairs: Vec::new(),
+            numbers: HashMap::new(),
             windows,
             words: Words::new(routes, &losses),
             finishes: Agenda::new(),
@@ -246,13 +253,8 @@ impl<'r> Traffic<'r> {
         if self.losses.overtakes(&message) {
             return self.send(now_ns, message, 0.0);
         }
-        let between = (message.from, message.to);
-        let (windows, losses) = (&self.windows, &self.losses);
-        let pair = self.pairs.entry(between).or_insert_with(|| Pair {
-            flow: None,
-            waiting: VecDeque::new(),
-            window: first_window(windows, losses, between),
-        });
+        let number = self.number(message.from, message.to);
+        let pair = &mut self.pairs[number];
         let Some(flow) = pair.flow else {
             self.send(now_ns, message, 0.0);
             return;
@@ -278,7 +280,7 @@ impl<'r> Traffic<'r> {
         self.free.push(index);
         self.give_back(&flow);
         let message = flow.message;
-        let pair = self.pairs.get_mut(&(message.from, message.to));
+        let pair = flow.pair.map(|pair| &mut self.pairs[pair]);
         let pair = pair.filter(|pair| pair.flow == Some(index));
         let Losses {
             packet_bytes,
@@ -325,16 +327,33 @@ impl<'r> Traffic<'r> {
 
     /// How much may be on its way from one rank to another.
     pub fn window(&self, between: (usize, usize)) -> Window {
-        let used = self.pairs.get(&between).map(|pair| pair.window);
+        let used = self.numbers.get(&between);
+        let used = used.map(|&pair| self.pairs[pair].window);
         used.unwrap_or_else(|| first_window(&self.windows, &self.losses, between))
     }
 
     /// What connections keep.
     pub fn into_windows(self) -> Windows {
-        let pairs = self.pairs.into_iter();
-        pairs
-            .map(|(between, pair)| (between, pair.window))
+        let numbers = self.numbers.into_iter();
+        numbers
+            .map(|(between, pair)| (between, self.pairs[pair].window))
             .collect()
+    }
+
+    /// The number of a pair, of which nothing may be known yet.
+    fn number(&mut self, from: usize, to: usize) -> usize {
+        let next = self.pairs.len();
+        let number = *self.numbers.entry((from, to)).or_insert(next);
+        if number == next {
+            let latency_ns = self.routes.latency_ns(from, to, self.losses.packet_bytes);
+            self.pairs.push(Pair {
+                flow: None,
+                waiting: VecDeque::new(),
+                window: first_window(&self.windows, &self.losses, (from, to)),
+                round_trip_ns: 2.0 * latency_ns,
+            });
+        }
+        number
     }
 
     /// What became of each resource.
@@ -408,15 +427,16 @@ impl<'r> Traffic<'r> {
         self.active.push(index);
         let is_aside = takes_nothing && has_its_share;
         self.count(is_aside);
-        let pair = self.pairs.get_mut(&(message.from, message.to));
+        let pair = self.numbers.get(&(message.from, message.to)).copied();
         if let Some(pair) = pair.filter(|_| !self.losses.overtakes(&message)) {
-            pair.flow = Some(index);
+            self.pairs[pair].flow = Some(index);
         }
         let flow = Flow {
             message,
             weight,
             ahead,
             place,
+            pair,
             uses,
             left_bytes,
             since_ns: now_ns,

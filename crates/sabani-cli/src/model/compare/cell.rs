@@ -17,11 +17,10 @@ pub struct Place {
 pub struct Cell {
     pub place: Place,
     pub choice: Choice,
+    /// Whether the documented rule chooses it.
     pub is_rule: bool,
-    /// The part of what the rule's choice is predicted to take that another one has to stay below to be chosen.
-    pub worth: f64,
-    /// By simulating what is usual: what tables are compiled by.
-    pub usual_ns: f64,
+    /// Whether a table of the network would have it.
+    pub is_decided: bool,
     /// By simulation with all that varies.
     pub predicted_ns: Estimate,
     /// In closed form, in the order of [`Model::ALL`].
@@ -120,8 +119,7 @@ pub mod tests {
             place: Place { seed: 1, bytes },
             choice: Choice::parse(Collective::Bcast, algorithm).unwrap(),
             is_rule: algorithm == "binomial",
-            worth: 0.97,
-            usual_ns: predicted_ns,
+            is_decided: algorithm == "chain",
             predicted_ns: Estimate {
                 value: predicted_ns,
                 low: 0.9 * predicted_ns,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use sabani_collective::{Choice, Collective, Mode, Parameters};
-use sabani_model::choose::{candidates, worth};
+use sabani_model::choose::{candidates, decide};
 use sabani_model::price::{Model, Prices};
 use sabani_model::simulate::{REPLICATES, Simulation};
 use sabani_model::{Network, Task};
@@ -144,7 +144,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
 fn expect(network: &Network, transport: &str, task: &Task, seed: u64) -> Vec<Cell> {
     let transport = &network.transports[transport];
     let prices = Prices::new(network, transport, task);
-    let worth = worth(network);
+    let decided = decide(network, transport, task).choice;
     let expected = |(index, choice): (usize, &Choice)| {
         let simulation = Simulation {
             network,
@@ -152,7 +152,6 @@ fn expect(network: &Network, transport: &str, task: &Task, seed: u64) -> Vec<Cel
             task,
             choice,
         };
-        let usual = simulation.usual(f64::INFINITY);
         let predicted = simulation.predict(REPLICATES);
         Cell {
             place: Place {
@@ -161,8 +160,7 @@ fn expect(network: &Network, transport: &str, task: &Task, seed: u64) -> Vec<Cel
             },
             choice: *choice,
             is_rule: index == 0,
-            worth,
-            usual_ns: usual.expect("without a limit runs come to their end").ns,
+            is_decided: *choice == decided,
             predicted_ns: predicted.ns,
             prices_ns: Model::ALL.map(|model| prices.price(model, task, choice)),
             timeout_probability: predicted.timeout_probability,

@@ -52,13 +52,13 @@ struct Record<'a> {
     bytes: usize,
     algorithm: String,
     is_rule: bool,
+    is_decided: bool,
     took_ns: &'a [f64],
     /// In each run, over TCP.
     #[serde(skip_serializing_if = "<[u64]>::is_empty")]
     timeouts: &'a [u64],
     timeout_probability: f64,
     paper_timeout: bool,
-    usual_ns: f64,
     expected_ns: f64,
     low_ns: f64,
     high_ns: f64,
@@ -200,14 +200,21 @@ impl Report<'_> {
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         let by_model = decisions(self.cells, Decider::Model);
         let by_rule = decisions(self.cells, Decider::Rule);
-        for (model, rule) in by_model.iter().zip(&by_rule) {
+        for model in &by_model {
             let mut row = vec![
                 self.network_name(model.place.seed),
                 format_size(model.place.bytes),
             ];
-            for cell in [model.best, model.chosen, rule.chosen] {
-                row.push(cell.choice.to_string());
-                row.push(format_time(cell.median_ns() / 1e9));
+            // Of what the rule chooses perhaps no run counted.
+            let rule = by_rule.iter().find(|rule| rule.place == model.place);
+            let cells = [
+                Some(model.best),
+                Some(model.chosen),
+                rule.map(|rule| rule.chosen),
+            ];
+            for cell in cells {
+                row.push(cell.map_or(String::new(), |cell| cell.choice.to_string()));
+                row.push(cell.map_or(String::new(), |cell| format_time(cell.median_ns() / 1e9)));
             }
             rows.push(row);
         }
@@ -282,6 +289,7 @@ impl Report<'_> {
                 bytes: cell.place.bytes,
                 algorithm: cell.choice.to_string(),
                 is_rule: cell.is_rule,
+                is_decided: cell.is_decided,
                 took_ns: &cell.took_ns,
                 timeouts: if transport.is_tcp() {
                     &cell.timeouts
@@ -290,7 +298,6 @@ impl Report<'_> {
                 },
                 timeout_probability: cell.timeout_probability,
                 paper_timeout: cell.paper_timeout,
-                usual_ns: cell.usual_ns,
                 expected_ns: cell.predicted_ns.value,
                 low_ns: cell.predicted_ns.low,
                 high_ns: cell.predicted_ns.high,

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use sabani_collective::Choice;
-use sabani_model::choose;
 
 use super::cell::{Cell, Place, Predictor, median, quantile};
 
@@ -118,10 +117,7 @@ impl Decider {
     fn choose<'c>(self, cells: &[&'c Cell]) -> Option<&'c Cell> {
         let mut all = cells.iter().copied();
         match self {
-            Decider::Model => {
-                let rule = cells.iter().copied().find(|cell| cell.is_rule)?;
-                Some(choose::chosen(all, rule, rule.worth, |cell| cell.usual_ns))
-            }
+            Decider::Model => all.find(|cell| cell.is_decided),
             Decider::Rule => all.find(|cell| cell.is_rule),
             Decider::Always(_, choice) => all.find(|cell| cell.choice == choice),
         }
@@ -187,14 +183,6 @@ mod tests {
         assert!((regret(Decider::Model) - 0.2).abs() < 1e-9);
         assert!((regret(Decider::Rule) - 1.0).abs() < 1e-9);
         assert_eq!(regret(Decider::Always("S", cells[2].choice)), 0.0);
-        let close = [cells[0].clone(), cell("chain", 10, 98.0, 120.0)];
-        let chosen = decisions(&close, Decider::Model)[0].chosen;
-        assert!(chosen.is_rule, "what is hardly faster does not replace it");
-        let unsteady = cells.clone().map(|cell| Cell {
-            worth: 0.85,
-            ..cell
-        });
-        assert!(decisions(&unsteady, Decider::Model)[0].chosen.is_rule);
         let all = decisions(&cells, Decider::Model);
         assert_eq!(all[0].best.choice.algorithm.name, "split_binary");
         assert_eq!(regrets(all.iter()), (all[0].regret(), all[0].regret()));
