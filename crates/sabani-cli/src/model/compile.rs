@@ -16,7 +16,7 @@ use crate::units::count;
 
 /// Find the best algorithms for a network by simulation, and write them into its file
 ///
-/// Takes some seconds for each number of ranks.
+/// Takes some seconds for each number of ranks; over TCP minutes, where queues are shallow and hosts many.
 #[derive(Args)]
 pub struct CompileArgs {
     /// The network's file, which gets the table.

@@ -119,6 +119,8 @@ struct Record<'a> {
     /// Of an ordinary run; at least, if it was given up.
     usual_ns: f64,
     expected_ns: Option<f64>,
+    /// Of the replicates: the choice over TCP goes by it.
+    mean_ns: Option<f64>,
     low_ns: Option<f64>,
     high_ns: Option<f64>,
     repaired_by_later_packets: Option<f64>,
@@ -252,6 +254,7 @@ impl Report<'_> {
                 is_rule: one.is_rule,
                 usual_ns: one.usual_ns,
                 expected_ns: prediction.map(|found| found.ns.value),
+                mean_ns: prediction.map(|found| found.mean_ns),
                 low_ns: prediction.map(|found| found.ns.low),
                 high_ns: prediction.map(|found| found.ns.high),
                 repaired_by_later_packets: repair(Repair::Later),

@@ -255,20 +255,39 @@ impl Store {
     }
 }
 
-/// Takes disk space for all of a file. More than there is isn't even asked for: before it refuses,
-/// the system may take all that is free, and others on that disk find it full meanwhile.
+/// Takes disk space for all of a file, where the file system has reservations; others find out later. More than there is isn't even
+/// asked for: before it refuses, the system may take all that is free, and others on that disk find it full meanwhile.
 fn reserve(file: &File, size: u64) -> Result<(), Errno> {
-    let disk = rustix::fs::fstatvfs(file)?;
-    let free = disk.f_bfree.saturating_mul(disk.f_frsize);
-    let taken = rustix::fs::fstat(file)?.st_blocks.unsigned_abs() * BLOCK;
-    // A file system that doesn't know its size has no blocks at all.
-    if disk.f_blocks > 0 && size.saturating_sub(taken) > free {
+    let take = |bytes| match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(false),
+        taken => taken.map(|()| true),
+    };
+    if size == 0 || !take(1)? {
+        return Ok(());
+    }
+    if missing(file, size)? > free(file) {
         return Err(Errno::NOSPC);
     }
-    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size) {
-        // A file system without reservations finds out later.
-        Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(()),
-        reserved => reserved,
+    take(size).map(|_| ())
+}
+
+/// How many bytes of a file have no place on the disk yet; a file system that compresses has fewer blocks than bytes.
+fn missing(file: &File, size: u64) -> Result<u64, Errno> {
+    let stat = rustix::fs::fstat(file)?;
+    let blocks = stat.st_blocks.unsigned_abs().saturating_mul(BLOCK);
+    Ok(size.saturating_sub(blocks.max(stat.st_size.unsigned_abs())))
+}
+
+/// How many bytes this process may still take on a file's disk, if that is known.
+fn free(file: &File) -> u64 {
+    match rustix::fs::fstatvfs(file) {
+        // A file system that doesn't know its size has no blocks at all.
+        Ok(disk) if disk.f_blocks > 0 => {
+            let is_root = rustix::process::geteuid().is_root();
+            let blocks = if is_root { disk.f_bfree } else { disk.f_bavail };
+            blocks.saturating_mul(disk.f_frsize)
+        }
+        _ => u64::MAX,
     }
 }
 

@@ -38,7 +38,18 @@ pub struct Ranked {
 /// Ranks all ways to do a task, the best first. Those that are close get an interval from so many
 /// replicates, and so does what the rule chooses.
 pub fn rank(network: &Network, transport: &Transport, task: &Task, replicates: u64) -> Vec<Ranked> {
-    let mut ranked = survey(network, transport, task);
+    let ranked = survey(network, transport, task);
+    compare(network, transport, task, ranked, replicates)
+}
+
+/// Gives those that are close, and the rule's choice, so many replicates.
+pub(super) fn compare(
+    network: &Network,
+    transport: &Transport,
+    task: &Task,
+    mut ranked: Vec<Ranked>,
+    replicates: u64,
+) -> Vec<Ranked> {
     let runners = runners(network, transport, task, &ranked, replicates);
     let predictions: Vec<_> = runners
         .iter()

@@ -125,7 +125,7 @@ struct Due {
 
 impl Traffic<'_> {
     /// Tests every queue, and makes those wait who have lost something. It is looked again when the next flow is due, but where there are
-    /// many for no fewer of them than may begin or end before shares are divided anew.
+    /// many for no fewer of them than may begin or end before shares are divided anew, as long as each is tested once in its window.
     pub(super) fn lose(&mut self, now_ns: f64) {
         let waiting: Vec<_> = self
             .active
@@ -141,17 +141,22 @@ impl Traffic<'_> {
             (queued[resource] > room).then(|| 1.0 - room / queued[resource])
         };
         let lossy: Vec<_> = (0..queued.len()).map(overflows).collect();
-        let (mut count, mut due_per_ns, mut next_ns) = (0, 0.0, f64::INFINITY);
+        let (mut count, mut due_per_ns) = (0, 0.0);
+        let (mut next_ns, mut least_ns) = (f64::INFINITY, f64::INFINITY);
         for (index, waits) in self.active.clone().into_iter().zip(waiting) {
             let lost = waits.and_then(|(resource, _)| lossy[resource]);
             if let Some(due) = lost.and_then(|lost| self.test(now_ns, index, lost)) {
                 count += 1;
                 due_per_ns += 1.0 / due.window_ns;
                 next_ns = due.next_ns.min(next_ns);
+                least_ns = due.window_ns.min(least_ns);
             }
         }
-        let together_ns = patience(count) as f64 / due_per_ns;
-        self.look_again_ns = next_ns.max(now_ns + together_ns);
+        self.look_again_ns = next_ns;
+        if patience(count) > 0 {
+            let together_ns = patience(count) as f64 / due_per_ns;
+            self.look_again_ns = next_ns.max(now_ns + together_ns.min(least_ns));
+        }
     }
 
     /// Where a flow waits, and how much of it, if it does.

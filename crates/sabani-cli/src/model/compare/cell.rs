@@ -19,7 +19,7 @@ pub struct Cell {
     pub choice: Choice,
     /// Whether the documented rule chooses it.
     pub is_rule: bool,
-    /// Whether a table of the network would have it.
+    /// Whether the model chooses it for this length.
     pub is_decided: bool,
     /// By simulation with all that varies.
     pub predicted_ns: Estimate,

@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::cell::{Cell, Predictor};
 use super::of_the_paper;
 use super::scores::{
-    CLASSES, Decider, Decision, Errors, Foresight, closer, coverage, decisions, of_class, regrets,
+    CLASSES, Decider, Decision, Errors, Foresight, at, closer, coverage, decisions, of_class,
+    regrets,
 };
 use crate::bench::transport::Transport;
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
@@ -198,23 +199,23 @@ impl Report<'_> {
             "",
         ];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
-        let by_model = decisions(self.cells, Decider::Model);
-        let by_rule = decisions(self.cells, Decider::Rule);
-        for model in &by_model {
+        let [by_model, by_rule] =
+            [Decider::Model, Decider::Rule].map(|decider| decisions(self.cells, decider));
+        for best in decisions(self.cells, Decider::Best) {
             let mut row = vec![
-                self.network_name(model.place.seed),
-                format_size(model.place.bytes),
+                self.network_name(best.place.seed),
+                format_size(best.place.bytes),
             ];
-            // Of what the rule chooses perhaps no run counted.
-            let rule = by_rule.iter().find(|rule| rule.place == model.place);
-            let cells = [
-                Some(model.best),
-                Some(model.chosen),
-                rule.map(|rule| rule.chosen),
-            ];
-            for cell in cells {
-                row.push(cell.map_or(String::new(), |cell| cell.choice.to_string()));
-                row.push(cell.map_or(String::new(), |cell| format_time(cell.median_ns() / 1e9)));
+            // Of what somebody decides for perhaps no run counted.
+            let others = [&by_model, &by_rule].map(|all| at(all, best.place));
+            for decision in [Some(best), others[0], others[1]] {
+                let words = decision.map(|Decision { chosen, .. }| {
+                    [
+                        chosen.choice.to_string(),
+                        format_time(chosen.median_ns() / 1e9),
+                    ]
+                });
+                row.extend(words.unwrap_or_default());
             }
             rows.push(row);
         }
@@ -225,20 +226,28 @@ impl Report<'_> {
     fn regrets(&self) -> Vec<Vec<String>> {
         let header = ["", "", "mean", "worst", "mean where the rule loses"];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
-        let rule = decisions(self.cells, Decider::Rule);
+        let deciders = self.deciders().into_iter();
+        let of_each = deciders.map(|decider| (decider, decisions(self.cells, decider)));
+        let of_each: Vec<_> = of_each.filter(|(_, all)| !all.is_empty()).collect();
         let lost = |place| {
-            let at = rule.iter().find(|decision| decision.place == place);
-            at.is_some_and(|decision| decision.regret() > WORTH)
+            let rule = of_each
+                .iter()
+                .find(|(decider, _)| *decider == Decider::Rule);
+            let rule = rule.and_then(|(_, all)| at(all, place));
+            rule.is_some_and(|rule| rule.regret() > WORTH)
         };
-        for decider in self.deciders() {
-            let all = decisions(self.cells, decider);
+        // Means are of the same places.
+        let is_common = |place| of_each.iter().all(|(_, all)| at(all, place).is_some());
+        for (decider, all) in &of_each {
+            let all: Vec<_> = all
+                .iter()
+                .filter(|decision| is_common(decision.place))
+                .collect();
             if all.is_empty() {
                 continue;
             }
-            let (mean, worst) = regrets(all.iter());
-            let worth = all
-                .iter()
-                .filter(|decision: &&Decision| lost(decision.place));
+            let (mean, worst) = regrets(all.iter().copied());
+            let worth = all.iter().copied().filter(|decision| lost(decision.place));
             let figures = [mean, worst, regrets(worth).0].map(percent);
             rows.push([&[decider.name().into(), String::new()], &figures[..]].concat());
         }

@@ -96,7 +96,9 @@ impl Foresight {
 /// What decides on an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decider {
-    /// The prediction, as in the table that a measurement ends with; the rule, if it ends without one.
+    /// What happened: the best of all.
+    Best,
+    /// The prediction, as a table has it for lengths that are powers of 4; the rule, where it is not believed.
     Model,
     /// The documented rule.
     Rule,
@@ -107,6 +109,7 @@ pub enum Decider {
 impl Decider {
     pub fn name(self) -> &'static str {
         match self {
+            Decider::Best => "the best",
             Decider::Model => "the model",
             Decider::Rule => "the rule",
             Decider::Always(name, _) => name,
@@ -117,6 +120,7 @@ impl Decider {
     fn choose<'c>(self, cells: &[&'c Cell]) -> Option<&'c Cell> {
         let mut all = cells.iter().copied();
         match self {
+            Decider::Best => best_of(cells),
             Decider::Model => all.find(|cell| cell.is_decided),
             Decider::Rule => all.find(|cell| cell.is_rule),
             Decider::Always(_, choice) => all.find(|cell| cell.choice == choice),
@@ -139,6 +143,12 @@ impl Decision<'_> {
     }
 }
 
+/// What took the least time.
+fn best_of<'c>(cells: &[&'c Cell]) -> Option<&'c Cell> {
+    let by_time = |one: &&Cell, other: &&Cell| one.median_ns().total_cmp(&other.median_ns());
+    cells.iter().copied().min_by(by_time)
+}
+
 /// What one decides for at each place.
 pub fn decisions(cells: &[Cell], decider: Decider) -> Vec<Decision<'_>> {
     let mut places: BTreeMap<Place, Vec<&Cell>> = BTreeMap::new();
@@ -148,15 +158,19 @@ pub fn decisions(cells: &[Cell], decider: Decider) -> Vec<Decision<'_>> {
     places
         .into_iter()
         .filter_map(|(place, cells)| {
-            let by_time =
-                |one: &&Cell, other: &&Cell| one.median_ns().total_cmp(&other.median_ns());
             Some(Decision {
                 place,
-                best: cells.iter().copied().min_by(by_time)?,
+                best: best_of(&cells)?,
                 chosen: decider.choose(&cells)?,
             })
         })
         .collect()
+}
+
+/// That of these which is for a place, if there is one.
+pub fn at<'c>(decisions: &[Decision<'c>], place: Place) -> Option<Decision<'c>> {
+    let here = |decision: &&Decision| decision.place == place;
+    decisions.iter().find(here).copied()
 }
 
 /// Regrets of decisions: the mean, and the worst.
@@ -183,6 +197,12 @@ mod tests {
         assert!((regret(Decider::Model) - 0.2).abs() < 1e-9);
         assert!((regret(Decider::Rule) - 1.0).abs() < 1e-9);
         assert_eq!(regret(Decider::Always("S", cells[2].choice)), 0.0);
+        // No run counted of what the model chooses for another length.
+        let unknown = cell("binomial", 20, 100.0, 200.0);
+        let with_unknown = [&cells[..], &[unknown]].concat();
+        let all = decisions(&with_unknown, Decider::Model);
+        assert!(at(&all, cells[0].place).is_some());
+        assert!(at(&all, Place { seed: 1, bytes: 20 }).is_none());
         let all = decisions(&cells, Decider::Model);
         assert_eq!(all[0].best.choice.algorithm.name, "split_binary");
         assert_eq!(regrets(all.iter()), (all[0].regret(), all[0].regret()));
