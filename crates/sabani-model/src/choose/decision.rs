@@ -2,7 +2,7 @@
 
 use sabani_collective::Choice;
 
-use super::ranking::{Ranked, TRIED, compare, survey};
+use super::ranking::{Ranked, TRIED, replicated, survey};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -29,13 +29,14 @@ const MANY_TIMEOUTS: f64 = 10.0;
 /// holds, of those that are close then by the mean of some replicates, for a wait that is rare and long decides there.
 ///
 /// # Cost
-/// A run of each candidate, and seven of the best ones where these decide: for 64 ranks about a second of computing over Sabani, and some over TCP.
+/// A run of each candidate, and seven of the best ones where these decide: of computing for 64 ranks
+/// about a second over Sabani, and up to some ten seconds over TCP.
 pub fn decide(network: &Network, transport: &Transport, task: &Task) -> Decision {
     let mut ranked = survey(network, transport, task);
     let recovery = &transport.recovery;
     let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);
     if recovery.learned && best_ns < MANY_TIMEOUTS * recovery.timeout_ns.value {
-        ranked = compare(network, transport, task, ranked, TRIED);
+        ranked = replicated(network, transport, task, ranked, TRIED);
     }
     let [chosen, rule] = chosen(&ranked, worth(network));
     Decision {

@@ -39,11 +39,11 @@ pub struct Ranked {
 /// replicates, and so does what the rule chooses.
 pub fn rank(network: &Network, transport: &Transport, task: &Task, replicates: u64) -> Vec<Ranked> {
     let ranked = survey(network, transport, task);
-    compare(network, transport, task, ranked, replicates)
+    replicated(network, transport, task, ranked, replicates)
 }
 
-/// Gives those that are close, and the rule's choice, so many replicates.
-pub(super) fn compare(
+/// The same, in which those that are close, and the rule's choice, have so many replicates.
+pub(super) fn replicated(
     network: &Network,
     transport: &Transport,
     task: &Task,

@@ -251,12 +251,13 @@ impl<'r> Traffic<'r> {
     /// A message is to be sent.
     pub fn start(&mut self, now_ns: f64, message: Message) {
         if self.losses.overtakes(&message) {
-            return self.send(now_ns, message, 0.0);
+            let pair = self.numbers.get(&(message.from, message.to)).copied();
+            return self.send(now_ns, message, pair, 0.0);
         }
         let number = self.number(message.from, message.to);
         let pair = &mut self.pairs[number];
         let Some(flow) = pair.flow else {
-            self.send(now_ns, message, 0.0);
+            self.send(now_ns, message, Some(number), 0.0);
             return;
         };
         pair.waiting.push_back(message);
@@ -297,7 +298,7 @@ impl<'r> Traffic<'r> {
         if let Some(next) = next {
             // Its link took it as soon as it had taken all of the one before, so that as much stands there of it.
             let sent_bytes = flow.ahead.map_or(0.0, |_| flow.weight);
-            self.send(now_ns, next, sent_bytes);
+            self.send(now_ns, next, flow.pair, sent_bytes);
         }
         Some(Passed {
             message,
@@ -393,7 +394,7 @@ impl<'r> Traffic<'r> {
     }
 
     /// Sends a message at once, with what is left over or an even part until shares are divided.
-    fn send(&mut self, now_ns: f64, message: Message, sent_bytes: f64) {
+    fn send(&mut self, now_ns: f64, message: Message, pair: Option<usize>, sent_bytes: f64) {
         let mut uses = self.routes.uses(message.from, message.to, &message.cost);
         let sent_bytes = sent_bytes.min(message.cost.wire_bytes);
         let ahead = self.ahead(&mut uses, sent_bytes);
@@ -427,7 +428,6 @@ impl<'r> Traffic<'r> {
         self.active.push(index);
         let is_aside = takes_nothing && has_its_share;
         self.count(is_aside);
-        let pair = self.numbers.get(&(message.from, message.to)).copied();
         if let Some(pair) = pair.filter(|_| !self.losses.overtakes(&message)) {
             self.pairs[pair].flow = Some(index);
         }
