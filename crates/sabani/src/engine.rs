@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sabani_proto::{Node, Opened};
+use sabani_proto::{Node, Opened, PeerId};
 use sabani_udp::Ecn;
 
 use crate::layers::{Below, Clock, Doorbell, News, Report, Rest};
@@ -31,6 +31,15 @@ const HOLD_MIN_NS: u64 = 20_000;
 const HOLD_MAX_NS: u64 = 80_000;
 /// Bytes that are worth a system call of their own.
 pub(crate) const TRAIN_BYTES: usize = 62 << 10;
+
+/// How much of what may leave does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    All,
+    /// What waits for this peer as far as it fills trains, and what waits for others before it. The rest leaves with the next message,
+    /// which saves a system call.
+    Trains(PeerId),
+}
 
 /// A thread of the node's own that does all the work.
 #[derive(Debug)]
@@ -155,13 +164,18 @@ impl Engine {
     /// Receives, does what is due, sends. Returns whether anything was received, or a receive has ended
     /// because what it waits for does not come.
     pub fn progress(&mut self) -> bool {
-        self.progress_after(1)
+        self.progress_after(1, Leave::All)
+    }
+
+    /// The same for a call that sends.
+    pub fn progress_sending(&mut self, leave: Leave) -> bool {
+        self.progress_after(1, leave)
     }
 
     /// The same for a call that waits: looks at the socket several times.
     #[inline]
     pub fn progress_waiting(&mut self) -> bool {
-        self.progress_after(LOOKS)
+        self.progress_after(LOOKS, Leave::All)
     }
 
     /// The same for one that sleeps if nothing is there.
@@ -171,7 +185,7 @@ impl Engine {
     }
 
     #[inline]
-    fn progress_after(&mut self, looks: usize) -> bool {
+    fn progress_after(&mut self, looks: usize, leave: Leave) -> bool {
         if self.is_left_to_driver() {
             self.clock();
             return false;
@@ -184,17 +198,18 @@ impl Engine {
         if self.is_quiet(received) {
             return received;
         }
-        self.do_due(received)
+        self.do_due(received, leave)
     }
 
-    fn do_due(&mut self, mut received: bool) -> bool {
+    fn do_due(&mut self, mut received: bool, leave: Leave) -> bool {
+        let is_due = self.deadline_ns().is_some_and(|at| at <= self.clock.now_ns);
         // What waits in the socket may be what a deadline is about.
-        if self.deadline_ns().is_some_and(|at| at <= self.clock.now_ns) {
+        if is_due {
             received |= self.drain();
         }
         let ended = self.node.ended_receives();
         self.node.handle_deadline(self.clock.now_ns);
-        self.transmit();
+        self.transmit(if is_due { Leave::All } else { leave });
         received || self.node.ended_receives() != ended
     }
 
@@ -302,8 +317,17 @@ impl Engine {
 
     /// Whether small messages to a peer this far away have waited for company long enough.
     pub fn has_held(&self, rtt_ns: u64) -> bool {
-        let hold_ns = (rtt_ns / HOLD_PART).clamp(HOLD_MIN_NS, HOLD_MAX_NS);
-        self.now_ns() >= self.sent_ns + hold_ns
+        self.is_silent_for((rtt_ns / HOLD_PART).clamp(HOLD_MIN_NS, HOLD_MAX_NS))
+    }
+
+    /// Whether the program sends too seldom for the rest of a long message to wait for the next.
+    pub fn is_seldom(&self) -> bool {
+        self.is_silent_for(HOLD_MAX_NS)
+    }
+
+    /// Whether nothing has left for so long.
+    fn is_silent_for(&self, ns: u64) -> bool {
+        self.now_ns() >= self.sent_ns + ns
     }
 
     /// Sends what a call of the program has made due.
@@ -311,21 +335,29 @@ impl Engine {
     pub fn send_queued(&mut self) {
         if self.node.has_queued() {
             self.clock();
-            self.transmit();
+            self.transmit(Leave::All);
         }
     }
 
     /// Sends what may leave. Returns whether anything left.
-    pub fn transmit(&mut self) -> bool {
+    pub fn transmit(&mut self, leave: Leave) -> bool {
         if self.is_left_to_driver() {
             return false;
         }
         let mut any = false;
-        while self.below.pass(&mut self.node, &mut self.clock) {
+        while self.has_enough(leave) && self.below.pass(&mut self.node, &mut self.clock) {
             any = true;
             self.sent_ns = self.clock.now_ns;
             self.hear_reports();
         }
         any
+    }
+
+    #[inline]
+    fn has_enough(&self, leave: Leave) -> bool {
+        match leave {
+            Leave::All => true,
+            Leave::Trains(to) => self.node.waiting(to).bytes >= TRAIN_BYTES,
+        }
     }
 }

@@ -14,6 +14,7 @@ use sabani_proto::SendError;
 use sabani_udp::{Capabilities, Counters as SocketCounters};
 
 use crate::address;
+use crate::engine::Leave;
 use crate::pending::{PostedInto, copy_out};
 use crate::shared::{Guard, Shared, State};
 use crate::timing::{Stage, Timings};
@@ -173,7 +174,7 @@ impl Node {
         let mut state = self.0.shared.lock()?;
         let now_ns = state.engine.clock();
         act(&mut state.engine.node, now_ns)?;
-        state.engine.transmit();
+        state.engine.transmit(Leave::All);
         self.0.shared.call_others(&mut state, true);
         self.0.shared.progress_at_times(&mut state);
         Ok(())
@@ -512,7 +513,7 @@ impl Node {
     pub fn flush(&self) -> Result<(), Error> {
         let mut state = self.0.shared.lock()?;
         state.engine.clock();
-        state.engine.transmit();
+        state.engine.transmit(Leave::All);
         self.0.shared.call_others(&mut state, false);
         self.0.shared.progress_at_times(&mut state);
         Ok(())

@@ -683,6 +683,11 @@ impl Incoming {
             return Ok(());
         };
         let body = &mut self.bodies[at];
+        // Others that are coming would fill the path while its sender waits for the grant.
+        let is_alone = self.missing <= body.total;
+        if is_alone && landing.start == 0 && body.charge.log == ENTRY_CHARGE {
+            self.log.on_asked(body.total, inbox.mailbox);
+        }
         let new = body.received.insert(landing.start, landing.end);
         self.missing -= new;
         if new > 0 && body.received.is_absurd(body.total) {

@@ -243,6 +243,8 @@ pub(crate) struct Mailbox {
     pub peer_share: u64,
     /// How much credit the short messages of one peer may have at first, and at most, in bytes.
     pub log_windows: RangeInclusive<u64>,
+    /// Up to this length bodies come unasked where that credit allows, in bytes.
+    pub eager_max: u64,
     /// Receives that have ended, one way or the other.
     pub ended: u64,
     /// Some receive waits because the system had no memory.
@@ -258,6 +260,7 @@ impl Mailbox {
         memory_bytes: u64,
         peer_share: u64,
         log_windows: RangeInclusive<u64>,
+        eager_max: u64,
     ) -> Self {
         Mailbox {
             matcher: Matcher::new(seed),
@@ -270,6 +273,7 @@ impl Mailbox {
             posted: Room::new(memory_bytes),
             peer_share,
             log_windows,
+            eager_max,
             ended: 0,
             left: VecDeque::new(),
             denied: false,

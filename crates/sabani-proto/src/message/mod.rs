@@ -40,6 +40,13 @@ pub type SendTicket = Ticket;
 /// has asked for yet takes at the receiver.
 pub(crate) const ENTRY_CHARGE: u64 = 128;
 
+/// Log credit that has to be left for a body of so many bytes to come unasked: small ones behind it must not wait for what it
+/// would use up.
+#[inline]
+pub(crate) fn unasked_needs(len: u64) -> u64 {
+    ENTRY_CHARGE.saturating_add(len).saturating_mul(2)
+}
+
 /// Log credit is given back in whole ones of these.
 pub(crate) const RETURN_UNIT: u64 = 64 << 10;
 

@@ -12,7 +12,7 @@ mod surplus;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{ENTRY_CHARGE, Outbound, Ticket, Worth, entry_charge};
+use super::{ENTRY_CHARGE, Outbound, Ticket, Worth, entry_charge, unasked_needs};
 use crate::channel::Cargo;
 use crate::rare::{Rare, RareQueue};
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, Reader};
@@ -260,11 +260,10 @@ impl Outgoing {
         self.chunks.is_empty() && self.bodies.is_empty()
     }
 
-    /// Whether a body of `len` bytes would go unasked now. One that would use up what is left of the credit asks
-    /// instead: small ones behind it must not wait for it.
+    /// Whether a body of `len` bytes would go unasked now.
     fn goes_unasked(&self, len: u64, window: &SendWindow) -> bool {
         let free = self.log_limit.saturating_sub(self.charge);
-        len <= window.eager_max && len + ENTRY_CHARGE <= free / 2
+        len <= window.eager_max && unasked_needs(len) <= free
     }
 
     #[inline]

@@ -44,7 +44,7 @@ impl Pipe {
 
     /// One whose sender may take so much of the receiver's memory.
     fn with_share(memory: u64, share: u64) -> Self {
-        let mut mailbox = Mailbox::new(1, memory, share, CREDIT..=1 << 20);
+        let mut mailbox = Mailbox::new(1, memory, share, CREDIT..=1 << 20, WINDOW.eager_max);
         let credit = LogCredit::reserve(CREDIT, &mut mailbox);
         let mut out = Outgoing::default();
         out.set_log_limit(credit.limit());

@@ -62,6 +62,7 @@ impl Hub {
                 config.memory_bytes,
                 config.peer_memory_bytes,
                 config.log_window..=config.log_window_max,
+                config.eager_max,
             ),
             sends: Tickets::default(),
             ends: 0,

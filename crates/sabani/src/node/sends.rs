@@ -5,7 +5,7 @@ use std::time::Duration;
 use sabani_proto::{Outbound, SendError, SendTicket};
 
 use super::{Node, room};
-use crate::engine::TRAIN_BYTES;
+use crate::engine::{Leave, TRAIN_BYTES};
 use crate::pending::SendFate;
 use crate::shared::State;
 use crate::timing::Stage;
@@ -305,8 +305,7 @@ impl Node {
         Ok(())
     }
 
-    /// What was accepted leaves now if the peer is idle, if a train is full, or if something has
-    /// waited for long enough.
+    /// What was accepted leaves now if the peer is idle, or if nothing has left for long enough; else full trains do.
     #[inline]
     fn after_send(&self, state: &mut State, to: PeerId) {
         state.engine.lap(Stage::MessagesOut);
@@ -316,25 +315,28 @@ impl Node {
         let engine = &mut state.engine;
         let waiting = engine.node.waiting(to);
         engine.unclocked += 1;
-        let waits = !waiting.idle && waiting.bytes < TRAIN_BYTES;
+        let is_full = waiting.bytes >= TRAIN_BYTES;
+        let waits = !waiting.idle && !is_full;
         if waits && !waiting.late && engine.unclocked < SENDS_PER_CLOCK {
             return;
         }
         engine.clock();
-        if !waits || engine.has_held(waiting.rtt_ns) {
-            self.send_now(state, to);
-        }
+        let leave = match is_full {
+            true if !waiting.idle && !engine.is_seldom() => Leave::Trains(to),
+            false if waits && !engine.has_held(waiting.rtt_ns) => return,
+            _ => Leave::All,
+        };
+        self.send_now(state, to, leave);
     }
 
-    fn send_now(&self, state: &mut State, to: PeerId) {
+    fn send_now(&self, state: &mut State, to: PeerId, leave: Leave) {
         let engine = &mut state.engine;
-        engine.transmit();
+        engine.transmit(leave);
         // Acknowledgements make a difference when the window is used up.
-        let left = engine.node.waiting(to).bytes;
-        if left >= TRAIN_BYTES || engine.is_look_due() {
-            self.0.shared.progress(state);
-        } else {
-            self.0.shared.call_others(state, false);
-        }
+        let received = match engine.node.waiting(to).bytes >= TRAIN_BYTES || engine.is_look_due() {
+            true => engine.progress_sending(leave),
+            false => false,
+        };
+        self.0.shared.call_others(state, received);
     }
 }

@@ -1,6 +1,6 @@
 //! Credit for what a peer may send without being asked.
 
-use crate::message::{ENTRY_CHARGE, Mailbox, RETURN_UNIT};
+use crate::message::{ENTRY_CHARGE, Mailbox, RETURN_UNIT, unasked_needs};
 use crate::wire::INLINE_MAX;
 
 /// Credit that every connection gets, whether or not the node's memory is used up.
@@ -89,6 +89,17 @@ impl LogCredit {
             self.grown_at = (self.taken + self.window) as u32;
         }
         self.blocked |= limit >= self.announced;
+    }
+
+    /// The sender asks for a body of so many bytes that could have come unasked, had it known by then what the program has taken here: the
+    /// window is less than a round trip brings. What it last grew to the sender may not have heard of.
+    pub(super) fn on_asked(&mut self, len: u64, mailbox: &mut Mailbox) {
+        let enough = self.arrived.saturating_add(unasked_needs(len));
+        let heard = (enough as u32).wrapping_sub(self.grown_at) as i32 > 0;
+        if len <= mailbox.eager_max && enough <= self.taken + self.window && heard {
+            self.grow(mailbox);
+            self.grown_at = (self.taken + self.window) as u32;
+        }
     }
 
     /// How much of what waits up to this cumulative charge may come. Of the last entry before the limit only the
@@ -223,7 +234,7 @@ mod tests {
     /// held back.
     #[test]
     fn who_is_held_back_by_an_older_limit_has_too_small_a_window() {
-        let mut mailbox = Mailbox::new(1, 64 << 20, 8 << 20, 64 << 10..=8 << 20);
+        let mut mailbox = Mailbox::new(1, 64 << 20, 8 << 20, 64 << 10..=8 << 20, 16 << 10);
         let mut credit = LogCredit::reserve(64 << 10, &mut mailbox);
         let first = credit.limit();
         credit.taken += 32 << 10;
@@ -238,6 +249,29 @@ mod tests {
         credit.on_blocked(second, &mut mailbox);
         assert_eq!(credit.window(), 256 << 10);
         assert!(credit.is_blocked());
+    }
+
+    /// One that asks again before it can have heard of the larger window doesn't make it larger still.
+    #[test]
+    fn who_asks_for_what_could_come_unasked_has_too_small_a_window() {
+        let mut mailbox = Mailbox::new(1, 64 << 20, 8 << 20, 64 << 10..=8 << 20, 16 << 10);
+        let mut credit = LogCredit::reserve(64 << 10, &mut mailbox);
+        let (small, large) = (16 << 10, 17 << 10);
+        credit.arrived += 40 << 10;
+        credit.on_asked(small, &mut mailbox);
+        assert_eq!(credit.window(), 64 << 10, "nothing has been taken");
+        credit.taken += 20 << 10;
+        credit.on_asked(large, &mut mailbox);
+        assert_eq!(credit.window(), 64 << 10, "larger bodies always ask");
+        for window in [128 << 10, 256 << 10] {
+            for _ in 0..3 {
+                credit.on_asked(small, &mut mailbox);
+                assert_eq!(credit.window(), window);
+            }
+            credit.arrived += 100 << 10;
+            credit.taken += 80 << 10;
+        }
+        assert!(credit.is_pressing(), "it is worth telling");
     }
 
     #[test]
