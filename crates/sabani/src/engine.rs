@@ -36,8 +36,8 @@ pub(crate) const TRAIN_BYTES: usize = 62 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leave {
     All,
-    /// What waits for this peer as far as it fills trains, and what waits for others before it. The rest leaves with the next message,
-    /// which saves a system call.
+    /// What waits for this peer until it fills no train any more, and what waits for others. The rest leaves with the next message, which
+    /// saves a system call.
     Trains(PeerId),
 }
 
@@ -65,6 +65,10 @@ pub(crate) struct Engine {
     looked_ns: u64,
     /// Sends since the clock was last read.
     pub unclocked: u32,
+    /// Whom the program sent to last, and when.
+    sent_to: Option<(PeerId, u64)>,
+    /// The rest of a message waits for the next.
+    pub keeps_rest: bool,
     reports: Vec<Report>,
 }
 
@@ -80,6 +84,8 @@ impl Engine {
             sent_ns: 0,
             looked_ns: 0,
             unclocked: 0,
+            sent_to: None,
+            keeps_rest: false,
             reports: Vec::new(),
         }
     }
@@ -317,17 +323,16 @@ impl Engine {
 
     /// Whether small messages to a peer this far away have waited for company long enough.
     pub fn has_held(&self, rtt_ns: u64) -> bool {
-        self.is_silent_for((rtt_ns / HOLD_PART).clamp(HOLD_MIN_NS, HOLD_MAX_NS))
+        let hold_ns = (rtt_ns / HOLD_PART).clamp(HOLD_MIN_NS, HOLD_MAX_NS);
+        self.now_ns() >= self.sent_ns + hold_ns
     }
 
-    /// Whether the program sends too seldom for the rest of a long message to wait for the next.
-    pub fn is_seldom(&self) -> bool {
-        self.is_silent_for(HOLD_MAX_NS)
-    }
-
-    /// Whether nothing has left for so long.
-    fn is_silent_for(&self, ns: u64) -> bool {
-        self.now_ns() >= self.sent_ns + ns
+    /// The program sends to this peer; until when it sends in a row if it did the last time as well.
+    #[inline]
+    pub fn note_send(&mut self, to: PeerId) -> Option<u64> {
+        let before = self.sent_to.replace((to, self.now_ns()));
+        let (_, sent_ns) = before.filter(|(peer, _)| *peer == to)?;
+        Some(sent_ns + HOLD_MAX_NS)
     }
 
     /// Sends what a call of the program has made due.
@@ -344,12 +349,18 @@ impl Engine {
         if self.is_left_to_driver() {
             return false;
         }
+        self.node.keep_rest(match leave {
+            Leave::All => None,
+            Leave::Trains(to) => Some((to, TRAIN_BYTES)),
+        });
         let mut any = false;
         while self.has_enough(leave) && self.below.pass(&mut self.node, &mut self.clock) {
             any = true;
             self.sent_ns = self.clock.now_ns;
             self.hear_reports();
         }
+        self.node.keep_rest(None);
+        self.keeps_rest = leave != Leave::All;
         any
     }
 
@@ -357,7 +368,9 @@ impl Engine {
     fn has_enough(&self, leave: Leave) -> bool {
         match leave {
             Leave::All => true,
-            Leave::Trains(to) => self.node.waiting(to).bytes >= TRAIN_BYTES,
+            Leave::Trains(to) => {
+                self.node.waiting(to).bytes >= TRAIN_BYTES || self.node.has_queued_beside(to)
+            }
         }
     }
 }

@@ -31,8 +31,8 @@
 //! still go out while the program computes; it sleeps otherwise. Small messages to a busy peer
 //! share packets: they leave when 62 KiB wait, after an eighth of the round-trip time (at least
 //! 20 µs, at most 80 µs), or at the next receive, wait, [`Node::flush`] or [`Node::progress`]; if
-//! the program stays away, when the helper takes over. If it sends again within 80 µs, so does what is
-//! left of a long message once full trains (62 KiB) have left.
+//! the program stays away, when the helper takes over. Of messages that a program sends to one peer in a
+//! row, within 80 µs of each other, what fills no train of 62 KiB waits likewise.
 
 mod address;
 mod address_book;

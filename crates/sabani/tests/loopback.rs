@@ -348,6 +348,26 @@ fn progress_goes_on_while_the_program_is_away() {
     );
 }
 
+/// What fills no train waits for the next message where a program sends in a row, and none comes.
+#[test]
+fn the_end_of_a_burst_leaves_while_the_program_is_away() {
+    let (left, right) = pair(true);
+    for len in [62 << 10, 65_000, 100_000, 200_000] {
+        for tag in 0..10 {
+            left.send(PeerId(1), tag, &pattern(len, 6)).unwrap();
+        }
+        let arrived = (0..2_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            left.peer_stats(PeerId(1)).unwrap().queued_bytes == 0
+        });
+        assert!(arrived, "{len}");
+        for tag in 0..10 {
+            let message = right.recv(Match::any()).unwrap();
+            assert_eq!((message.tag, message.body().len()), (tag, len));
+        }
+    }
+}
+
 /// Whoever calls keeps the helper away, so every call has to see to what comes.
 #[test]
 fn progress_goes_on_whatever_a_program_calls_again_and_again() {

@@ -919,3 +919,33 @@ fn ids_are_restored_near_the_next_one() {
         }
     }
 }
+
+/// By how much the window for what comes unasked grows where a body has to be asked for behind some that were taken.
+fn grows(len: usize) -> u64 {
+    let mut pipe = Pipe::new(1 << 24);
+    let carry = |pipe: &mut Pipe| {
+        while pipe.send(1_200) {}
+        for (content, frame) in std::mem::take(&mut pipe.flight) {
+            pipe.deliver(&frame).unwrap();
+            pipe.arrived(content);
+        }
+    };
+    for tag in 0..3 {
+        pipe.push(tag, 15 << 10);
+    }
+    carry(&mut pipe);
+    while pipe.take().is_some() {}
+    // Nobody tells that.
+    pipe.push(3, len);
+    assert!(pipe.out.asks());
+    carry(&mut pipe);
+    let window = pipe.incoming.log.window();
+    assert_eq!(pipe.finish().len(), 1);
+    pipe.incoming.log.window() - window
+}
+
+#[test]
+fn the_window_grows_where_a_body_is_asked_for_that_could_have_come_unasked() {
+    assert_eq!(grows(15 << 10), CREDIT);
+    assert_eq!(grows(17 << 10), 0, "it always has to be asked for");
+}

@@ -44,6 +44,8 @@ pub(crate) struct Hub {
     /// What each peer may have on its way here.
     pub granter: Granter,
     pub own_link: OwnLink,
+    /// For the train that is built: less than this stays behind it, in bytes.
+    pub rest_bytes: usize,
     pub contents: Vec<Content>,
     pub fates: Vec<(Fate, Content)>,
     pub late_ack: Option<LateAck>,
@@ -74,6 +76,7 @@ impl Hub {
                 policy: config.credit,
             }),
             own_link: OwnLink::default(),
+            rest_bytes: 0,
             contents: Vec::new(),
             fates: Vec::new(),
             late_ack: None,

@@ -62,6 +62,8 @@ pub struct Node {
     hub: Hub,
     /// Peers that may have something to send.
     queue: VecDeque<u32>,
+    /// Whose rest stays behind a train, and less than how many bytes of it.
+    kept_rest: Option<(u32, usize)>,
     /// Peers whose data wait until this host's own link takes more, in the order of their turns.
     deferred: VecDeque<u32>,
     timers: BinaryHeap<Reverse<(u64, u32)>>,
@@ -105,6 +107,7 @@ impl Node {
             peers: Peers::default(),
             hub: Hub::new(config, entropy.next_u64()),
             queue: VecDeque::new(),
+            kept_rest: None,
             deferred: VecDeque::new(),
             timers: BinaryHeap::new(),
             changed: Vec::new(),

@@ -6,7 +6,7 @@ use super::own_link::Unsent;
 use super::session::Turn;
 use super::{Node, Unsealed};
 use crate::wire::Hello;
-use crate::{Obstacle, rare};
+use crate::{Obstacle, PeerId, rare};
 
 /// A train of datagrams for one peer, at the front of the buffer handed to
 /// [`Node::poll_transmit`].
@@ -77,6 +77,8 @@ impl Node {
                 true if hub.own_link.is_trial_due(now_ns) => Turn::Trial,
                 true => Turn::Data,
             };
+            let kept = self.kept_rest.filter(|(of, _)| *of == index);
+            hub.rest_bytes = kept.map_or(0, |(_, bytes)| bytes);
             let before = session.channel.sent.standing();
             let first = session.channel.sent.next_number();
             let train = session.build_train(&mut link.outgoing, out, turn, hub, now_ns);
@@ -109,13 +111,25 @@ impl Node {
             self.arm_later(index);
             if train.bytes > 0 {
                 self.hub.granter.on_sent(train.bytes as u64);
-                if train.more {
+                if train.more || kept.is_some() {
                     self.enqueue(index);
                 }
                 return Some(transmit);
             }
         }
         None
+    }
+
+    /// Of what waits for this peer, less than so many bytes stay behind a train from now on, for what is sent next to leave with; `None`:
+    /// no more. The peer stays queued.
+    pub fn keep_rest(&mut self, of: Option<(PeerId, usize)>) {
+        self.kept_rest = of.and_then(|(peer, bytes)| Some((self.peers.index(peer)?, bytes)));
+    }
+
+    /// Whether something may leave that is not this peer's.
+    pub fn has_queued_beside(&self, peer: PeerId) -> bool {
+        let index = self.peers.index(peer);
+        !self.outbox.is_empty() || self.queue.iter().any(|&other| Some(other) != index)
     }
 
     /// Whose turn it is, and whether data may leave for that peer now: not while this host's own link has enough of them, or others

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sabani_proto::{Outbound, SendError, SendTicket};
+use sabani_proto::{Outbound, SendError, SendTicket, Waiting};
 
 use super::{Node, room};
 use crate::engine::{Leave, TRAIN_BYTES};
@@ -305,7 +305,7 @@ impl Node {
         Ok(())
     }
 
-    /// What was accepted leaves now if the peer is idle, or if nothing has left for long enough; else full trains do.
+    /// Sends what is to leave now that a message was accepted.
     #[inline]
     fn after_send(&self, state: &mut State, to: PeerId) {
         state.engine.lap(Stage::MessagesOut);
@@ -313,20 +313,20 @@ impl Node {
             return self.0.shared.call_others(state, true);
         }
         let engine = &mut state.engine;
+        let in_a_row_until_ns = engine.note_send(to);
         let waiting = engine.node.waiting(to);
         engine.unclocked += 1;
-        let is_full = waiting.bytes >= TRAIN_BYTES;
-        let waits = !waiting.idle && !is_full;
-        if waits && !waiting.late && engine.unclocked < SENDS_PER_CLOCK {
+        let waits = !waiting.idle && waiting.bytes < TRAIN_BYTES;
+        let looks = waiting.late || engine.keeps_rest || engine.unclocked >= SENDS_PER_CLOCK;
+        if waits && !looks {
             return;
         }
-        engine.clock();
-        let leave = match is_full {
-            true if !waiting.idle && !engine.is_seldom() => Leave::Trains(to),
-            false if waits && !engine.has_held(waiting.rtt_ns) => return,
-            _ => Leave::All,
-        };
-        self.send_now(state, to, leave);
+        let now_ns = engine.clock();
+        let in_a_row = in_a_row_until_ns.is_some_and(|until_ns| now_ns < until_ns);
+        let has_held = engine.has_held(waiting.rtt_ns);
+        if let Some(leave) = leave(to, &waiting, in_a_row, has_held) {
+            self.send_now(state, to, leave);
+        }
     }
 
     fn send_now(&self, state: &mut State, to: PeerId, leave: Leave) {
@@ -338,5 +338,44 @@ impl Node {
             false => false,
         };
         self.0.shared.call_others(state, received);
+    }
+}
+
+/// What leaves: all if the peer is idle, or if nothing has left for long enough. Where a train is full, all but what fills none if
+/// the program sends to this peer in a row.
+#[inline]
+fn leave(to: PeerId, waiting: &Waiting, in_a_row: bool, has_held: bool) -> Option<Leave> {
+    match waiting.bytes >= TRAIN_BYTES {
+        _ if waiting.idle => Some(Leave::All),
+        true if in_a_row => Some(Leave::Trains(to)),
+        false if !has_held => None,
+        _ => Some(Leave::All),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_a_message_waits_where_the_program_sends_in_a_row() {
+        let to = PeerId(1);
+        let leaves = |bytes, idle, in_a_row, has_held| {
+            let waiting = Waiting {
+                bytes,
+                idle,
+                late: false,
+                rtt_ns: 0,
+            };
+            leave(to, &waiting, in_a_row, has_held)
+        };
+        let (short, long) = (TRAIN_BYTES - 1, TRAIN_BYTES);
+        assert_eq!(leaves(long, false, true, false), Some(Leave::Trains(to)));
+        assert_eq!(leaves(long, false, false, false), Some(Leave::All));
+        assert_eq!(leaves(short, false, true, false), None);
+        assert_eq!(leaves(short, false, true, true), Some(Leave::All));
+        for bytes in [short, long] {
+            assert_eq!(leaves(bytes, true, true, false), Some(Leave::All));
+        }
     }
 }

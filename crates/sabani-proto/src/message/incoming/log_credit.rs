@@ -8,6 +8,9 @@ const LEAST_WINDOW: u64 = 16 << 10;
 /// What an entry is charged at most that the limit can hold back: longer bodies are asked for.
 const LARGEST_CHARGE: u64 = ENTRY_CHARGE + INLINE_MAX as u64;
 
+/// A limit at which the window grew counts as one so far behind the present one at most.
+const GROWN_BEHIND: u32 = 1 << 30;
+
 /// All of a charge, as a part of it.
 const WHOLE: u64 = u8::MAX as u64;
 
@@ -55,7 +58,7 @@ impl LogCredit {
             window,
             reserved: 0,
             blocked: false,
-            grown_at: 0,
+            grown_at: window as u32,
             returned: 0,
             sent_part: u8::MAX,
         }
@@ -77,6 +80,11 @@ impl LogCredit {
         if limit > self.announced {
             self.announced = limit;
             self.blocked = false;
+            // It is compared by its low bits.
+            let oldest = (limit as u32).wrapping_sub(GROWN_BEHIND);
+            if (oldest.wrapping_sub(self.grown_at) as i32) > 0 {
+                self.grown_at = oldest;
+            }
         }
         self.announced
     }
@@ -91,8 +99,8 @@ impl LogCredit {
         self.blocked |= limit >= self.announced;
     }
 
-    /// The sender asks for a body of so many bytes that could have come unasked, had it known by then what the program has taken here: the
-    /// window is less than a round trip brings. What it last grew to the sender may not have heard of.
+    /// A body of so many bytes begins to come that had to be asked for. It could have come unasked, had its sender known what the program
+    /// has taken here by now: the window is less than a round trip brings. What it last grew to the sender may not have heard of.
     pub(super) fn on_asked(&mut self, len: u64, mailbox: &mut Mailbox) {
         let enough = self.arrived.saturating_add(unasked_needs(len));
         let heard = (enough as u32).wrapping_sub(self.grown_at) as i32 > 0;
@@ -268,10 +276,19 @@ mod tests {
                 credit.on_asked(small, &mut mailbox);
                 assert_eq!(credit.window(), window);
             }
-            credit.arrived += 100 << 10;
-            credit.taken += 80 << 10;
+            assert!(credit.announce() >= u64::from(credit.grown_at));
+            credit.arrived += window;
+            credit.taken += window - (20 << 10);
         }
-        assert!(credit.is_pressing(), "it is worth telling");
+        // Nor does it matter that it has not grown for long.
+        let before = credit.window();
+        for _ in 0..6 {
+            credit.taken += 1 << 29;
+            credit.arrived = credit.taken;
+            credit.announce();
+        }
+        credit.on_asked(small, &mut mailbox);
+        assert_eq!(credit.window(), 2 * before);
     }
 
     #[test]

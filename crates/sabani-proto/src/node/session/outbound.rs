@@ -35,6 +35,14 @@ pub(crate) enum Turn {
     Words,
 }
 
+/// Where in its train a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Any,
+    /// At the end, and what is left stays for now.
+    Last,
+}
+
 /// A train of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Train {
@@ -181,7 +189,12 @@ impl Session {
             _ => hub.own_link.train_packets(segment),
         };
         let most = most.min(out.len() / segment);
-        let packets = self.train_packets(outgoing, segment, most);
+        let keeps_rest = hub.rest_bytes > 0;
+        let packets = self.train_packets(outgoing, segment, most, keeps_rest);
+        // If a rest stays, the last packet is an end, and asks as such.
+        let behind = packets * self.piece(segment) + hub.rest_bytes;
+        let ends = keeps_rest && outgoing.unsent_bytes() < behind;
+        let bulk = (packets - usize::from(ends)) * segment;
         let out = &mut out[..packets * segment];
         let mut train = Train {
             bytes: 0,
@@ -190,14 +203,19 @@ impl Session {
         };
         while train.more && train.bytes < out.len() {
             // The first packet takes care of everything else that there may be to say.
-            if train.bytes > 0 {
-                train.bytes += self.build_bulk(outgoing, &mut out[train.bytes..], segment, now_ns);
+            if train.bytes > 0 && train.bytes < bulk {
+                let room = &mut out[train.bytes..bulk];
+                train.bytes += self.build_bulk(outgoing, room, segment, now_ns);
             }
             let rest = &mut out[train.bytes..];
             let Some(packet) = rest.get_mut(..segment) else {
                 break;
             };
-            let (bytes, more) = self.build_packet(outgoing, packet, turn, hub, now_ns);
+            let place = match ends && train.bytes >= bulk {
+                true => Place::Last,
+                false => Place::Any,
+            };
+            let (bytes, more) = self.build_packet(outgoing, packet, turn, place, hub, now_ns);
             train.bytes += bytes;
             train.more = more;
             if turn == Turn::Trial {
@@ -211,7 +229,13 @@ impl Session {
     }
 
     /// Packets that leave in one train if there are that many; `most` is what a train has room for.
-    fn train_packets(&self, outgoing: &Outgoing, segment: usize, most: usize) -> usize {
+    fn train_packets(
+        &self,
+        outgoing: &Outgoing,
+        segment: usize,
+        most: usize,
+        keeps_rest: bool,
+    ) -> usize {
         let sent = &self.channel.sent;
         let first = match sent.in_flight() {
             0 => FIRST_TRAIN,
@@ -219,7 +243,10 @@ impl Session {
         };
         // One key seals all of it.
         let one_key = SealTx::one_key(sent.next_number()) as usize;
-        let cut = self.two_thirds(outgoing, segment, most);
+        let cut = match keeps_rest {
+            true => most,
+            false => self.two_thirds(outgoing, segment, most),
+        };
         most.min(first).min(cut).min(one_key)
     }
 
@@ -344,6 +371,7 @@ impl Session {
         outgoing: &mut Outgoing,
         packet: &mut [u8],
         turn: Turn,
+        place: Place,
         hub: &mut Hub,
         now_ns: u64,
     ) -> (usize, bool) {
@@ -385,7 +413,7 @@ impl Session {
         let full = Prelude::LEN + body.bytes.len() + self.tx.overhead();
         let alone = hub.contents.is_empty();
         let poll = !alone && std::mem::take(&mut self.poll);
-        let waiting = !alone && self.has_more(control, outgoing);
+        let waiting = !alone && place != Place::Last && self.has_more(control, outgoing);
         let flags = match alone {
             true => 0,
             false if turn == Turn::Trial => Prelude::ASK | Prelude::URGENT,

@@ -2,9 +2,8 @@
 
 use super::*;
 
-/// Packets of the first train and of all that leave, for a message of so many bytes behind a short one that is on its way or has
-/// arrived.
-fn trains(bytes: usize, arrived: bool) -> Vec<usize> {
+/// Two nodes, the first of which has a message of so many bytes to send behind a short one that is on its way or has arrived.
+fn pair(bytes: usize, arrived: bool) -> Pair {
     let mut pair = Pair::with(modes()[1].clone(), |config| {
         config.max_datagram = 1_472;
     });
@@ -20,6 +19,12 @@ fn trains(bytes: usize, arrived: bool) -> Vec<usize> {
         pair.carry();
     }
     send(&mut pair, bytes);
+    pair
+}
+
+/// Packets of each train that leaves.
+fn trains(bytes: usize, arrived: bool) -> Vec<usize> {
+    let mut pair = pair(bytes, arrived);
     let mut buffer = vec![0; 65_536];
     let mut next = || pair.nodes[0].poll_transmit(pair.now_ns, &mut buffer);
     std::iter::from_fn(|| next().map(|train| train.bytes.div_ceil(train.segment))).collect()
@@ -36,4 +41,36 @@ fn what_takes_two_trains_is_cut_where_it_arrives_earliest() {
         assert!((44..=48).contains(&(first + second)), "{first}, {second}");
     }
     assert_eq!(trains(40 << 10, false).len(), 1, "it fits");
+}
+
+/// What may wait for long is an end: else its receiver would owe nothing, and the sender would ask with a POLL.
+#[test]
+fn a_train_behind_which_a_rest_stays_is_full_and_asks() {
+    const REST: usize = 62 << 10;
+    for bytes in [64 << 10, 90 << 10, 120 << 10] {
+        let mut pair = pair(bytes, false);
+        let mut buffer = vec![0; 65_536];
+        let waiting = |pair: &Pair| pair.nodes[0].waiting(PeerId(1)).bytes;
+        pair.nodes[0].keep_rest(Some((PeerId(1), REST)));
+        while waiting(&pair) >= REST {
+            let train = pair.nodes[0]
+                .poll_transmit(pair.now_ns, &mut buffer)
+                .unwrap();
+            let (bytes, segment) = (&mut buffer[..train.bytes], train.segment);
+            assert_eq!(bytes.len(), 44 * segment);
+            let last = &bytes[bytes.len() - segment..];
+            let asks = Prelude::parse(last).unwrap().0.flags & Prelude::ASK != 0;
+            assert_eq!(asks, waiting(&pair) < REST);
+            let from = ADDRS[0].parse().unwrap();
+            pair.nodes[1].handle_datagrams(pair.now_ns, from, None, segment, false, bytes);
+        }
+        assert!(waiting(&pair) > 0 && pair.nodes[0].has_queued());
+        assert!(!pair.nodes[0].has_queued_beside(PeerId(1)));
+        pair.nodes[0].keep_rest(None);
+        pair.carry();
+        let last = std::iter::from_fn(|| pair.nodes[1].try_take(&Match::any())).last();
+        assert_eq!(last.unwrap().body.len(), bytes);
+        let counters = pair.nodes[0].peer_stats(PeerId(1)).unwrap().counters;
+        assert_eq!(counters.polls, 0);
+    }
 }
