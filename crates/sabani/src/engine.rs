@@ -36,7 +36,7 @@ pub(crate) const TRAIN_BYTES: usize = 62 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leave {
     All,
-    /// What waits for this peer until it fills no train any more, and what waits for others. The rest leaves with the next message, which
+    /// What waits for this peer until it fills no train any more, and what waits for others, and words. The rest leaves with the next message, which
     /// saves a system call.
     Trains(PeerId),
 }
@@ -327,12 +327,20 @@ impl Engine {
         self.now_ns() >= self.sent_ns + hold_ns
     }
 
-    /// The program sends to this peer; until when it sends in a row if it did the last time as well.
+    /// The program sends to this peer. When it sent last, if that was to this one as well.
     #[inline]
     pub fn note_send(&mut self, to: PeerId) -> Option<u64> {
         let before = self.sent_to.replace((to, self.now_ns()));
-        let (_, sent_ns) = before.filter(|(peer, _)| *peer == to)?;
-        Some(sent_ns + HOLD_MAX_NS)
+        before.and_then(|(peer, sent_ns)| (peer == to).then_some(sent_ns))
+    }
+
+    /// Reads the clock for a send that follows one to the same peer, or not; whether the program sends in a row.
+    pub fn clock_send(&mut self, before_ns: Option<u64>) -> bool {
+        let now_ns = self.clock();
+        if let Some((_, sent_ns)) = &mut self.sent_to {
+            *sent_ns = now_ns;
+        }
+        before_ns.is_some_and(|before_ns| now_ns < before_ns + HOLD_MAX_NS)
     }
 
     /// Sends what a call of the program has made due.
@@ -369,7 +377,9 @@ impl Engine {
         match leave {
             Leave::All => true,
             Leave::Trains(to) => {
-                self.node.waiting(to).bytes >= TRAIN_BYTES || self.node.has_queued_beside(to)
+                let now_ns = self.clock.now_ns;
+                self.node.waiting(to).bytes >= TRAIN_BYTES
+                    || self.node.has_queued_beside(now_ns, to)
             }
         }
     }

@@ -409,7 +409,6 @@ impl Shared {
     }
 }
 
-#[cfg(test)]
 impl State {
     /// Whether the helper sleeps on the socket.
     pub fn helper_sleeps(&self) -> bool {

@@ -120,16 +120,30 @@ impl Node {
         None
     }
 
-    /// Of what waits for this peer, less than so many bytes stay behind a train from now on, for what is sent next to leave with; `None`:
-    /// no more. The peer stays queued.
+    /// Of what waits for this peer, less than so many bytes may stay behind a train from now on, for what is sent next to leave with;
+    /// `None`: no more. The peer stays queued, and whoever goes on with [`Node::poll_transmit`] gets the rest.
     pub fn keep_rest(&mut self, of: Option<(PeerId, usize)>) {
         self.kept_rest = of.and_then(|(peer, bytes)| Some((self.peers.index(peer)?, bytes)));
     }
 
-    /// Whether something may leave that is not this peer's.
-    pub fn has_queued_beside(&self, peer: PeerId) -> bool {
+    /// Whether something else may leave than messages to this peer: what is for others, and words.
+    pub fn has_queued_beside(&self, now_ns: u64, peer: PeerId) -> bool {
         let index = self.peers.index(peer);
-        !self.outbox.is_empty() || self.queue.iter().any(|&other| Some(other) != index)
+        let is_another = |&other: &u32| Some(other) != index;
+        let opens = || self.hub.own_link.opens_ns().is_none();
+        !self.outbox.is_empty()
+            || self.queue.iter().any(is_another)
+            || (self.deferred.iter().any(is_another) && opens())
+            || index.is_some_and(|index| self.has_words(index, now_ns))
+    }
+
+    fn has_words(&self, index: u32, now_ns: u64) -> bool {
+        let now_ns = now_ns.saturating_sub(self.hub.clock.stalled_ns);
+        let Some(link) = &self.peers[index].link else {
+            return false;
+        };
+        let session = link.session.as_ref();
+        session.is_some_and(|session| session.has_words(&link.outgoing, now_ns))
     }
 
     /// Whose turn it is, and whether data may leave for that peer now: not while this host's own link has enough of them, or others

@@ -312,8 +312,10 @@ impl Node {
         if to == self.0.id {
             return self.0.shared.call_others(state, true);
         }
+        // The helper does not look after what waits where another thread sleeps.
+        let is_alone = !state.program_sleeps();
         let engine = &mut state.engine;
-        let in_a_row_until_ns = engine.note_send(to);
+        let before_ns = engine.note_send(to);
         let waiting = engine.node.waiting(to);
         engine.unclocked += 1;
         let waits = !waiting.idle && waiting.bytes < TRAIN_BYTES;
@@ -321,8 +323,7 @@ impl Node {
         if waits && !looks {
             return;
         }
-        let now_ns = engine.clock();
-        let in_a_row = in_a_row_until_ns.is_some_and(|until_ns| now_ns < until_ns);
+        let in_a_row = engine.clock_send(before_ns) && is_alone;
         let has_held = engine.has_held(waiting.rtt_ns);
         if let Some(leave) = leave(to, &waiting, in_a_row, has_held) {
             self.send_now(state, to, leave);

@@ -153,12 +153,18 @@ impl Session {
 
     /// Whether a packet should be built now.
     pub fn wants_to_send(&self, outgoing: &Outgoing, now_ns: u64) -> bool {
+        let may_leave = || outgoing.has_sendable() && self.may_leave(outgoing);
+        self.has_words(outgoing, now_ns) || may_leave()
+    }
+
+    /// Whether there is something to tell now that is no message.
+    pub fn has_words(&self, outgoing: &Outgoing, now_ns: u64) -> bool {
         let ack_due = self
             .channel
             .received
             .deadline()
             .is_some_and(|at| at <= now_ns);
-        ack_due || self.poll || self.has_eliciting(outgoing)
+        ack_due || self.poll || self.has_control(outgoing)
     }
 
     /// Fills `out` with a train of packets, as far as the peer's turn allows.
@@ -194,7 +200,7 @@ impl Session {
         // If a rest stays, the last packet is an end, and asks as such.
         let behind = packets * self.piece(segment) + hub.rest_bytes;
         let ends = keeps_rest && outgoing.unsent_bytes() < behind;
-        let bulk = (packets - usize::from(ends)) * segment;
+        let bulk = packets.saturating_sub(usize::from(ends)) * segment;
         let out = &mut out[..packets * segment];
         let mut train = Train {
             bytes: 0,
@@ -413,7 +419,9 @@ impl Session {
         let full = Prelude::LEN + body.bytes.len() + self.tx.overhead();
         let alone = hub.contents.is_empty();
         let poll = !alone && std::mem::take(&mut self.poll);
-        let waiting = !alone && place != Place::Last && self.has_more(control, outgoing);
+        // What stays is told of all the same if there is no credit for it.
+        let stays = place == Place::Last && self.channel.has_credit(full, 2);
+        let waiting = !alone && !stays && self.has_more(control, outgoing);
         let flags = match alone {
             true => 0,
             false if turn == Turn::Trial => Prelude::ASK | Prelude::URGENT,
