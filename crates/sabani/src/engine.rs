@@ -36,8 +36,8 @@ pub(crate) const TRAIN_BYTES: usize = 62 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leave {
     All,
-    /// What waits for this peer until it fills no train any more, and what waits for others, and words. The rest leaves with the next message, which
-    /// saves a system call.
+    /// What waits for this peer until it fills no train any more, what waits for others, and words. The rest leaves
+    /// with the next message, which saves a system call.
     Trains(PeerId),
 }
 
@@ -378,8 +378,7 @@ impl Engine {
             Leave::All => true,
             Leave::Trains(to) => {
                 let now_ns = self.clock.now_ns;
-                self.node.waiting(to).bytes >= TRAIN_BYTES
-                    || self.node.has_queued_beside(now_ns, to)
+                self.node.waiting(to).bytes >= TRAIN_BYTES || self.node.may_send_beside(now_ns, to)
             }
         }
     }

@@ -127,7 +127,7 @@ impl Node {
     }
 
     /// Whether something else may leave than messages to this peer: what is for others, and words.
-    pub fn has_queued_beside(&self, now_ns: u64, peer: PeerId) -> bool {
+    pub fn may_send_beside(&self, now_ns: u64, peer: PeerId) -> bool {
         let index = self.peers.index(peer);
         let is_another = |&other: &u32| Some(other) != index;
         let opens = || self.hub.own_link.opens_ns().is_none();

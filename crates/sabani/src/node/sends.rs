@@ -312,8 +312,6 @@ impl Node {
         if to == self.0.id {
             return self.0.shared.call_others(state, true);
         }
-        // The helper does not look after what waits where another thread sleeps.
-        let is_alone = !state.program_sleeps();
         let engine = &mut state.engine;
         let before_ns = engine.note_send(to);
         let waiting = engine.node.waiting(to);
@@ -323,8 +321,10 @@ impl Node {
         if waits && !looks {
             return;
         }
-        let in_a_row = engine.clock_send(before_ns) && is_alone;
+        let in_a_row = engine.clock_send(before_ns);
         let has_held = engine.has_held(waiting.rtt_ns);
+        // The helper does not look after what waits where another thread sleeps.
+        let in_a_row = in_a_row && !state.program_sleeps();
         if let Some(leave) = leave(to, &waiting, in_a_row, has_held) {
             self.send_now(state, to, leave);
         }
@@ -334,10 +334,8 @@ impl Node {
         let engine = &mut state.engine;
         engine.transmit(leave);
         // Acknowledgements make a difference when the window is used up.
-        let received = match engine.node.waiting(to).bytes >= TRAIN_BYTES || engine.is_look_due() {
-            true => engine.progress_sending(leave),
-            false => false,
-        };
+        let looks = engine.node.waiting(to).bytes >= TRAIN_BYTES || engine.is_look_due();
+        let received = looks && engine.progress_sending(leave);
         self.0.shared.call_others(state, received);
     }
 }

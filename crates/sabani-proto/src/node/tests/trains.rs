@@ -65,12 +65,12 @@ fn a_train_behind_which_a_rest_stays_is_full_and_asks() {
             pair.nodes[1].handle_datagrams(pair.now_ns, from, None, segment, false, bytes);
         }
         assert!(waiting(&pair) > 0 && pair.nodes[0].has_queued());
-        assert!(!pair.nodes[0].has_queued_beside(pair.now_ns, PeerId(1)));
+        assert!(!pair.nodes[0].may_send_beside(pair.now_ns, PeerId(1)));
         // The peer asks for a grant: that waits for nothing.
         let asks = pair.nodes[1].send(pair.now_ns, PeerId(0), 1, vec![0; 1 << 20].into(), false);
         asks.expect("there is room");
         pair.pass_train_from(1);
-        assert!(pair.nodes[0].has_queued_beside(pair.now_ns, PeerId(1)));
+        assert!(pair.nodes[0].may_send_beside(pair.now_ns, PeerId(1)));
         pair.nodes[0].keep_rest(None);
         pair.carry();
         let last = std::iter::from_fn(|| pair.nodes[1].try_take(&Match::any())).last();
