@@ -31,6 +31,9 @@ const TURNS: u32 = 32;
 /// Sends in a row without an answer of which the last goes the ordinary way: a connected socket may go on
 /// sending from an address that is gone, and does not tell.
 const UNANSWERED: u32 = 8;
+/// Trains in a row after which the kernel is told once and for all how to cut them, and no more with each: that takes two calls, to begin and
+/// to end, and saves 0.15 µs of each train.
+const CUT_AFTER: u32 = 8;
 /// Buffers that may still come of the main socket first when a hot one has been opened: what was sent
 /// before must not be overtaken.
 const BEFORE: u32 = 512;
@@ -61,6 +64,10 @@ pub(crate) struct Hot {
     /// Large datagrams so far, while trains are not coalesced.
     large: u32,
     coalesced: bool,
+    /// Datagrams into which the kernel cuts what is sent, in bytes; 0: none.
+    cut: u16,
+    /// Trains since something else was sent.
+    trains: u32,
     /// It has been found empty: what came before it was connected, from anybody, is gone.
     emptied: bool,
 }
@@ -77,6 +84,8 @@ impl Hot {
             elsewhere: 0,
             large: 0,
             coalesced: false,
+            cut: 0,
+            trains: 0,
             emptied: false,
         }
     }
@@ -171,6 +180,28 @@ impl Hot {
     pub fn is_doubtful(&mut self) -> bool {
         self.sends = (self.sends + 1) % UNANSWERED;
         self.sends == 0
+    }
+
+    /// Something is to be sent: whether the kernel knows how to cut it, into datagrams of so many bytes or, with 0, not at all. It
+    /// must not stay told for longer than trains follow each other: what goes alone would be laid out like them, for more.
+    #[inline]
+    pub fn knows_cut(&mut self, segment: u16) -> bool {
+        if segment == 0 {
+            self.trains = 0;
+        } else {
+            self.trains = self.trains.saturating_add(1);
+        }
+        segment == self.cut || self.tell_cut(segment)
+    }
+
+    #[cold]
+    fn tell_cut(&mut self, segment: u16) -> bool {
+        let tells = segment == 0 || self.trains >= CUT_AFTER;
+        let told = tells && setup::cut(self.socket.as_fd(), segment).is_ok();
+        if told {
+            self.cut = segment;
+        }
+        told
     }
 
     /// Whether it leads to the same two ends. Without a local address any will do.
@@ -303,6 +334,24 @@ mod tests {
         let opened = (0..100_000).any(|_| thermometer.note(usual, 1, &main, &mut hot));
         assert!(opened && hot.is_some());
         assert_eq!(thermometer.failures, 0);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "opens a socket")]
+    fn the_kernel_knows_how_to_cut_trains_that_follow_each_other() {
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        let peer = socket.local_addr().unwrap();
+        let mut hot = Hot::new(socket, Ends { peer, local: None });
+        let mut known = |segment, times| {
+            let known = (0..times).map(|_| hot.knows_cut(segment));
+            known.filter(|known| *known).count() as u32
+        };
+        assert_eq!(known(1_400, 2 * CUT_AFTER), CUT_AFTER + 1);
+        assert_eq!(known(0, 3), 3);
+        assert_eq!(known(1_400, CUT_AFTER - 1), 0);
+        assert_eq!(known(0, 1), 1);
+        assert_eq!(known(1_400, CUT_AFTER), 1);
+        assert_eq!(known(1_000, 3), 3, "trains of another size are told of at once");
     }
 
     #[test]

@@ -141,21 +141,10 @@ impl Sender {
         context.send_plainly(Some(&to), train)
     }
 
-    /// Sends a train over a socket that is connected to where it goes; `false` if it did not leave.
+    /// Whether a train may leave over a socket that is connected to where it goes.
     #[inline]
-    pub fn send_connected(&self, mut context: Context<'_>, train: &Train<'_>) -> bool {
-        if train.class() != 0 || !self.fits(train) {
-            return false;
-        }
-        let sent = if train.is_divisible() {
-            context.send_segmented(train)
-        } else {
-            context.send_plainly(None, train)
-        };
-        if !sent {
-            context.drain_hints(|_, _| ());
-        }
-        sent
+    pub fn takes_connected(&self, train: &Train<'_>) -> bool {
+        train.class() == 0 && self.fits(train)
     }
 
     /// Settles the first of the trains, at least.
@@ -333,6 +322,20 @@ fn send_messages<'a>(
 }
 
 impl Context<'_> {
+    /// Sends a train over a socket that is connected to where it goes, and knows how to cut it or has to be told; `false` if it
+    /// did not leave.
+    #[inline]
+    pub fn send_connected(mut self, train: &Train<'_>, knows_cut: bool) -> bool {
+        let sent = match knows_cut {
+            true => self.send_plainly(None, train),
+            false => self.send_segmented(train),
+        };
+        if !sent {
+            self.drain_hints(|_, _| ());
+        }
+        sent
+    }
+
     #[inline]
     fn send_plainly(&mut self, to: Option<&RawAddr>, train: &Train<'_>) -> bool {
         let result = sys::send_plainly(self.fd, to, train.bytes);
@@ -345,7 +348,7 @@ impl Context<'_> {
             to: RawAddr::NONE,
             ..Head::EMPTY
         };
-        head.control.push_segment(train.segment() as u16);
+        head.control.push_segment(train.cut());
         let result = sys::send_one(self.fd, &head, train.bytes);
         self.has_left(result, train)
     }

@@ -126,6 +126,11 @@ pub(crate) fn coalesce(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, SOL_UDP, libc::UDP_GRO, 1)
 }
 
+/// Has what is sent cut into datagrams of so many bytes; 0: not at all.
+pub(crate) fn cut(fd: BorrowedFd<'_>, segment: u16) -> io::Result<()> {
+    set(fd, SOL_UDP, libc::UDP_SEGMENT, segment.into())
+}
+
 /// Gives a socket the same buffer as another.
 fn copy_buffer(from: BorrowedFd<'_>, to: BorrowedFd<'_>, kind: &BufferKind) -> io::Result<()> {
     let granted =

@@ -121,12 +121,16 @@ impl Socket {
         if !hot.serves(train.to, train.from) || hot.is_doubtful() {
             return false;
         }
+        if !self.sender.takes_connected(train) {
+            return false;
+        }
+        let known = hot.knows_cut(train.cut());
         let context = Context {
             fd: hot.socket.as_fd(),
             hints: &mut self.hints,
             counters: &mut self.counters,
         };
-        self.sender.send_connected(context, train)
+        context.send_connected(train, known)
     }
 
     /// Receives what is there, without waiting, in one system call; returns how many of the batch's

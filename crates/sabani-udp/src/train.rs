@@ -95,6 +95,15 @@ impl<'a> Train<'a> {
         self.bytes.len() > self.segment()
     }
 
+    /// What the kernel is to cut it into, in bytes; 0: nothing, it is one datagram.
+    #[inline]
+    pub(crate) fn cut(&self) -> u16 {
+        match self.is_divisible() {
+            true => self.segment() as u16,
+            false => 0,
+        }
+    }
+
     pub(crate) fn datagrams(&self) -> usize {
         datagrams(self.bytes.len(), self.segment())
     }

@@ -108,6 +108,32 @@ fn trains_of_a_hot_peer_arrive_as_its_datagrams() {
 }
 
 #[test]
+fn whatever_follows_trains_to_a_hot_peer_is_cut_as_it_says() {
+    let (mut left, mut right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let (to, back) = (right.local_addr(), left.local_addr());
+    talk(&mut left, &mut right, to, back);
+    // Twenty of a kind are enough for the socket to be told beforehand how to cut them.
+    let kinds = [
+        (1_400, 14_000),
+        (1_000, 9_500),
+        (1_400, 1_000),
+        (1_000, 9_500),
+        (5_000, 5_000),
+        (5_000, 12_000),
+    ];
+    for (segment, len) in kinds.into_iter().flat_map(|kind| [kind; 20]) {
+        let bytes: Vec<_> = (0..len).map(|at| at as u8).collect();
+        send(&mut left, Train::new(to, segment, &bytes));
+        let mut datagrams = Vec::new();
+        while datagrams.iter().map(Vec::len).sum::<usize>() < len {
+            datagrams.extend(next(&mut right).2);
+        }
+        assert!(bytes.chunks(segment).eq(datagrams));
+    }
+    assert_eq!(left.counters().hot_peers, 1);
+}
+
+#[test]
 fn a_peer_that_sends_trains_alone_gets_a_socket_of_its_own_and_stays_in_order() {
     let (mut left, mut right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
     let (to, back) = (right.local_addr(), left.local_addr());

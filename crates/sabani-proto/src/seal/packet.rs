@@ -1,6 +1,7 @@
 //! Protection of single packets, each by itself.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::Checksum;
@@ -36,16 +37,18 @@ impl SealTx {
         SealTx { fresh: 0, key }
     }
 
-    /// Uses a packet number up, as sealing does; the key that the packet is to be sealed with.
+    /// Uses packet numbers up, as sealing does; the key that the packets are to be sealed with.
     ///
     /// # Panics
-    /// If `packet_number` is not above all before.
+    /// If one of them is not above all before. Those of several epochs have no common key, and
+    /// [`PacketKey::seal`] panics for all but the first.
     #[inline]
-    pub(crate) fn claim(&mut self, packet_number: u64) -> &PacketKey {
-        assert!(packet_number >= self.fresh, "a packet number used twice");
-        self.fresh = packet_number + 1;
+    pub(crate) fn claim(&mut self, packet_numbers: RangeInclusive<u64>) -> &PacketKey {
+        let (first, last) = packet_numbers.into_inner();
+        assert!(first >= self.fresh, "a packet number used twice");
+        self.fresh = last + 1;
         if let PacketKey::Sealed(epoch) = &mut self.key {
-            while epoch.number() < epoch_of(packet_number) {
+            while epoch.number() < epoch_of(first) {
                 *epoch = Arc::new(epoch.next());
             }
         }
@@ -83,7 +86,7 @@ impl SealTx {
     /// there is no room for the tag.
     #[inline]
     pub fn seal(&mut self, packet_number: u64, prelude: &[u8], body_and_tag: &mut [u8]) {
-        self.claim(packet_number)
+        self.claim(packet_number..=packet_number)
             .seal(packet_number, prelude, body_and_tag);
     }
 

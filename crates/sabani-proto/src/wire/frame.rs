@@ -553,11 +553,10 @@ impl<'a> Fragment<'a> {
     /// Writes the frame; the caller has made sure of the room.
     #[inline]
     pub(crate) fn write(&self, out: &mut Writer<'_>) {
-        let len = (Frame::FRAGMENT_HEADER - Frame::HEADER + self.data.len()) as u32;
-        out.u32(u32::from(FRAGMENT) | len << 16);
-        out.u32(self.id);
-        out.u64(self.total);
-        out.u64(self.offset);
+        let len = (Frame::FRAGMENT_HEADER - Frame::HEADER + self.data.len()) as u64;
+        let head = u64::from(FRAGMENT) | len << 16 | u64::from(self.id) << 32;
+        let head = [head, self.total, self.offset].map(u64::to_le_bytes);
+        out.array::<{ Frame::FRAGMENT_HEADER }>(head.as_flattened().try_into().expect("24 bytes"));
         out.put(self.data);
     }
 }

@@ -91,7 +91,9 @@ pub(crate) fn send_one(fd: BorrowedFd<'_>, head: &Head, body: &[u8]) -> Result<u
     let header = outgoing_header(head, &mut piece);
     // SAFETY: `header` points to `piece`, `head` and `body`, which outlive the call; the kernel only
     // reads them.
-    check(unsafe { libc::sendmsg(fd.as_raw_fd(), &header, 0) })
+    check(unsafe {
+        libc::syscall(libc::SYS_sendmsg, fd.as_raw_fd(), &raw const header, 0) as isize
+    })
 }
 
 /// Sends up to [`BATCH`] messages, one per head, and returns how many the kernel took. The error is that

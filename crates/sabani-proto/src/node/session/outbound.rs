@@ -7,7 +7,7 @@ use crate::node::Unsealed;
 use crate::node::hub::Hub;
 use crate::node::own_link::OwnLink;
 use crate::seal::SealTx;
-use crate::wire::{Fragment, Frame, Grant, Hello, Kind, Prelude, Writer};
+use crate::wire::{ConnectionId, Fragment, Frame, Grant, Hello, Kind, Prelude, Writer};
 
 /// Packets of the first train to a peer to which nothing is on its way: it takes them in while the
 /// rest is built and sent.
@@ -305,21 +305,10 @@ impl Session {
         };
         let packets = bulk.data.len() / piece;
         let asks = self.channel.wants_ask(segment, packets as u32);
-        let first = self.channel.sent.next_number();
-        let pieces = bulk.data.chunks_exact(piece).enumerate();
-        for (packet, (at, data)) in out.chunks_exact_mut(segment).zip(pieces) {
-            let fragment = Fragment {
-                offset: bulk.offset + (at * piece) as u64,
-                data,
-                ..bulk
-            };
-            fragment.write(&mut Writer::new(&mut packet[Prelude::LEN..]));
-            let asks = asks && at + 1 == packets;
-            let flags = u8::from(asks) * (Prelude::ASK | Prelude::URGENT);
-            self.seal(first + at as u64, flags, packet);
-        }
+        let out = &mut out[..packets * segment];
+        self.write_bulk(&bulk, asks, out, segment);
         let sent = Sent {
-            first,
+            first: self.channel.sent.next_number(),
             packets: packets as u32,
             bytes: segment,
             eliciting: true,
@@ -328,7 +317,35 @@ impl Session {
             probe: false,
         };
         self.record(sent, &[content], now_ns);
-        packets * segment
+        out.len()
+    }
+
+    /// Cuts a long piece of a body into packets of `segment` bytes that fill `out`; the last of them asks for an answer, or
+    /// none does. What all of them say alike is worked out once: they are half of what a long message costs here.
+    fn write_bulk(&mut self, bulk: &Fragment<'_>, asks: bool, out: &mut [u8], segment: usize) {
+        let piece = self.piece(segment);
+        let first = self.channel.sent.next_number();
+        let last = first + (out.len() / segment) as u64 - 1;
+        let key = self.tx.claim(first..=last);
+        let key = Some(key).filter(|key| !self.seal_below && key.overhead() > 0);
+        let packets = out.chunks_exact_mut(segment);
+        for (at, (packet, data)) in packets.zip(bulk.data.chunks_exact(piece)).enumerate() {
+            let number = first + at as u64;
+            let offset = bulk.offset + (at * piece) as u64;
+            let asks = asks && number == last;
+            let flags = u8::from(asks) * (Prelude::ASK | Prelude::URGENT);
+            let (head, rest) = split_head(packet);
+            *head = prelude(self.remote, number, flags);
+            let fragment = Fragment {
+                offset,
+                data,
+                ..*bulk
+            };
+            fragment.write(&mut Writer::new(rest));
+            if let Some(key) = key {
+                key.seal(number, head, rest);
+            }
+        }
     }
 
     fn build_probe(&mut self, packet: &mut [u8], hub: &mut Hub, now_ns: u64) {
@@ -517,20 +534,11 @@ impl Session {
     /// Puts the prelude before a packet's body, and seals it, unless that is left to the layer below.
     #[inline]
     fn seal(&mut self, number: u64, flags: u8, packet: &mut [u8]) {
-        let prelude = Prelude {
-            kind: Kind::Data,
-            flags,
-            packet_number: number,
-            connection: self.remote,
-        }
-        .encode();
-        let (head, rest) = packet
-            .split_first_chunk_mut()
-            .expect("the caller has made sure of the room");
-        *head = prelude;
-        let key = self.tx.claim(number);
+        let (head, rest) = split_head(packet);
+        *head = prelude(self.remote, number, flags);
+        let key = self.tx.claim(number..=number);
         if !self.seal_below {
-            key.seal(number, &prelude, rest);
+            key.seal(number, head, rest);
         }
     }
 
@@ -670,6 +678,26 @@ impl Session {
             hub.contents.push(Content::Entries { first_id });
         }
     }
+}
+
+/// A packet's room for its prelude, and what is behind that.
+#[inline]
+fn split_head(packet: &mut [u8]) -> (&mut [u8; Prelude::LEN], &mut [u8]) {
+    packet
+        .split_first_chunk_mut()
+        .expect("the caller has made sure of the room")
+}
+
+#[inline]
+fn prelude(connection: ConnectionId, packet_number: u64, flags: u8) -> [u8; Prelude::LEN] {
+    let kind = Kind::Data;
+    Prelude {
+        kind,
+        flags,
+        packet_number,
+        connection,
+    }
+    .encode()
 }
 
 /// Whether a packet ends with small messages, behind which there may soon be others. What follows the
