@@ -351,7 +351,11 @@ mod tests {
         assert_eq!(known(1_400, CUT_AFTER - 1), 0);
         assert_eq!(known(0, 1), 1);
         assert_eq!(known(1_400, CUT_AFTER), 1);
-        assert_eq!(known(1_000, 3), 3, "trains of another size are told of at once");
+        assert_eq!(
+            known(1_000, 3),
+            3,
+            "trains of another size are told of at once"
+        );
     }
 
     #[test]

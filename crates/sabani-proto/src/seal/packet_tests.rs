@@ -129,7 +129,7 @@ fn packets_may_be_sealed_elsewhere() {
         let [(mut tx, _), (_, mut rx)] = connect(&mode);
         let [(mut at_once, _), _] = connect(&mode);
         for number in [0, 1, EPOCH, EPOCH + 1] {
-            tx.claim(number);
+            tx.claim(number..=number);
             let mut sealed = b"body".to_vec();
             sealed.resize(4 + tx.overhead(), 0);
             tx.key().seal(number, PRELUDE, &mut sealed);
@@ -143,15 +143,15 @@ fn packets_may_be_sealed_elsewhere() {
 #[should_panic(expected = "a packet number used twice")]
 fn a_packet_number_is_never_given_out_twice() {
     let [(mut tx, _), _] = connect(&sealed());
-    tx.claim(5);
-    tx.claim(5);
+    tx.claim(5..=5);
+    tx.claim(5..=5);
 }
 
 #[test]
 #[should_panic(expected = "another epoch's key")]
 fn no_key_seals_for_another_epoch() {
     let [(mut tx, _), _] = connect(&sealed());
-    let key = tx.claim(5);
+    let key = tx.claim(5..=5);
     key.seal(EPOCH, PRELUDE, &mut [0; 20]);
 }
 
