@@ -27,6 +27,7 @@ mod units;
 use std::env;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -34,13 +35,19 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use tell::note;
 
+/// The program's version, and that of the protocol, which two ends must have in common.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let (program, protocol) = (env!("CARGO_PKG_VERSION"), sabani::PROTOCOL_VERSION);
+    format!("{program}, protocol {protocol}")
+});
+
 /// Sabani carries messages between processes over one UDP socket each: whole, in order, encrypted.
 ///
 /// Exit status: 0 when all went well, 1 when something failed, 2 for a mistake on the command line, or
 /// in a file, folder or variable that it relies on, before anything was begun, 130 after Ctrl-C or a TERM
 /// signal, 141 if nobody reads the results any more; that of `sabani run` is its program's.
 #[derive(Parser)]
-#[command(name = "sabani", version, max_term_width = 100)]
+#[command(name = "sabani", version = VERSION.as_str(), max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -192,8 +199,14 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(args),
         Command::Sim(args) => sim::run(&args),
         Command::Model(args) => model::run(&args),
-        Command::Send(args) => transfer::sender::run(&args),
-        Command::Receive(args) => transfer::receiver::run(&args),
+        Command::Send(args) => {
+            tell::show_warnings();
+            transfer::sender::run(&args)
+        }
+        Command::Receive(args) => {
+            tell::show_warnings();
+            transfer::receiver::run(&args)
+        }
         Command::Key(args) => key::run(&args),
     };
     match outcome {

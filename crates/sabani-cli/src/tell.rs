@@ -11,6 +11,16 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::exit::Unread;
 
+/// Has the node's warnings printed, as of a socket buffer that the system has clamped, and how to cure that.
+pub fn show_warnings() {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(io::stderr)
+        .with_target(false)
+        .without_time()
+        .init();
+}
+
 /// Prints a line.
 ///
 /// # Errors

@@ -398,9 +398,14 @@ fn exit_status_tells_failure_from_misuse() {
         assert_eq!(pinned.status.code(), Some(2), "{said}");
         assert!(said.starts_with(&expected), "{said}");
     }
+    let one = output("bench ping --pin 0");
+    let said = String::from_utf8_lossy(&one.stderr);
+    assert_eq!(one.status.code(), Some(2), "{said}");
+    assert!(said.contains("two cores, as in `0,1`"), "{said}");
     assert_eq!(output("--help").status.code(), Some(0));
-    let version = output("--version").stdout;
-    assert!(version.starts_with(b"sabani "), "{version:?}");
+    let version = String::from_utf8_lossy(&output("--version").stdout).into_owned();
+    assert!(version.starts_with("sabani "), "{version}");
+    assert!(version.contains(", protocol "), "{version}");
 }
 
 #[test]

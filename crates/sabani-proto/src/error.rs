@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::wire::{RejectReason, VERSION, VERSION_MIN};
-use crate::{Envelope, HumanTime, Obstacle, PeerId};
+use crate::{Envelope, HumanTime, Limit, Obstacle, PeerId};
 
 /// Why a message was not accepted for sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,10 @@ pub enum SendError {
         peer: PeerId,
         /// Bytes queued.
         queued_bytes: usize,
-        /// Whether the peer's program leaves messages untaken, so that its credit has run out.
-        blocked_by_peer: bool,
+        /// What keeps them from leaving.
+        limit: Limit,
+        /// What is in the way of the connection, as far as this machine or the network has said.
+        obstacle: Option<Obstacle>,
     },
     /// A connection to the peer ended, and nobody has been told yet. Said once: the next message makes a
     /// new one. That the peer has closed its node is no news once it is back, if nothing was lost.
@@ -55,17 +57,24 @@ impl fmt::Display for SendError {
             SendError::Full {
                 peer,
                 queued_bytes,
-                blocked_by_peer,
+                limit,
+                obstacle,
             } => {
-                let cause = if *blocked_by_peer {
-                    "its program leaves messages untaken"
-                } else {
-                    "the path is slower than the program"
+                let cause = match limit {
+                    Limit::Handshake => "there is no connection to it yet",
+                    Limit::Grant => "its program leaves messages untaken",
+                    Limit::HeldResends => "this program keeps what was lost (`hold_resends`)",
+                    Limit::OwnLink | Limit::Socket => "this host sends no faster",
+                    _ => "the path, or whoever receives, is slower than the program",
                 };
                 write!(
                     f,
                     "{queued_bytes} bytes already wait for peer {peer}, because {cause}"
-                )
+                )?;
+                match obstacle {
+                    Some(obstacle) => write!(f, ": {obstacle}"),
+                    None => Ok(()),
+                }
             }
             SendError::PeerLost { peer, why } => {
                 write!(f, "the connection to peer {peer} was lost: {why}")

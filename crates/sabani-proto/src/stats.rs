@@ -158,7 +158,7 @@ pub struct NodeStats {
     pub connections: usize,
     /// Messages that nobody has asked for yet.
     pub unmatched_messages: usize,
-    /// Memory reserved for them, in bytes.
+    /// Memory reserved for them, and what peers have been told that they may send unasked, in bytes.
     pub unmatched_bytes: u64,
     /// Memory allocated for messages on their way to posted receives without buffers, and for those that such
     /// receives had been given before they were withdrawn, in bytes. At most `memory_bytes` and an eighth of it.

@@ -30,7 +30,7 @@ const LOOKS: u32 = 4;
 const TURNS: u32 = 32;
 /// Sends in a row without an answer of which the last goes the ordinary way: a connected socket may go on
 /// sending from an address that is gone, and does not tell.
-const UNANSWERED: u32 = 8;
+const UNANSWERED: u32 = 32;
 /// Trains in a row after which the kernel is told once and for all how to cut them, and no more with each: that takes two calls, to begin and
 /// to end, and saves 0.15 µs of each train.
 const CUT_AFTER: u32 = 8;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use sabani_proto::{
-    Backlog, ConnectError, Envelope, Hindrance, HumanTime, LinkState, Obstacle, PeerId, PeerLost,
-    RecvError, SendError, Starvation,
+    Backlog, ConnectError, Envelope, Hindrance, HumanTime, Limit, LinkState, Obstacle, PeerId,
+    PeerLost, RecvError, SendError, Starvation,
 };
 use sabani_ring::ScheduleError;
 
@@ -36,8 +36,10 @@ pub enum Error {
         peer: PeerId,
         /// Bytes that wait already.
         queued_bytes: usize,
-        /// Whether the peer's program leaves messages untaken.
-        blocked_by_peer: bool,
+        /// What keeps them from leaving.
+        limit: Limit,
+        /// What is in the way of the connection, as far as this machine or the network has said.
+        obstacle: Option<Obstacle>,
     },
     /// This program has disconnected from the peer; or the peer's has, and the queue is full.
     Disconnected {
@@ -193,7 +195,7 @@ impl Error {
             | Error::JobKey { .. }
             | Error::NoMemory { .. } => Fault::Environment,
             Error::Full {
-                blocked_by_peer: true,
+                limit: Limit::Grant | Limit::Handshake,
                 ..
             }
             | Error::Disconnected { by_peer: true, .. } => Fault::Peer,
@@ -225,11 +227,13 @@ impl From<SendError> for Error {
             SendError::Full {
                 peer,
                 queued_bytes,
-                blocked_by_peer,
+                limit,
+                obstacle,
             } => Error::Full {
                 peer,
                 queued_bytes,
-                blocked_by_peer,
+                limit,
+                obstacle,
             },
             SendError::PeerLost { peer, why } => Error::lost(peer, why),
             SendError::Disconnected {
@@ -289,11 +293,13 @@ impl fmt::Display for Error {
             &Error::Full {
                 peer,
                 queued_bytes,
-                blocked_by_peer,
+                limit,
+                obstacle,
             } => SendError::Full {
                 peer,
                 queued_bytes,
-                blocked_by_peer,
+                limit,
+                obstacle,
             }
             .fmt(f),
             &Error::Disconnected {

@@ -59,7 +59,7 @@ pub use node::Node;
 pub use pending::{Posted, PostedInto, Sent};
 pub use sabani_launch::Launcher;
 pub use sabani_proto::seal::Checksum;
-pub use sabani_proto::wire::RejectReason;
+pub use sabani_proto::wire::{RejectReason, VERSION as PROTOCOL_VERSION};
 pub use sabani_proto::{
     AckPolicy, Congestion, ConnectError, Counters, CreditPolicy, CreditStats, Dropped, Envelope,
     Event, GrantOrder, Limit, LinkState, Match, Message, NodeStats, Obstacle, Outbound, PeerId,

@@ -582,9 +582,12 @@ impl Node {
         Some(stats)
     }
 
-    /// A descriptor for other event loops (poll, epoll): readable when a datagram or a message waits, or a
-    /// posted receive has ended.
-    /// Call [`Node::try_recv`] until it returns `None` then.
+    /// A descriptor for other event loops (poll, epoll): readable when a datagram has come, a message has that nobody
+    /// has looked for since, or a posted receive has ended.
+    ///
+    /// Call [`Node::try_recv`] until it returns `None` then. That a receive has found nothing ends it, also if messages wait that
+    /// this receive does not match: look for all that the program may want. Events ([`Node::next_event`]) are not told by it:
+    /// look for them whenever it was readable, and every so often.
     ///
     /// # Errors
     /// [`Error::Io`] if descriptors have run out.

@@ -139,7 +139,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_local,
           default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT)))]
     pub listen: SocketAddr,
-    /// Core for the process that is measured.
+    /// Core for the process that is measured. By default the scheduler has the choice.
     #[arg(long, value_name = "CORE")]
     pub pin: Option<usize>,
     #[command(flatten)]
@@ -163,7 +163,7 @@ pub struct CommonArgs {
     /// Measure against `sabani bench serve` at this address: HOST or HOST:PORT; port 7711 if none is said.
     #[arg(long, conflicts_with = "place", value_name = "ADDR")]
     pub to: Option<String>,
-    /// Cores of the two processes, as in `0,1`, or `none`.
+    /// Cores of the two processes, as in `0,1`, or `none`. With `--to`, the core of the one process here, as in `0`.
     ///
     /// By default the first two cores this process may use; none if there is just one, or if `--layers` gives a process
     /// more than one thread.
@@ -283,6 +283,8 @@ impl FromStr for Against {
 pub enum Pin {
     /// Leave it to the scheduler.
     None,
+    /// Client; the server is elsewhere.
+    Client(usize),
     /// Client, server.
     Cores(usize, usize),
 }
@@ -292,6 +294,7 @@ impl Pin {
     pub fn cores(self) -> Vec<usize> {
         match self {
             Self::None => sabani_ring::allowed(),
+            Self::Client(client) => vec![client],
             Self::Cores(client, server) => vec![client, server],
         }
     }
@@ -309,8 +312,9 @@ impl FromStr for Pin {
             .map(|core| core.trim().parse().ok())
             .collect();
         match cores.as_deref() {
+            Some(&[client]) => Ok(Self::Client(client)),
             Some(&[client, server]) => Ok(Self::Cores(client, server)),
-            _ => bail!("two cores are needed, as in `0,1`, or `none`"),
+            _ => bail!("two cores are needed, as in `0,1`, one with `--to`, or `none`"),
         }
     }
 }
@@ -405,7 +409,7 @@ mod tests {
     fn pins() {
         assert_eq!("0,3".parse::<Pin>().unwrap(), Pin::Cores(0, 3));
         assert_eq!("none".parse::<Pin>().unwrap(), Pin::None);
-        assert!("0".parse::<Pin>().is_err());
+        assert_eq!("3".parse::<Pin>().unwrap(), Pin::Client(3));
         assert!("0,1,2".parse::<Pin>().is_err());
         let error = "a,b".parse::<Pin>().unwrap_err().to_string();
         assert!(error.contains("as in `0,1`"), "{error}");

@@ -27,7 +27,7 @@ mod workers;
 
 pub use place::guard;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{address::resolve, exit::Usage, interrupt, report::Reports};
@@ -120,7 +120,11 @@ fn measure(common: &CommonArgs, rounds: u32, tasks: &[Task]) -> Result<()> {
         });
     match (pin, to) {
         (Pin::None, _) => {}
-        (Pin::Cores(client, _), Some(_)) => cores::expect([client])?,
+        (Pin::Client(client) | Pin::Cores(client, _), Some(_)) => cores::expect([client])?,
+        (Pin::Client(_), None) => {
+            let why = "`--pin` needs two cores, as in `0,1`: both processes are on this machine";
+            return Err(Usage::of(anyhow!(why)).into());
+        }
         (Pin::Cores(client, server), None) => cores::expect([client, server])?,
     }
     let mut results = Results {

@@ -186,6 +186,7 @@ impl Pair {
 fn cores(pin: Pin) -> (Option<usize>, Option<usize>) {
     match pin {
         Pin::None => (None, None),
+        Pin::Client(client) => (Some(client), None),
         Pin::Cores(client, server) => (Some(client), Some(server)),
     }
 }

@@ -248,11 +248,14 @@ impl Outgoing {
 
     /// Messages accepted and not yet acknowledged, at most.
     pub fn pending_messages(&self) -> u64 {
-        self.chunks
-            .front()
-            .map(|chunk| self.next_id - chunk.first_id)
-            .unwrap_or(0)
-            .max(self.bodies.len() as u64)
+        let first = self.chunks.front();
+        let first = first.map_or(self.next_id, |chunk| chunk.first_id);
+        (self.next_id - first).max(self.bodies.len() as u64)
+    }
+
+    /// Messages accepted, in all.
+    pub fn messages(&self) -> u64 {
+        self.next_id
     }
 
     /// Whether everything accepted has been acknowledged.

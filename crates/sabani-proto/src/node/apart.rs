@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::event::Event;
 use crate::message::Outgoing;
 use crate::state::{Happening, LinkState};
-use crate::{Config, PeerId, SendError};
+use crate::{Config, Limit, PeerId, SendError};
 
 /// How often each side's program has disconnected or reconnected: an odd number while it is
 /// disconnected. A number, so that neither loss nor reordering can confuse the peer.
@@ -220,11 +220,18 @@ impl Node {
         if peer.state.is_disconnected_by_peer() {
             return self.disconnected(index, true);
         }
+        let stats = self.peer_stats(peer.id).unwrap_or_default();
         let outgoing = peer.link.as_ref().map(|link| &link.outgoing);
         SendError::Full {
             peer: peer.id,
-            queued_bytes: outgoing.map_or(0, Outgoing::queued_bytes),
-            blocked_by_peer: outgoing.is_some_and(Outgoing::is_blocked),
+            queued_bytes: stats.queued_bytes,
+            limit: match stats.limit {
+                // While the last of what may leave is still on its way.
+                Limit::Application if outgoing.is_some_and(Outgoing::is_blocked) => Limit::Grant,
+                Limit::Application => Limit::Window,
+                limit => limit,
+            },
+            obstacle: stats.obstacle,
         }
     }
 }

@@ -216,10 +216,10 @@ impl Node {
             source: id,
             link: reference,
         };
+        self.hub.past.add(&link.counters());
         if let Some(session) = &mut link.session {
             session.incoming.on_lost(&mut inbox, &why);
             self.hub.granter.forget(index);
-            self.hub.past.add(&session.counters);
             self.hub.keys.remove(session.local);
             self.peers.free_slot(session.local);
         }

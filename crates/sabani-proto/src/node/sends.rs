@@ -193,9 +193,6 @@ impl Node {
         }
         let ticket = want_ticket.then(|| self.hub.sends.insert(SendState::Pending));
         push(link, &window, ticket);
-        if let Some(session) = &mut link.session {
-            session.counters.messages_sent += 1;
-        }
         if !std::mem::replace(&mut peer.queued, true) {
             self.queue.push_back(index);
         }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::Node;
+use super::peers::Link;
 use super::session::Session;
 use crate::PeerId;
 use crate::error::ConnectError;
 use crate::message::Outgoing;
 use crate::state::LinkState;
-use crate::stats::{Limit, NodeStats, PeerStats};
+use crate::stats::{Counters, Limit, NodeStats, PeerStats};
 
 impl Node {
     /// A snapshot of one peer's flow (U7).
@@ -36,6 +37,7 @@ impl Node {
         stats.queued_bytes = link.outgoing.queued_bytes();
         stats.held_resends = link.outgoing.kept();
         stats.queued_messages = link.outgoing.pending_messages();
+        stats.counters = link.counters();
         stats.obstacle = link.attempt.as_ref().and_then(|attempt| attempt.obstacle);
         if let Some(session) = &link.session {
             session.describe(&link.outgoing, &mut stats);
@@ -93,13 +95,24 @@ impl Node {
             events_dropped: self.hub.events_dropped,
             ..NodeStats::default()
         };
-        for session in self.peers.iter().filter_map(|peer| peer.session()) {
-            stats.connections += 1;
-            let mut counters = session.counters;
-            counters.messages_received = session.incoming.messages();
-            stats.counters.add(&counters);
+        for link in self.peers.iter().filter_map(|peer| peer.link.as_ref()) {
+            stats.connections += usize::from(link.session.is_some());
+            stats.counters.add(&link.counters());
         }
         stats
+    }
+}
+
+impl Link {
+    /// What it has done so far.
+    pub fn counters(&self) -> Counters {
+        let session = self.session.as_ref();
+        let counters = session.map_or_else(Counters::default, |session| session.counters);
+        Counters {
+            messages_sent: self.outgoing.messages(),
+            messages_received: session.map_or(0, |session| session.incoming.messages()),
+            ..counters
+        }
     }
 }
 
@@ -148,7 +161,5 @@ impl Session {
         stats.rtt_variation_ns = self.channel.rtt.variation_ns();
         stats.rtt_min_ns = self.channel.rtt.min_ns();
         stats.datagram_bytes = self.channel.mtu.current();
-        stats.counters = self.counters;
-        stats.counters.messages_received = self.incoming.messages();
     }
 }

@@ -10,6 +10,7 @@ use crate::{CreditPolicy, LinkState, Obstacle, Recovery};
 mod express;
 mod later;
 mod leaving;
+mod telling;
 mod trains;
 
 struct Pair {

@@ -104,12 +104,15 @@ impl Node {
         let Some(link) = peer.link.as_mut() else {
             return;
         };
+        let mut counters = link.counters();
         if let Some(mut session) = link.session.take() {
             session.incoming.on_lost(&mut inbox, &PeerLost::Replaced);
             self.hub.granter.forget(index);
-            self.hub.past.add(&session.counters);
             let window = link.send_window(&self.hub.config);
             link.outgoing.rewind(log_limit, &window);
+            // What goes again counts there.
+            counters.messages_sent -= link.outgoing.messages();
+            self.hub.past.add(&counters);
             self.hub.keys.remove(session.local);
             self.peers.free_slot(session.local);
         }
