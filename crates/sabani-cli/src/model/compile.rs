@@ -1,15 +1,14 @@
 //! `sabani model compile`: finds the best algorithms, and keeps them in the network's file.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use sabani_collective::Collective;
 use sabani_model::{Network, choose};
 
-use super::{load, transport};
+use super::progress::Progress;
+use super::{MOST_RANKS, load, transport};
 use crate::files;
 use crate::tell::say;
 use crate::units::count;
@@ -25,9 +24,9 @@ pub struct CompileArgs {
     /// The transport that programs use.
     #[arg(long, value_name = "NAME", default_value = "sabani")]
     transport: String,
-    /// Numbers of ranks. Others use what is best for the nearest one [default: powers of two up to the
-    /// number of hosts, and that]
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=4096))]
+    /// Numbers of ranks. Others use what is best for the nearest one. The table is made anew: what it had for other
+    /// numbers goes [default: powers of two up to the number of hosts, and that]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=MOST_RANKS))]
     ranks: Vec<u32>,
 }
 
@@ -53,17 +52,15 @@ pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> 
     let transport = transport(network, transport_name)?;
     let usual = choose::usual_ranks(network.graph.hosts.len());
     let ranks = if ranks.is_empty() { &usual } else { ranks };
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {elapsed}");
-    let bar = ProgressBar::new((ranks.len() * Collective::ALL.len()) as u64)
-        .with_style(style.expect("a template of ours"));
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let steps = (ranks.len() * Collective::ALL.len()) as u64;
+    let mut progress = Progress::new(steps, "{bar:30} {pos}/{len}  {msg}  {elapsed}");
     let mut done = 0;
     let rows = choose::compile(network, transport, ranks, |collective, ranks| {
-        bar.set_message(format!("trying algorithms for {collective}, {ranks} ranks"));
-        bar.set_position(done);
+        let doing = format!("trying algorithms for {collective}, {ranks} ranks");
+        progress.set(done, &doing);
         done += 1;
     });
-    bar.finish_and_clear();
+    progress.end();
     let gains = rows
         .iter()
         .map(|row| row.rule_ns / row.expected_ns.max(1.0));

@@ -1,16 +1,16 @@
 //! `sabani model measure`: one command on the machines that a job will use.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use sabani_model::measure::{Measured, Procedure, Repairs, Settings};
 use sabani_model::network::{Capacity, Estimate, Fit, Graph};
 
 use super::compile::fill_in;
 use super::page;
+use super::progress::Progress;
 use super::ranks::{Prober, Ranks};
 use super::wire;
 use crate::bench::transport::Transport;
@@ -23,7 +23,7 @@ use crate::units::{count, format_figure, format_time};
 /// Measure the network between the hosts of a job.
 ///
 /// Start it as a job's program, with one rank on each host or more: what is measured is the network
-/// between the hosts, by the first rank on each. On a single host it is what its ranks are to each other.
+/// between the hosts, by the first rank on each. On a single host it is what its ranks are to each other, if each has a core.
 /// Nothing else should use the network meanwhile. The file says what a message costs (PlogP's parameters
 /// by its length), which hosts share which capacities, and how well that predicts traffic that was held
 /// back; units stand in the names, and every quantity has the interval in which its median lies with
@@ -97,8 +97,12 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     let is_steady = measured.network.graph.fit.is_none_or(|fit| fit.is_steady());
     // It is for programs, which use Sabani.
     let sabani = Transport::Sabani.name();
-    let is_useful = is_steady && measured.network.transports.contains_key(sabani);
-    if args.no_table || !is_useful {
+    if !measured.network.transports.contains_key(sabani) {
+        return say(format_args!(
+            "written to {file}; without a table of the best algorithms, which is for programs: they use Sabani, over which nothing was measured"
+        ));
+    }
+    if args.no_table || !is_steady {
         return say(format_args!(
             "written to {file}; `sabani model compile --network {file}` adds the table of the best algorithms"
         ));
@@ -150,17 +154,14 @@ fn lead(
                 .for_each(|(into, from)| *into += from);
         }),
     });
-    let bar = ProgressBar::new(100);
-    let style = ProgressStyle::with_template("{bar:30} {percent} %  {msg}  {elapsed}");
-    bar.set_style(style.expect("a template of ours"));
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let mut progress = Progress::new(100, "{bar:30} {percent} %  {msg}  {elapsed}");
     while let Some(probe) = procedure.next_probe() {
-        bar.set_message(format!("{}: {}", transport.name(), procedure.doing()));
-        bar.set_position((100.0 * procedure.progress()) as u64);
+        let doing = format!("{}: {}", transport.name(), procedure.doing());
+        progress.set((100.0 * procedure.progress()) as u64, &doing);
         let outcome = prober.run(&probe)?;
         procedure.take(&probe, outcome);
     }
-    bar.finish_and_clear();
+    progress.end();
     procedure
         .finish()
         .context("the time was over before every host had sent and received while the network was quiet: more --seconds")

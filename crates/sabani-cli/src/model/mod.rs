@@ -6,6 +6,7 @@ mod drawn;
 mod measure;
 mod page;
 mod predict;
+mod progress;
 mod ranks;
 mod simulated;
 mod trial;
@@ -23,6 +24,9 @@ use sabani_model::network::{self, Transport};
 use crate::exit::Usage;
 use crate::interrupt;
 use crate::tell::note;
+
+/// Ranks whose collectives are simulated at most: each may send to each at once, a million messages.
+const MOST_RANKS: i64 = 1024;
 
 /// Know how a network carries messages: measure it, predict collectives, choose their algorithms.
 ///

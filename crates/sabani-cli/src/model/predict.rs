@@ -13,7 +13,7 @@ use sabani_model::simulate::{Prediction, REPLICATES, Repair, Simulation};
 use sabani_model::{Network, Task, has_blocks};
 use serde::Serialize;
 
-use super::{load, transport};
+use super::{MOST_RANKS, load, transport};
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{OutputArgs, Rendered, Reports, page, text};
 use crate::units::{count, format_size, format_time, parse_size};
@@ -29,8 +29,9 @@ pub struct PredictArgs {
     /// alltoall, scan or exscan.
     #[arg(value_parser = parse_collective)]
     collective: Collective,
-    /// Number of ranks: one on each host as long as there are enough, else host after host.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    /// Number of ranks: one on each host as long as there are enough, else host after host. 64 take a second or two, 256 half a
+    /// minute.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: u32,
     /// Length of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]

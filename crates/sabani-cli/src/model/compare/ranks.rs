@@ -1,10 +1,8 @@
 //! Algorithms run by the ranks of a job, on the network that was measured between them.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 use sabani::Comm;
 use sabani::comm::Sum;
 use sabani_collective::{Collective, Hosts};
@@ -18,6 +16,7 @@ use crate::counters::Counters;
 use crate::exit::Usage;
 use crate::job::{Call, Calls, Carrier, hosts};
 use crate::model::load;
+use crate::model::progress::Progress;
 use crate::tell::note;
 
 /// What ranks do, as rank 0 tells them: each of these in turn, so many times.
@@ -184,13 +183,9 @@ impl Runner<'_, '_> {
     /// Everything once, then again: what changes meanwhile changes for all.
     fn run_all(&mut self, plan: &Plan, cells: &mut [Cell]) -> Result<()> {
         let turns = plan.calls.len() as u64 * u64::from(plan.runs);
-        let bar = match self.comm.rank() {
-            0 => ProgressBar::new(turns),
-            _ => ProgressBar::hidden(),
-        };
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left");
-        bar.set_style(style.expect("a template of ours"));
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let leads = self.comm.rank() == 0;
+        let progress = || Progress::new(turns, "{bar:30} {pos}/{len} runs, {eta} left");
+        let (mut progress, mut done) = (leads.then(progress), 0);
         for _ in 0..plan.runs {
             for (index, wanted) in plan.calls.iter().enumerate() {
                 let ran = self.run(wanted)?;
@@ -199,10 +194,15 @@ impl Runner<'_, '_> {
                     let is_long = took_ns >= plan.timeout_ns;
                     cell.timeouts.push(if is_long { ran.timeouts } else { 0 });
                 }
-                bar.inc(1);
+                done += 1;
+                if let Some(progress) = &mut progress {
+                    progress.set(done, "running what was predicted");
+                }
             }
         }
-        bar.finish_and_clear();
+        if let Some(progress) = progress {
+            progress.end();
+        }
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sabani_collective::Choice;
+use sabani_model::price::Model;
 
 use super::cell::{Cell, Place, Predictor, median, quantile};
 
@@ -12,6 +13,9 @@ pub const CLASSES: [(&str, usize); 3] = [
     ("8 to 64 KiB", 8 << 10),
     ("from 64 KiB", 64 << 10),
 ];
+
+/// Long messages have so many bytes.
+const LONG: usize = CLASSES[2].1;
 
 /// The cells of a class of lengths.
 pub fn of_class(cells: &[Cell], class: usize) -> impl Iterator<Item = &Cell> + Clone {
@@ -53,6 +57,18 @@ pub fn closer<'c>(cells: impl Iterator<Item = &'c Cell> + Clone, than: Predictor
     let is_closer = |cell: &&Cell| error(cell, Predictor::Simulation) <= error(cell, than);
     let all = cells.clone().count();
     cells.filter(is_closer).count() as f64 / all as f64
+}
+
+/// The cells with long messages that meet others on their way, for which PlogP-BR expects a part more than PlogP.
+pub fn contended(cells: &[Cell]) -> impl Iterator<Item = &Cell> + Clone {
+    const MORE: f64 = 1.05;
+    let expects = |cell: &Cell, model| cell.expected_ns(Predictor::Closed(model));
+    let meets =
+        move |cell: &&Cell| expects(cell, Model::PLogPBr) > MORE * expects(cell, Model::PLogP);
+    cells
+        .iter()
+        .filter(|cell| cell.place.bytes >= LONG)
+        .filter(meets)
 }
 
 /// How well it was foreseen which runs meet a timeout.

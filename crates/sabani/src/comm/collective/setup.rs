@@ -86,7 +86,12 @@ impl Comm {
         })?;
         let network = Network::from_json(&text).map_err(|why| format!("{name}: {why}"))?;
         if network.choices.is_empty() {
-            let cure = format!("`sabani model compile --network {name}` adds it");
+            let cure = match network.transports.contains_key("sabani") {
+                true => format!("`sabani model compile --network {name}` adds it"),
+                false => format!(
+                    "nothing was measured over Sabani: `sabani model measure -o {name}` does that"
+                ),
+            };
             return Err(format!("{name} has no table of algorithms: {cure}"));
         }
         if let Some(doubt) = network.doubt() {
