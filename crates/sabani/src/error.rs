@@ -220,6 +220,16 @@ impl Error {
     }
 }
 
+/// What the state machine says to that.
+fn full(peer: PeerId, queued_bytes: usize, limit: Limit, obstacle: Option<Obstacle>) -> SendError {
+    SendError::Full {
+        peer,
+        queued_bytes,
+        limit,
+        obstacle,
+    }
+}
+
 impl From<SendError> for Error {
     fn from(error: SendError) -> Self {
         match error {
@@ -295,13 +305,7 @@ impl fmt::Display for Error {
                 queued_bytes,
                 limit,
                 obstacle,
-            } => SendError::Full {
-                peer,
-                queued_bytes,
-                limit,
-                obstacle,
-            }
-            .fmt(f),
+            } => full(peer, queued_bytes, limit, obstacle).fmt(f),
             &Error::Disconnected {
                 peer,
                 queued_bytes,

@@ -25,8 +25,8 @@ use crate::exit::Usage;
 use crate::interrupt;
 use crate::tell::note;
 
-/// Ranks whose collectives are simulated at most: each may send to each at once, a million messages.
-const MOST_RANKS: i64 = 1024;
+/// Ranks whose collectives are simulated at most: each may send to each at once, and these take minutes.
+const MOST_RANKS: i64 = 512;
 
 /// Know how a network carries messages: measure it, predict collectives, choose their algorithms.
 ///

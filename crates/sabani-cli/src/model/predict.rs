@@ -13,6 +13,7 @@ use sabani_model::simulate::{Prediction, REPLICATES, Repair, Simulation};
 use sabani_model::{Network, Task, has_blocks};
 use serde::Serialize;
 
+use super::progress::Progress;
 use super::{MOST_RANKS, load, transport};
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
 use crate::report::{OutputArgs, Rendered, Reports, page, text};
@@ -30,7 +31,7 @@ pub struct PredictArgs {
     #[arg(value_parser = parse_collective)]
     collective: Collective,
     /// Number of ranks: one on each host as long as there are enough, else host after host. 64 take a second or two, 256 half a
-    /// minute.
+    /// minute, 512 some minutes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: u32,
     /// Length of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall.
@@ -80,7 +81,16 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let network = load(&args.network)?;
     let transport = transport(&network, &args.transport)?;
     let task = Task::new(args.collective, args.ranks as usize, args.bytes, &network);
+    let mut progress = Progress::new(1, "{spinner} {msg}  {elapsed}");
+    progress.set(
+        0,
+        &format!(
+            "simulating the algorithms for {}",
+            count(task.ranks, "rank")
+        ),
+    );
     let ranked = choose::rank(&network, transport, &task, args.replicates);
+    progress.end();
     let report = Report {
         args,
         network: &network,
