@@ -27,9 +27,19 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let is_plain = fs::symlink_metadata(path).is_ok_and(|there| there.is_file());
     let written = match is_plain {
         true => replace(path, content.as_ref()),
-        false => fs::write(path, content),
+        false => write_anew(path, content.as_ref()),
     };
     explained(path, written)
+}
+
+/// Writes what is no plain file, or not there, and leaves none behind that has only a part of it.
+fn write_anew(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let is_new = fs::symlink_metadata(path).is_err();
+    let written = fs::write(path, content);
+    if written.is_err() && is_new {
+        let _ = fs::remove_file(path);
+    }
+    written
 }
 
 fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {

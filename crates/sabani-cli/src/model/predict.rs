@@ -46,7 +46,7 @@ pub struct PredictArgs {
     /// Simulated runs for each interval. With 19, a run lies between the least and the largest of them with a
     /// probability of 90 %.
     #[arg(long, value_name = "N", default_value_t = REPLICATES,
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
     replicates: u64,
     #[command(flatten)]
     output: OutputArgs,

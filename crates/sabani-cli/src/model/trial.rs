@@ -23,8 +23,8 @@ use crate::units::format_time;
 /// no such trees, or there is something else about them.
 #[derive(Args)]
 pub struct TrialArgs {
-    /// Number of hosts, from 8 on.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..))]
+    /// Number of hosts, from 8 to 1,024.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1_024))]
     hosts: u32,
     /// What sort of network.
     #[arg(long, value_name = "SORT", value_enum, default_value_t)]
@@ -36,7 +36,7 @@ pub struct TrialArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many seeds.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     /// Also print what was found.
     #[arg(long)]

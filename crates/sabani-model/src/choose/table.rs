@@ -213,7 +213,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// From a table's lines, those of a collective and number of ranks in the order of lengths.
+    /// From a table's lines, in any order.
     ///
     /// # Errors
     /// If one of them can't be used.
@@ -226,6 +226,8 @@ impl Lookup {
         layouts.dedup();
         let cells = vec![None; layouts.len() * Collective::ALL.len() * CLASSES];
         let mut lookup = Lookup { layouts, cells };
+        let mut rows: Vec<_> = rows.iter().collect();
+        rows.sort_by_key(|row| row.bytes);
         for row in rows {
             let named = |collective: &Collective| collective.name() == row.collective;
             let collective = Collective::ALL.into_iter().find(named);
@@ -327,8 +329,9 @@ mod tests {
     fn the_nearest_number_of_ranks_and_the_line_before_are_found() {
         let rows = [
             row("bcast", 4, 0, "binomial"),
-            row("bcast", 16, 0, "knomial:radix=4"),
+            // In any order.
             row("bcast", 16, 32, "chain"),
+            row("bcast", 16, 0, "knomial:radix=4"),
             row("allreduce", 16, 0, "ring"),
         ];
         let lookup = Lookup::new(&rows).unwrap();

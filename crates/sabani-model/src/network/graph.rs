@@ -8,10 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Estimate, is_positive};
 
-/// What links carry at least and at most, in bytes per second.
-const LEAST_SPEED: f64 = 1.0;
-const MOST_SPEED: f64 = 1e15;
-
 /// How much passes a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
@@ -35,9 +31,7 @@ impl Capacity {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        if self.bytes_per_s.is_some_and(|speed| {
-            !speed.is_sane() || !(LEAST_SPEED..=MOST_SPEED).contains(&speed.value)
-        }) {
+        if self.bytes_per_s.is_some_and(|speed| !speed.is_speed()) {
             return Err("a capacity is none that a link has");
         }
         if self
@@ -209,6 +203,8 @@ impl Graph {
                 return Err(format!("host {}: its own link is not known", host.name));
             }
         }
+        let inside = |what| format!("between two processes of one host: {what}");
+        self.local.check().map_err(inside)?;
         let mut grouped = vec![false; self.hosts.len()];
         for (index, group) in self.groups.iter().enumerate() {
             let bad = |what: &str| Err(format!("group {}: {what}", group.name));

@@ -51,6 +51,13 @@ impl Estimate {
         0.0 <= low && low <= value && value <= high && high <= MOST
     }
 
+    /// Whether it is a speed that something may have, in bytes each second.
+    fn is_speed(&self) -> bool {
+        const LEAST: f64 = 1.0;
+        const MOST: f64 = 1e15;
+        self.is_sane() && (LEAST..=MOST).contains(&self.value)
+    }
+
     /// The value at a place in the interval: -1 is its lower end, 0 the median, 1 its upper end.
     pub fn at(&self, place: f64) -> f64 {
         let end = if place < 0.0 { self.low } else { self.high };
@@ -203,8 +210,11 @@ impl Network {
             transport.check().map_err(named)?;
         }
         let speeds = [self.copy_bytes_per_s, self.reduce_bytes_per_s];
-        if speeds.iter().any(|speed| !is_positive(speed.low)) {
-            return Err("a speed of memory is not positive".to_owned());
+        if !speeds
+            .iter()
+            .all(|speed| speed.is_speed() && is_positive(speed.low))
+        {
+            return Err("a speed of memory is none that it has".to_owned());
         }
         let table = Lookup::new(&self.choices);
         table
@@ -272,6 +282,11 @@ mod tests {
         assert!(with(|network| network.version = 9).contains("version 9"));
         assert!(with(|network| network.graph.hosts.clear()).contains("no hosts"));
         assert!(with(|network| network.copy_bytes_per_s.low = 0.0).contains("memory"));
+        assert!(with(|network| network.copy_bytes_per_s.value = 1e-300).contains("memory"));
+        let inside = with(|network| {
+            network.graph.local.bytes_per_s = Some(Estimate::exact(0.0));
+        });
+        assert!(inside.contains("one host"), "{inside}");
         let no_points = with(|network| {
             let tcp = network.transports.get_mut("tcp").unwrap();
             tcp.points.clear();

@@ -66,7 +66,7 @@ pub struct CompareArgs {
     #[arg(long, default_value_t = 1, conflicts_with = "network", help_heading = SIMULATED)]
     seed: u64,
     /// How many simulated networks.
-    #[arg(long, default_value_t = 1, conflicts_with = "network", help_heading = SIMULATED)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "network", help_heading = SIMULATED)]
     count: u64,
     /// Compare what this job's ranks do, on the network that this file of `sabani model measure` describes.
     #[arg(long, value_name = "FILE", help_heading = RANKS)]

@@ -200,21 +200,22 @@ impl Session {
         // If a rest stays, the last packet is an end, and asks as such.
         let behind = packets * self.piece(segment) + hub.rest_bytes;
         let ends = keeps_rest && outgoing.unsent_bytes() < behind;
-        let bulk = packets.saturating_sub(usize::from(ends)) * segment;
-        let out = &mut out[..packets * segment];
+        let before_end = packets.saturating_sub(usize::from(ends));
+        let mut bulk = before_end * segment;
+        let mut end = packets * segment;
         let mut train = Train {
             bytes: 0,
             segment,
             more: true,
         };
-        while train.more && train.bytes < out.len() {
+        while train.more && train.bytes < end {
             // The first packet takes care of everything else that there may be to say.
-            if train.bytes > 0 && train.bytes < bulk {
+            if train.bytes > 0 && train.bytes < bulk && train.segment == segment {
                 let room = &mut out[train.bytes..bulk];
                 train.bytes += self.build_bulk(outgoing, room, segment, now_ns);
             }
-            let rest = &mut out[train.bytes..];
-            let Some(packet) = rest.get_mut(..segment) else {
+            let rest = &mut out[train.bytes..end];
+            let Some(packet) = rest.get_mut(..train.segment) else {
                 break;
             };
             let place = match ends && train.bytes >= bulk {
@@ -223,12 +224,17 @@ impl Session {
             };
             let (bytes, more) = self.build_packet(outgoing, packet, turn, place, hub, now_ns);
             train.bytes += bytes;
-            train.more = more;
+            // What is too long for packets as short as these has a train of its own.
+            train.more = more || (bytes == 0 && train.segment < segment);
             if turn == Turn::Trial {
                 turn = Turn::Data;
             }
-            if bytes < segment {
-                break;
+            if bytes < train.segment {
+                if !is_pattern(&train, bytes, outgoing) {
+                    break;
+                }
+                train.segment = bytes;
+                (bulk, end) = (before_end * bytes, packets * bytes);
             }
         }
         train
@@ -678,6 +684,14 @@ impl Session {
             hub.contents.push(Content::Entries { first_id });
         }
     }
+}
+
+/// Whether a train goes on with packets as short as its first one: what is next found no room in that, messages of which no more
+/// fit into a packet. It has at most twice the packets then that as many bytes would fill.
+#[inline]
+fn is_pattern(train: &Train, bytes: usize, outgoing: &Outgoing) -> bool {
+    let is_first = train.bytes == bytes;
+    is_first && train.more && bytes >= train.segment / 2 && outgoing.has_only_entries()
 }
 
 /// A packet's room for its prelude, and what is behind that.

@@ -43,6 +43,42 @@ fn what_takes_two_trains_is_cut_where_it_arrives_earliest() {
     assert_eq!(trains(40 << 10, false).len(), 1, "it fits");
 }
 
+/// Each would cost a system call otherwise.
+#[test]
+fn messages_of_which_no_more_fit_into_a_packet_share_trains() {
+    for bytes in [500, 720, 1_000] {
+        let mut pair = pair(1, true);
+        pair.carry();
+        let mut sent = vec![0];
+        let mut send = |pair: &mut Pair, bytes: usize| {
+            let body = vec![1; bytes].into();
+            let accepted = pair.nodes[0].send(pair.now_ns, PeerId(1), 1, body, false);
+            accepted.expect("there is room");
+            sent.push(bytes);
+        };
+        // A longer one among them begins a train of its own.
+        (0..30).for_each(|_| send(&mut pair, bytes));
+        send(&mut pair, 1_024);
+        (0..30).for_each(|_| send(&mut pair, bytes));
+        let mut trains = 0;
+        while pair.nodes[0].has_queued() {
+            let train = pair.pass_train();
+            assert!(
+                train.bytes.div_ceil(train.segment) <= 64,
+                "the kernel's limit"
+            );
+            trains += 1;
+        }
+        assert!(trains <= 6, "{trains} trains of messages of {bytes} bytes");
+        pair.carry();
+        let came = std::iter::from_fn(|| pair.nodes[1].try_take(&Match::any()));
+        assert_eq!(
+            came.skip(2).map(|one| one.body.len()).collect::<Vec<_>>(),
+            sent[1..]
+        );
+    }
+}
+
 /// What may wait for long is an end: else its receiver would owe nothing, and the sender would ask with a POLL.
 #[test]
 fn a_train_behind_which_a_rest_stays_is_full_and_asks() {

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fmt::{self, Display};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -114,7 +115,8 @@ impl Explainer {
         let text = text.to_string();
         let mut said = locked(&self.said);
         if !said.contains(&text) {
-            eprintln!("sabani: {text}{details}");
+            // Nobody may read it any more, and the program has other things to do.
+            let _ = writeln!(io::stderr(), "sabani: {text}{details}");
             said.insert(text);
         }
     }

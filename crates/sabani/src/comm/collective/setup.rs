@@ -80,7 +80,7 @@ impl Comm {
         let name = path.display().to_string();
         let text = network::read(path).map_err(|why| match why.kind() {
             ErrorKind::NotFound => {
-                format!("{name}: there is no such file: `sabani model measure -o {name}` makes one")
+                format!("{name}: there is no such file: `sabani model measure -o {name}`, without {NETWORK}, makes one")
             }
             _ => format!("{name}: {why}"),
         })?;
