@@ -32,11 +32,14 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     explained(path, written)
 }
 
-/// Writes what is no plain file, or not there, and leaves none behind that has only a part of it.
+/// Writes what is no plain file, or not there, and leaves no new one behind that has only a part of it.
 fn write_anew(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let is_new = fs::symlink_metadata(path).is_err();
-    let written = fs::write(path, content);
-    if written.is_err() && is_new {
+    let mut new = match File::create_new(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return fs::write(path, content),
+        new => new?,
+    };
+    let written = new.write_all(content);
+    if written.is_err() {
         let _ = fs::remove_file(path);
     }
     written

@@ -91,14 +91,19 @@ impl Places {
     }
 }
 
+/// Of a speed. What is picked may lie outside of its interval, and not at nothing.
+fn ns_per_byte(speed: Estimate, pick: &mut Pick) -> f64 {
+    1e9 / pick(speed).max(speed.value / 10.0)
+}
+
 impl Routes {
     /// From what was measured.
     pub fn new(network: &Network, transport: &Transport, task: &Task, pick: &mut Pick) -> Self {
         let graph = &network.graph;
         let mut routes = Routes {
             resources: resources(graph, pick),
-            copy_ns_per_byte: 1e9 / pick(network.copy_bytes_per_s),
-            reduce_ns_per_byte: 1e9 / pick(network.reduce_bytes_per_s),
+            copy_ns_per_byte: ns_per_byte(network.copy_bytes_per_s, pick),
+            reduce_ns_per_byte: ns_per_byte(network.reduce_bytes_per_s, pick),
             transport: transport.clone(),
             places: Places::new(pick),
             reference_ns_per_byte: 0.0,

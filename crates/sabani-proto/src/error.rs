@@ -64,7 +64,7 @@ impl fmt::Display for SendError {
                     Limit::Handshake => "there is no connection to it yet",
                     Limit::Grant => "its program leaves messages untaken",
                     Limit::HeldResends => "this program keeps what was lost (`hold_resends`)",
-                    Limit::OwnLink | Limit::Socket => "this host sends no faster",
+                    Limit::OwnLink => "this host sends no faster",
                     _ => "the path, or whoever receives, is slower than the program",
                 };
                 write!(

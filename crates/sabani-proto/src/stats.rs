@@ -101,7 +101,7 @@ pub struct PeerStats {
     pub expired_sent: u64,
     /// Messages that expired on their way here.
     pub expired_received: u64,
-    /// Counters since the connection was made.
+    /// Counters since the connection was made; messages sent since the first that was to make it.
     pub counters: Counters,
 }
 

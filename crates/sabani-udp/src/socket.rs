@@ -118,7 +118,7 @@ impl Socket {
         let Some(hot) = &mut self.hot else {
             return false;
         };
-        if !hot.serves(train.to, train.from) || hot.is_doubtful() {
+        if !hot.serves(train.to, train.from) || hot.is_doubtful(train.cut() == 0) {
             return false;
         }
         if !self.sender.takes_connected(train) {

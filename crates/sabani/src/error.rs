@@ -185,6 +185,9 @@ impl Error {
             Error::Unconnected { why, .. } if why.obstacle().is_some_and(Obstacle::is_local) => {
                 Fault::Environment
             }
+            Error::Full { obstacle, .. } if obstacle.is_some_and(Obstacle::is_local) => {
+                Fault::Environment
+            }
             Error::PeerLost { .. }
             | Error::Expired { .. }
             | Error::Unacknowledged { .. }
@@ -220,7 +223,7 @@ impl Error {
     }
 }
 
-/// What the state machine says to that.
+/// The same for those who have a queue alone, for its text.
 fn full(peer: PeerId, queued_bytes: usize, limit: Limit, obstacle: Option<Obstacle>) -> SendError {
     SendError::Full {
         peer,

@@ -50,7 +50,8 @@ pub fn run(args: &CompileArgs) -> Result<()> {
 /// If nothing was measured over the transport.
 pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> Result<String> {
     let transport = transport(network, transport_name)?;
-    let usual = choose::usual_ranks(network.graph.hosts.len());
+    let mut usual = choose::usual_ranks(network.graph.hosts.len());
+    usual.retain(|&ranks| ranks <= MOST_RANKS as usize);
     let ranks = if ranks.is_empty() { &usual } else { ranks };
     let steps = (ranks.len() * Collective::ALL.len()) as u64;
     let mut progress = Progress::new(steps, "{bar:30} {pos}/{len}  {msg}  {elapsed}");

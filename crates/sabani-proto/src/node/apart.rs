@@ -220,18 +220,18 @@ impl Node {
         if peer.state.is_disconnected_by_peer() {
             return self.disconnected(index, true);
         }
-        let stats = self.peer_stats(peer.id).unwrap_or_default();
-        let outgoing = peer.link.as_ref().map(|link| &link.outgoing);
+        let link = peer.link.as_ref();
+        let outgoing = link.map(|link| &link.outgoing);
         SendError::Full {
             peer: peer.id,
-            queued_bytes: stats.queued_bytes,
-            limit: match stats.limit {
+            queued_bytes: outgoing.map_or(0, Outgoing::queued_bytes),
+            limit: match link.map_or(Limit::Handshake, |link| peer.limit(link)) {
                 // While the last of what may leave is still on its way.
                 Limit::Application if outgoing.is_some_and(Outgoing::is_blocked) => Limit::Grant,
                 Limit::Application => Limit::Window,
                 limit => limit,
             },
-            obstacle: stats.obstacle,
+            obstacle: link.and_then(|link| link.obstacle()),
         }
     }
 }

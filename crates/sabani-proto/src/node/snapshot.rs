@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::Node;
-use super::peers::Link;
+use super::peers::{Link, Peer};
 use super::session::Session;
-use crate::PeerId;
 use crate::error::ConnectError;
 use crate::message::Outgoing;
 use crate::state::LinkState;
 use crate::stats::{Counters, Limit, NodeStats, PeerStats};
+use crate::{Obstacle, PeerId};
 
 impl Node {
     /// A snapshot of one peer's flow (U7).
@@ -30,20 +30,14 @@ impl Node {
         let Some(link) = &peer.link else {
             return Some(stats);
         };
-        stats.limit = match peer.state {
-            LinkState::Barred => Limit::Disconnected,
-            _ => Limit::Handshake,
-        };
+        stats.limit = peer.limit(link);
         stats.queued_bytes = link.outgoing.queued_bytes();
         stats.held_resends = link.outgoing.kept();
         stats.queued_messages = link.outgoing.pending_messages();
         stats.counters = link.counters();
-        stats.obstacle = link.attempt.as_ref().and_then(|attempt| attempt.obstacle);
+        stats.obstacle = link.obstacle();
         if let Some(session) = &link.session {
-            session.describe(&link.outgoing, &mut stats);
-            if peer.deferred && stats.limit == Limit::Application {
-                stats.limit = Limit::OwnLink;
-            }
+            session.describe(&mut stats);
             stats.shortage = session.incoming.shortage(&self.hub.mailbox);
         }
         Some(stats)
@@ -103,7 +97,31 @@ impl Node {
     }
 }
 
+impl Peer {
+    /// What limits the flow to it now.
+    pub fn limit(&self, link: &Link) -> Limit {
+        let limit = link
+            .session
+            .as_ref()
+            .map(|session| session.limit(&link.outgoing));
+        match limit {
+            Some(Limit::Application) if self.deferred => Limit::OwnLink,
+            Some(limit) => limit,
+            None if self.state == LinkState::Barred => Limit::Disconnected,
+            None => Limit::Handshake,
+        }
+    }
+}
+
 impl Link {
+    /// What is in the way, as far as this machine or the network has said.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        match &self.session {
+            Some(session) => session.obstacle(),
+            None => self.attempt.as_ref()?.obstacle,
+        }
+    }
+
     /// What it has done so far.
     pub fn counters(&self) -> Counters {
         let session = self.session.as_ref();
@@ -140,9 +158,7 @@ impl Session {
     }
 
     /// Fills in what the connection knows of its flow.
-    fn describe(&self, outgoing: &Outgoing, stats: &mut PeerStats) {
-        stats.limit = self.limit(outgoing);
-        stats.obstacle = self.obstacle();
+    fn describe(&self, stats: &mut PeerStats) {
         stats.window_bytes = self.channel.credit;
         if let Some(governor) = self.channel.governor() {
             stats.congestion_window_bytes = governor.own_window().unwrap_or(0);

@@ -131,7 +131,7 @@ impl Report<'_> {
         }
         let closer = |model| (closer(cells.clone(), Predictor::Closed(model)) * all as f64).round();
         format!(
-            " Of {} with long messages that meet others (PlogP-BR expects 5 % more than PlogP) it is in {} closer than PlogP-BR, in {} \
+            " Of {} with long messages that meet others (PlogP-BR expects 5 % more than PlogP) it is in {} at least as close as PlogP-BR, in {} \
              than PlogP.",
             count(all, "cell"),
             closer(Model::PLogPBr),

@@ -186,7 +186,9 @@ impl Node {
             self.lose(index, PeerLost::Unreachable(why));
         } else {
             self.drop_attempt(index);
-            self.peers[index].link = None;
+            if let Some(link) = self.peers[index].link.take() {
+                self.hub.past.add(&link.counters());
+            }
             self.happen(index, Happening::End, now_ns);
         }
     }

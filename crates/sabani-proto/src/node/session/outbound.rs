@@ -199,9 +199,8 @@ impl Session {
         let packets = self.train_packets(outgoing, segment, most, keeps_rest);
         // If a rest stays, the last packet is an end, and asks as such.
         let behind = packets * self.piece(segment) + hub.rest_bytes;
-        let ends = keeps_rest && outgoing.unsent_bytes() < behind;
-        let before_end = packets.saturating_sub(usize::from(ends));
-        let mut bulk = before_end * segment;
+        let mut ends = keeps_rest && outgoing.unsent_bytes() < behind;
+        let mut bulk = packets.saturating_sub(usize::from(ends)) * segment;
         let mut end = packets * segment;
         let mut train = Train {
             bytes: 0,
@@ -234,7 +233,9 @@ impl Session {
                     break;
                 }
                 train.segment = bytes;
-                (bulk, end) = (before_end * bytes, packets * bytes);
+                end = packets * bytes;
+                ends &= outgoing.unsent_bytes() < end + hub.rest_bytes;
+                bulk = end - usize::from(ends) * bytes;
             }
         }
         train
@@ -439,7 +440,7 @@ impl Session {
         if body.at == 0 {
             return (0, false);
         }
-        let full = Prelude::LEN + body.bytes.len() + self.tx.overhead();
+        let full = self.channel.mtu.current();
         let alone = hub.contents.is_empty();
         let poll = !alone && std::mem::take(&mut self.poll);
         // What stays is told of all the same if there is no credit for it.
@@ -691,7 +692,8 @@ impl Session {
 #[inline]
 fn is_pattern(train: &Train, bytes: usize, outgoing: &Outgoing) -> bool {
     let is_first = train.bytes == bytes;
-    is_first && train.more && bytes >= train.segment / 2 && outgoing.has_only_entries()
+    let messages = outgoing.has_only_entries() && outgoing.has_sendable();
+    is_first && train.more && bytes >= train.segment / 2 && messages
 }
 
 /// A packet's room for its prelude, and what is behind that.
