@@ -6,6 +6,7 @@
 //! again, or acknowledged; so counting bytes is enough to know when a body has arrived.
 
 mod bodies;
+mod entries;
 mod expiry;
 mod surplus;
 
@@ -667,30 +668,6 @@ impl Outgoing {
         chunk.count = kept;
         self.chunks.insert(at + 1, rest);
         Some(rest_id)
-    }
-
-    /// The next chunk never sent, if the log's limit and `room` let it go.
-    #[inline]
-    pub fn next_entries(&mut self, room: usize, window: &SendWindow) -> Option<(u64, Entries<'_>)> {
-        if self.unsent == 0 || self.is_blocked() {
-            return None;
-        }
-        let at = self.chunks.len() - self.unsent;
-        let room = room.checked_sub(Frame::ENTRIES_HEADER)?;
-        if self.chunks[at].log.len() > room {
-            // Cut for a larger MTU than the path has now: go out in pieces, but only when a whole
-            // packet is free, for a packet shared with other frames is small for other reasons.
-            if room + 64 < window.chunk_max {
-                return None;
-            }
-            let rest = self.cut(at, room, u64::MAX)?;
-            self.resend.push_front(Content::Entries { first_id: rest });
-            self.unsent_bytes -= self.chunks[at + 1].log.len();
-        }
-        self.unsent -= 1;
-        let chunk = &self.chunks[at];
-        self.unsent_bytes -= chunk.log.len();
-        Some((chunk.first_id, chunk.frame()))
     }
 
     /// Where a body is: the one that is being sent, or as far behind the oldest as there were messages since then, if all of

@@ -47,6 +47,8 @@ pub(crate) struct Hub {
     /// For the train that is built: less than this stays behind it, in bytes.
     pub rest_bytes: usize,
     pub contents: Vec<Content>,
+    /// Bytes of words before the messages in the packet that was built last.
+    pub words_bytes: usize,
     pub fates: Vec<(Fate, Content)>,
     pub late_ack: Option<LateAck>,
     pub keys: KeyJournal,
@@ -78,6 +80,7 @@ impl Hub {
             own_link: OwnLink::default(),
             rest_bytes: 0,
             contents: Vec::new(),
+            words_bytes: 0,
             fates: Vec::new(),
             late_ack: None,
             keys: KeyJournal::new(config.seal_below),

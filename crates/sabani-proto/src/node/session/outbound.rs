@@ -229,7 +229,7 @@ impl Session {
                 turn = Turn::Data;
             }
             if bytes < train.segment {
-                if !is_pattern(&train, bytes, outgoing) {
+                if !is_pattern(&train, bytes, outgoing, hub) {
                     break;
                 }
                 train.segment = bytes;
@@ -432,6 +432,7 @@ impl Session {
             if control {
                 self.fill_control(outgoing, &mut body, hub);
             }
+            hub.words_bytes = body.at;
             self.fill_messages(outgoing, leave, &mut body, hub);
             if self.poll && hub.contents.is_empty() {
                 put(Frame::Ping, Content::Ping, &mut body, hub);
@@ -687,13 +688,14 @@ impl Session {
     }
 }
 
-/// Whether a train goes on with packets as short as its first one: what is next found no room in that, messages of which no more
-/// fit into a packet. It has at most twice the packets then that as many bytes would fill.
+/// Whether a train goes on with packets as short as its first one: what waits is messages of which no more fit into a packet, not
+/// even without the words that this one had. It has at most twice the packets then that as many bytes would fill.
 #[inline]
-fn is_pattern(train: &Train, bytes: usize, outgoing: &Outgoing) -> bool {
-    let is_first = train.bytes == bytes;
-    let messages = outgoing.has_only_entries() && outgoing.has_sendable();
-    is_first && train.more && bytes >= train.segment / 2 && messages
+fn is_pattern(train: &Train, bytes: usize, outgoing: &Outgoing, hub: &Hub) -> bool {
+    let is_first = train.bytes == bytes && train.more && bytes >= train.segment / 2;
+    let next = outgoing.next_entries_bytes();
+    let fits = || bytes - hub.words_bytes + next <= train.segment;
+    is_first && outgoing.has_only_entries() && next > 0 && !fits()
 }
 
 /// A packet's room for its prelude, and what is behind that.
