@@ -328,7 +328,7 @@ impl Session {
     }
 
     /// Cuts a long piece of a body into packets of `segment` bytes that fill `out`; the last of them asks for an answer, or
-    /// none does. What all of them say alike is worked out once: they are half of what a long message costs here.
+    /// none does. What all of them say alike is worked out once.
     fn write_bulk(&mut self, bulk: &Fragment<'_>, asks: bool, out: &mut [u8], segment: usize) {
         let piece = self.piece(segment);
         let first = self.channel.sent.next_number();
@@ -419,6 +419,7 @@ impl Session {
             return (0, false);
         }
         hub.contents.clear();
+        hub.words_bytes = 0;
         let end = packet.len() - self.tx.overhead();
         let mut body = Writer::new(&mut packet[Prelude::LEN..end]);
         // With a CLOSE once more: it may overtake the acknowledgement sent before it, or that may be lost, and who
