@@ -57,6 +57,7 @@ fn transport() -> Transport {
             later_ns: Estimate::exact(200e3),
             probe_ns: Some(Estimate::exact(2e6)),
             timeout_ns: Estimate::exact(200e6),
+            seen: false,
         },
     }
 }

@@ -8,9 +8,10 @@ mod tcp;
 
 use std::collections::HashMap;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use sabani::Comm;
 use sabani_collective::Hosts;
+use serde::{Serialize, de::DeserializeOwned};
 
 pub use call::{Buffers, Call};
 pub use calls::Calls;
@@ -29,4 +30,17 @@ pub fn hosts(comm: &Comm) -> Result<Hosts> {
         host_of_rank.push(*numbers.entry(comm.host_of(rank)?).or_insert(next));
     }
     Ok(Hosts::new(&host_of_rank))
+}
+
+/// What rank 0 has to say, at all ranks; the others give `None`.
+///
+/// # Errors
+/// If a rank is lost.
+pub fn tell<T: Serialize + DeserializeOwned>(comm: &Comm, what: Option<T>) -> Result<T> {
+    let mut bytes = what.map_or(Ok(Vec::new()), |what| postcard::to_stdvec(&what))?;
+    let mut length = [bytes.len() as u64];
+    comm.bcast(0, &mut length)?;
+    bytes.resize(length[0] as usize, 0);
+    comm.bcast(0, &mut bytes)?;
+    postcard::from_bytes(&bytes).context("what rank 0 says")
 }

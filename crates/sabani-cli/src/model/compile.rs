@@ -15,7 +15,7 @@ use crate::units::count;
 
 /// Find the best algorithms for a network by simulation, and write them into its file
 ///
-/// Takes some seconds for each number of ranks; over TCP minutes, where queues are shallow and hosts many.
+/// Takes seconds for each number of ranks, up to a minute for 64; over TCP minutes, where queues are shallow and hosts many.
 #[derive(Args)]
 pub struct CompileArgs {
     /// The network's file, which gets the table.
@@ -54,7 +54,7 @@ pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> 
     usual.retain(|&ranks| ranks <= MOST_RANKS as usize);
     let ranks = if ranks.is_empty() { &usual } else { ranks };
     let steps = (ranks.len() * Collective::ALL.len()) as u64;
-    let mut progress = Progress::new(steps, "{bar:30} {pos}/{len}  {msg}  {elapsed}");
+    let progress = Progress::new(steps, "{bar:30} {pos}/{len}  {msg}  {elapsed}");
     let mut done = 0;
     let rows = choose::compile(network, transport, ranks, |collective, ranks| {
         let doing = format!("trying algorithms for {collective}, {ranks} ranks");

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use sabani_model::measure::{Measured, Procedure, Repairs, Settings};
-use sabani_model::network::{Capacity, Estimate, Fit, Graph};
+use sabani_model::network::{Capacity, Estimate, Fit, Graph, Recovery};
 
 use super::compile::fill_in;
 use super::page;
@@ -77,13 +77,17 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
         ))
         .into());
     }
-    if !ranks.leads() {
-        let mut transports = args.transport.iter();
-        return transports.try_for_each(|&transport| ranks.try_over(transport)?.follow());
+    if ranks.leads() {
+        expect_file(args.html.as_deref())?;
+        for path in [&args.output].into_iter().chain(&args.html) {
+            files::expect_writable(path)?;
+        }
     }
-    expect_file(args.html.as_deref())?;
-    for path in [&args.output].into_iter().chain(&args.html) {
-        files::expect_writable(path)?;
+    let own = || args.transport.iter().map(|one| one.name().to_owned());
+    let names: Vec<String> = ranks.tell(ranks.leads().then(|| own().collect()))?;
+    if !ranks.leads() {
+        let mut transports = names.iter().map(|name| wire::transport(name));
+        return transports.try_for_each(|transport| ranks.try_over(transport?)?.follow());
     }
     let mut measured = lead_all(args, &ranks)?;
     let write = |measured: &Measured| files::write(&args.output, measured.network.to_json());
@@ -154,7 +158,7 @@ fn lead(
                 .for_each(|(into, from)| *into += from);
         }),
     });
-    let mut progress = Progress::new(100, "{bar:30} {percent} %  {msg}  {elapsed}");
+    let progress = Progress::new(100, "{bar:30} {percent} %  {msg}  {elapsed}");
     while let Some(probe) = procedure.next_probe() {
         let doing = format!("{}: {}", transport.name(), procedure.doing());
         progress.set((100.0 * procedure.progress()) as u64, &doing);
@@ -200,10 +204,11 @@ pub fn summary(measured: &Measured) -> String {
     for (name, transport) in &measured.network.transports {
         let last = transport.points.last();
         text += &format!(
-            "{name}: latency {}, {} for {} bytes\n",
-            format_time(transport.latency(0, 0.0).value / 1e9),
+            "{name}: latency {}, {} for {} bytes; {}\n",
+            between(transport.latency(0, 0.0)),
             format_time(last.map_or(0.0, |point| point.gap_ns.value / 1e9)),
             last.map_or(0.0, |point| point.bytes),
+            repair(&transport.recovery),
         );
     }
     text += &format!(
@@ -225,6 +230,13 @@ pub fn summary(measured: &Measured) -> String {
             format_capacity(&group.into),
         );
     }
+    text += &match graph.hosts[0].into.queue_bytes {
+        Some(queue) => format!(
+            "the queue before a {member} holds {}B\n",
+            format_figure(queue.value)
+        ),
+        None => format!("no queue before a {member} was found to overflow: none is expected to\n"),
+    };
     if graph.fit.is_none() {
         text += "there was no time to check how well that predicts: more --seconds\n";
     }
@@ -240,6 +252,29 @@ pub fn summary(measured: &Measured) -> String {
         text += "the network was not quiet: some rounds did not count\n";
     }
     text
+}
+
+/// A time, and between what it lies.
+fn between(time_ns: Estimate) -> String {
+    let [value, low, high] =
+        [time_ns.value, time_ns.low, time_ns.high].map(|ns| format_time(ns / 1e9));
+    format!("{value} ({low} to {high})")
+}
+
+/// What a lost tail takes, and whether one was seen.
+fn repair(recovery: &Recovery) -> String {
+    let (what, time_ns) = match recovery.probe_ns {
+        Some(probe_ns) if recovery.granted => ("a POLL", probe_ns),
+        _ => ("a timeout", recovery.timeout_ns),
+    };
+    let known = match recovery.seen {
+        true => "as was seen",
+        false => "as the timer is set, for none was seen",
+    };
+    format!(
+        "a lost tail is repaired by {what} after {}, {known}",
+        format_time(time_ns.value / 1e9)
+    )
 }
 
 /// How well what was held back is predicted; where it is not, why, and not how well the half is that is predicted best.

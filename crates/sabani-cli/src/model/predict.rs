@@ -81,7 +81,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let network = load(&args.network)?;
     let transport = transport(&network, &args.transport)?;
     let task = Task::new(args.collective, args.ranks as usize, args.bytes, &network);
-    let mut progress = Progress::new(1, "{spinner} {msg}  {elapsed}");
+    let progress = Progress::new(1, "{spinner} {msg}  {elapsed}");
     progress.set(
         0,
         &format!(
@@ -130,7 +130,7 @@ struct Record<'a> {
     /// Of an ordinary run; at least, if it was given up.
     usual_ns: f64,
     expected_ns: Option<f64>,
-    /// Of the replicates: the choice over TCP goes by it.
+    /// Of the replicates: the choice goes by it.
     mean_ns: Option<f64>,
     low_ns: Option<f64>,
     high_ns: Option<f64>,

@@ -1,18 +1,21 @@
 //! How far something long has come.
 
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::tell::note;
 
 /// Where no bar can be drawn, as under a launcher, a line tells this often.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// A bar on a terminal, else a line now and then, on standard error.
+/// A bar on a terminal, else a line now and then, on standard error. When it is dropped it is gone.
 pub struct Progress {
     bar: ProgressBar,
-    told: Instant,
+    /// Who tells lines does so until this is dropped.
+    _teller: Option<Sender<()>>,
 }
 
 impl Progress {
@@ -21,25 +24,41 @@ impl Progress {
         let style = ProgressStyle::with_template(template);
         let bar = ProgressBar::new(steps).with_style(style.expect("a template of ours"));
         bar.enable_steady_tick(Duration::from_millis(200));
+        let teller = bar.is_hidden().then(|| tell(bar.clone()));
         Self {
             bar,
-            told: Instant::now(),
+            _teller: teller,
         }
     }
 
     /// So many are done, and this is being done.
-    pub fn set(&mut self, done: u64, doing: &str) {
+    pub fn set(&self, done: u64, doing: &str) {
         self.bar.set_position(done);
         self.bar.set_message(doing.to_owned());
-        if self.bar.is_hidden() && self.told.elapsed() >= EVERY {
-            self.told = Instant::now();
-            let percent = 100 * done / self.bar.length().unwrap_or(0).max(1);
-            note(format_args!("{percent} %  {doing}"));
-        }
     }
 
     /// All is done.
     pub fn end(self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Tells lines, also while a single step takes long, until what it returns is dropped.
+fn tell(bar: ProgressBar) -> Sender<()> {
+    let (until, dropped) = mpsc::channel();
+    thread::spawn(move || {
+        while dropped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            let doing = bar.message();
+            match bar.length() {
+                Some(steps) if steps > 1 => {
+                    note(format_args!("{} %  {doing}", 100 * bar.position() / steps));
+                }
+                _ => note(format_args!(
+                    "{doing}, for {}",
+                    HumanDuration(bar.elapsed())
+                )),
+            }
+        }
+    });
+    until
 }

@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail};
 use sabani::comm::Error as CommError;
 use sabani::{Comm, CreditPolicy};
 use sabani_model::measure::{Outcome, Part, Probe, Seen, Send, Traffic};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::wire::{Taken, Wire};
 use crate::bench::transport::Transport;
+use crate::job::tell;
 
 /// The tag of what ranks tell rank 0 of a probe.
 const REPORT: u32 = 1;
@@ -67,6 +68,14 @@ impl Ranks {
     /// Whether this rank says what is tried.
     pub fn leads(&self) -> bool {
         self.comm.rank() == 0
+    }
+
+    /// What rank 0 has to say, at all ranks; the others give `None`.
+    ///
+    /// # Errors
+    /// If a rank is lost.
+    pub fn tell<T: Serialize + DeserializeOwned>(&self, what: Option<T>) -> Result<T> {
+        tell(&self.comm, what)
     }
 
     /// What those that take part are called.

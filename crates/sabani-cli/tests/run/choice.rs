@@ -52,6 +52,7 @@ fn network(choices: Vec<Row>) -> Network {
             later_ns: exact(1e5),
             probe_ns: None,
             timeout_ns: exact(1e8),
+            seen: false,
         },
     };
     Network {

@@ -25,24 +25,36 @@ pub struct Decision {
 /// Where everything takes at least so many times as long as a timeout, whether one more comes makes no difference.
 const MANY_TIMEOUTS: f64 = 10.0;
 
-/// Chooses among all ways to do a task: by a run in which everything is as usual; over connections that have to find out how much a queue
-/// holds, of those that are close then by the mean of some replicates, for a wait that is rare and long decides there.
+/// Chooses among all ways to do a task: by a run in which everything is as usual, and where that may not be all, of those that
+/// are close then by the mean of some replicates.
 ///
 /// # Cost
-/// A run of each candidate, and seven of the best ones where these decide: of computing for 64 ranks
+/// A run of each candidate, and mostly seven of the best ones: of computing for 64 ranks
 /// about a second over Sabani, and up to some ten seconds over TCP.
 pub fn decide(network: &Network, transport: &Transport, task: &Task) -> Decision {
+    let worth = worth(network);
     let mut ranked = survey(network, transport, task);
-    let recovery = &transport.recovery;
-    let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);
-    if recovery.learned && best_ns < MANY_TIMEOUTS * recovery.timeout_ns.value {
+    if is_open(transport, &ranked, worth) {
         ranked = replicated(network, transport, task, ranked, TRIED);
     }
-    let [chosen, rule] = chosen(&ranked, worth(network));
+    let [chosen, rule] = chosen(&ranked, worth);
     Decision {
         choice: chosen.choice,
         expected_ns: mean_ns(chosen),
         rule_ns: mean_ns(rule),
+    }
+}
+
+/// Whether the usual run may not be all. Where the rule's choice is best when everything is as usual, it stays; what is better may be so only
+/// as long as all ranks keep in step, as `pairwise` is where nothing varies. Over connections that have to find out how much a queue holds,
+/// a wait that is rare and long decides.
+fn is_open(transport: &Transport, ranked: &[Ranked], worth: f64) -> bool {
+    let recovery = &transport.recovery;
+    if recovery.learned {
+        let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);
+        best_ns < MANY_TIMEOUTS * recovery.timeout_ns.value
+    } else {
+        !chosen(ranked, worth)[0].is_rule
     }
 }
 
@@ -79,7 +91,7 @@ mod tests {
     use sabani_collective::Collective;
 
     use super::*;
-    use crate::network::{Estimate, Fit};
+    use crate::network::{Estimate, Fit, Noise};
     use crate::simulate::Simulation;
     use crate::testing::switched;
 
@@ -117,6 +129,25 @@ mod tests {
         assert!(!is_rule(90.0, WORTH));
         assert!(is_rule(90.0, 0.85), "measurements differ by more");
         assert!(is_rule(10.0, 0.0), "nothing can be believed");
+    }
+
+    #[test]
+    fn what_is_best_only_if_nobody_is_late_does_not_replace_the_rules_choice() {
+        let mut network = switched(16);
+        let task = Task::new(Collective::Gather, 16, 64, &network);
+        // Of a tree each level waits for the last of those below it.
+        let is_tree = |choice: Choice| choice.algorithm.name == "binomial";
+        let decided = |network: &Network| decide(network, &network.transports["sabani"], &task);
+        assert!(is_tree(decided(&network).choice), "nothing varies");
+        let sabani = network.transports.get_mut("sabani").unwrap();
+        sabani.noise = vec![Noise {
+            bytes: 0.0,
+            ratios: vec![0.8, 1.0, 1.0, 1.1, 6.0],
+        }];
+        let usual = survey(&network, &network.transports["sabani"], &task);
+        let [best, rule] = chosen(&usual, WORTH);
+        assert!(is_tree(best.choice) && !is_tree(rule.choice), "{usual:?}");
+        assert_eq!(decided(&network).choice, rule.choice);
     }
 
     #[test]

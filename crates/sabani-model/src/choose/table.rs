@@ -66,7 +66,7 @@ impl std::error::Error for BadRow {}
 /// `progress` is told its name and number of ranks.
 ///
 /// # Cost
-/// Some seconds of computing for each number of ranks around 64; minutes over TCP, where long vectors lose much.
+/// Up to a minute of computing for each number of ranks around 64; more over TCP, where long vectors lose much.
 pub fn compile(
     network: &Network,
     transport: &Transport,

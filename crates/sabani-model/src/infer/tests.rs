@@ -383,16 +383,26 @@ fn hashed_trunks_are_no_tree_and_that_is_said() {
 /// As in a lab, whose hosts send as fast as they can until a port holds it up.
 #[test]
 fn what_limits_the_other_end_limits_nobody_at_this_one() {
-    for (fast, groups, each) in [(0, 1, 8), (1, 1, 8), (0, 2, 4), (1, 2, 4), (2, 2, 4)] {
+    // Where flows share unevenly, one that is held up nowhere else may get more than a port's share, and its host more than one port.
+    for (fast, groups, each, unfair) in [
+        (0, 1, 8, 0.1),
+        (0, 1, 8, 0.9),
+        (1, 1, 8, 0.1),
+        (1, 1, 8, 0.9),
+        (0, 2, 4, 0.1),
+        (1, 2, 4, 0.1),
+        (2, 2, 4, 0.1),
+        (2, 1, 8, 0.9),
+    ] {
         let mut draw = Draw(3);
         let mut truth = Truth::grouped(groups, each, 0.5, &mut draw);
         let hosts = groups * each;
         let [slow_out, slow_into] = [fast != 0, fast != 1];
         truth.out = vec![if slow_out { 1.0 } else { 8.0 }; hosts];
         truth.into = vec![if slow_into { 1.0 } else { 8.0 }; hosts];
-        let (found, seen) = measured(&truth, 0.1, &mut draw);
+        let (found, seen) = measured(&truth, unfair, &mut draw);
         for host in graph(&found, &seen, hosts).hosts {
-            let case = format!("{fast}, {groups} of {each}: {host:?}");
+            let case = format!("{fast}, {groups} of {each}, {unfair}: {host:?}");
             assert_eq!(host.out.bytes_per_s.is_some(), slow_out, "{case}");
             assert_eq!(host.into.bytes_per_s.is_some(), slow_into, "{case}");
         }

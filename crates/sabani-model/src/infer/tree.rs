@@ -243,8 +243,8 @@ impl Tree {
         }
     }
 
-    /// Where hosts send twice as much to two as they ever did otherwise, it is the others' way in that limits flows, and
-    /// nobody's way out, be it tried or not; and the other way round.
+    /// Where hosts send twice as much to two as they ever did otherwise, or as the fastest of all can take, it is the others'
+    /// way in that limits flows, and nobody's way out, be it tried or not; and the other way round.
     pub fn forget_what_the_other_ends_limit(&mut self, observations: &[Observation]) {
         let hosts = self.out.len();
         let ways: [Way; 2] = [
@@ -252,11 +252,15 @@ impl Tree {
             (Place::Into, |(from, to)| [to, from]),
         ];
         for (index, way) in ways.into_iter().enumerate() {
-            let mut tried = (0..hosts).filter_map(|host| gain_by_two(host, way, observations));
-            let limits = tried.next().map(|first| tried.fold(first, f64::min));
-            if limits.is_some_and(|gain| gain >= TWICE) {
-                let capacities = [&mut self.out, &mut self.into];
-                capacities[index].fill(f64::INFINITY);
+            let [these, others] = match index {
+                0 => [&mut self.out, &mut self.into],
+                _ => [&mut self.into, &mut self.out],
+            };
+            let one_takes = others.iter().copied().fold(0.0, f64::max);
+            let tried = (0..hosts).filter_map(|host| by_two(host, way, observations));
+            let mut unlimited = tried.map(|tried| tried.is_unlimited(one_takes)).peekable();
+            if unlimited.peek().is_some() && unlimited.all(|unlimited| unlimited) {
+                these.fill(f64::INFINITY);
             }
         }
     }
@@ -322,9 +326,24 @@ impl Tree {
     }
 }
 
-/// By which factor a host carried more than ever else when it had flows with two others, of which neither had any with
-/// somebody else; `None` if it never had.
-fn gain_by_two(host: usize, (place, ends): Way, observations: &[Observation]) -> Option<f64> {
+/// The most that a host carried.
+struct ByTwo {
+    /// When it had flows with two others, of which neither had any with somebody else.
+    with_two: f64,
+    /// At other times. If nothing limits the host, that may be more than one other takes, for it had flows with several.
+    otherwise: f64,
+}
+
+impl ByTwo {
+    /// Whether the others limited it, of whom one takes no more than so much.
+    fn is_unlimited(&self, one_takes: f64) -> bool {
+        let fills_both = self.with_two >= 2.0 * PLATEAU * one_takes;
+        fills_both || self.with_two >= TWICE * self.otherwise
+    }
+}
+
+/// What a host carried with two others, and without; `None` if either never was.
+fn by_two(host: usize, (place, ends): Way, observations: &[Observation]) -> Option<ByTwo> {
     let is_by_two = |seen: &Observation| {
         let flows: Vec<_> = seen.flows.iter().map(|&flow| ends(flow)).collect();
         let with = |other: usize| flows.iter().filter(|[_, at]| *at == other).count();
@@ -332,16 +351,16 @@ fn gain_by_two(host: usize, (place, ends): Way, observations: &[Observation]) ->
         let alone = others.clone().filter(|[_, other]| with(*other) == 1);
         alone.count() == 2 && others.count() == 2
     };
-    let [mut by_two, mut otherwise] = [0.0_f64; 2];
-    for seen in observations {
-        let most = if is_by_two(seen) {
-            &mut by_two
-        } else {
-            &mut otherwise
-        };
-        *most = most.max(place(host).load(seen));
-    }
-    (by_two > 0.0 && otherwise > 0.0).then(|| by_two / otherwise)
+    let most = |is: bool| {
+        let such = observations.iter().filter(|seen| is_by_two(seen) == is);
+        let loads = such.map(|seen| place(host).load(seen));
+        loads.fold(0.0, f64::max)
+    };
+    let [with_two, otherwise] = [true, false].map(most);
+    (with_two > 0.0 && otherwise > 0.0).then_some(ByTwo {
+        with_two,
+        otherwise,
+    })
 }
 
 /// A capacity with its interval; without one if nothing was limited by it.

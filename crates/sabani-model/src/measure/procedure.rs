@@ -351,7 +351,7 @@ impl Procedure {
         let hosts = self.settings.names.len();
         let inferred = infer(hosts, &self.observed, &neighbours(hosts));
         let fit = inferred.check(&self.held_back, &self.again);
-        if !fit.is_close() && self.tried < self.settings.patterns {
+        if !fit.is_good() && self.tried < self.settings.patterns {
             self.observed
                 .extend_from_slice(&self.held_back[self.used..]);
             self.used = self.held_back.len();

@@ -36,6 +36,7 @@ impl Repairs {
                     later_ns,
                     probe_ns: Some(seen.unwrap_or(probe)),
                     timeout_ns,
+                    seen: seen.is_some(),
                 }
             }
             Repairs::Tcp => {
@@ -56,6 +57,7 @@ impl Repairs {
                     later_ns,
                     probe_ns: Some(Estimate::exact(2.0 * round_ns)),
                     timeout_ns: seen.unwrap_or(timeout_ns),
+                    seen: seen.is_some(),
                 }
             }
         }
@@ -78,5 +80,6 @@ mod tests {
         assert_eq!(tcp.probe_ns, Some(Estimate::exact(2e5)));
         assert_eq!(recovery(Repairs::Tcp, None).timeout_ns.value, 200e6);
         assert!(sabani.granted && !tcp.granted);
+        assert!(sabani.seen && tcp.seen && !recovery(Repairs::Sabani, None).seen);
     }
 }

@@ -55,6 +55,9 @@ pub struct Recovery {
     pub probe_ns: Option<Estimate>,
     /// Time to repair a loss that only a timeout finds.
     pub timeout_ns: Estimate,
+    /// Whether lost tails were seen: `probe_ns` over Sabani, `timeout_ns` over TCP. What was not is what the timers are set to.
+    #[serde(default)]
+    pub seen: bool,
 }
 
 /// L, the time from one end to the other besides g(m), of hosts that are equally far from each other.

@@ -64,6 +64,11 @@ impl Cell {
         median(self.took_ns.iter().copied())
     }
 
+    /// The median of every other run, from this one on: 0 or 1. Not a number if there are none.
+    pub fn half_ns(&self, first: usize) -> f64 {
+        median(self.took_ns.iter().copied().skip(first).step_by(2))
+    }
+
     /// What is expected.
     pub fn expected_ns(&self, predictor: Predictor) -> f64 {
         match predictor {

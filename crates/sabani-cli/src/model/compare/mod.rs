@@ -122,7 +122,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
         let fit = network.graph.fit.unwrap_or_default();
         note(format_args!("seed {seed}: {drawn}; {fit}"));
         networks.push((seed, drawn.to_string()));
-        for &bytes in &args.bytes {
+        for &bytes in args.lengths() {
             let task = Task::new(args.collective, args.hosts as usize, bytes, &network);
             for mut cell in expect(&network, Transport::Sabani.name(), &task, seed) {
                 cell.took_ns = simulated::run(&drawn, &task, &cell.choice, seed, args.runs)?;
@@ -138,6 +138,16 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
         cells: &cells,
     };
     reports.write(&report.render()?)
+}
+
+impl CompareArgs {
+    /// The lengths to look at: a barrier has none.
+    fn lengths(&self) -> &[usize] {
+        match self.collective {
+            Collective::Barrier => &[0],
+            _ => &self.bytes,
+        }
+    }
 }
 
 /// All ways to do a task over one of a network's transports, and what is predicted of them.

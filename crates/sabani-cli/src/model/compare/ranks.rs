@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use sabani::Comm;
 use sabani::comm::Sum;
 use sabani_collective::{Collective, Hosts};
@@ -14,7 +14,7 @@ use super::{CompareArgs, expect};
 use crate::bench::transport::Transport;
 use crate::counters::Counters;
 use crate::exit::Usage;
-use crate::job::{Call, Calls, Carrier, hosts};
+use crate::job::{Call, Calls, Carrier, hosts, tell};
 use crate::model::load;
 use crate::model::progress::Progress;
 use crate::tell::note;
@@ -41,7 +41,9 @@ struct Wanted {
 /// If this is no job, or not on the network that the file describes; if a rank is lost.
 pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<Ended>> {
     ensure!(
-        args.bytes.iter().all(|bytes| bytes % size_of::<f32>() == 0),
+        args.lengths()
+            .iter()
+            .all(|bytes| bytes % size_of::<f32>() == 0),
         Usage("ranks have numbers of 4 bytes: give --bytes multiples of 4".into())
     );
     let comm = Comm::init()?;
@@ -133,7 +135,10 @@ fn expected(args: &CompareArgs, path: &Path, hosts: &Hosts) -> Result<(Vec<Cell>
     );
     note("predicting");
     let of_length = |&bytes: &usize| expect(&network, name, &task(bytes), 0);
-    Ok((args.bytes.iter().flat_map(of_length).collect(), timeout_ns))
+    Ok((
+        args.lengths().iter().flat_map(of_length).collect(),
+        timeout_ns,
+    ))
 }
 
 fn difference(network: &Network, hosts: &Hosts) -> String {
@@ -160,16 +165,6 @@ impl Wanted {
     }
 }
 
-/// Rank 0's plan, at all ranks.
-fn tell(comm: &Comm, plan: Option<Plan>) -> Result<Plan> {
-    let mut bytes = plan.map_or(Ok(Vec::new()), |plan| postcard::to_stdvec(&plan))?;
-    let mut length = [bytes.len() as u64];
-    comm.bcast(0, &mut length)?;
-    bytes.resize(length[0] as usize, 0);
-    comm.bcast(0, &mut bytes)?;
-    postcard::from_bytes(&bytes).context("rank 0's plan")
-}
-
 /// A rank's part.
 struct Runner<'r, 'c> {
     comm: &'r Comm,
@@ -185,7 +180,7 @@ impl Runner<'_, '_> {
         let turns = plan.calls.len() as u64 * u64::from(plan.runs);
         let leads = self.comm.rank() == 0;
         let progress = || Progress::new(turns, "{bar:30} {pos}/{len} runs, {eta} left");
-        let (mut progress, mut done) = (leads.then(progress), 0);
+        let (progress, mut done) = (leads.then(progress), 0);
         for _ in 0..plan.runs {
             for (index, wanted) in plan.calls.iter().enumerate() {
                 let ran = self.run(wanted)?;
@@ -195,7 +190,7 @@ impl Runner<'_, '_> {
                     cell.timeouts.push(if is_long { ran.timeouts } else { 0 });
                 }
                 done += 1;
-                if let Some(progress) = &mut progress {
+                if let Some(progress) = &progress {
                     progress.set(done, "running what was predicted");
                 }
             }

@@ -11,7 +11,7 @@ use super::cell::{Cell, Predictor};
 use super::of_the_paper;
 use super::scores::{
     CLASSES, Decider, Decision, Errors, Foresight, at, closer, contended, coverage, decisions,
-    of_class, regrets,
+    mean_and_worst, of_class,
 };
 use crate::bench::transport::Transport;
 use crate::report::svg::{Line, Plot, Point, Scale, Style};
@@ -113,7 +113,8 @@ impl Report<'_> {
         };
         format!(
             "{}, {place}\
-             regret is what a choice takes more than the best of all. Errors are absolute, as parts of what \
+             regret is what a choice takes more than the best of all; again: where the best is that of every other run, and the \
+             times are those of the other runs, for the least of many medians is less than what it takes. Errors are absolute, as parts of what \
              happened; within: runs that took what the interval of the simulation says (90 % should); \
              beaten: cells in which the simulation is at least as close.{}{}",
             self.collective,
@@ -242,7 +243,15 @@ impl Report<'_> {
 
     /// For each decider, over all lengths, and over those in which there is something to gain.
     fn regrets(&self) -> Vec<Vec<String>> {
-        let header = ["", "", "mean", "worst", "mean where the rule loses"];
+        let header = [
+            "",
+            "",
+            "mean",
+            "worst",
+            "mean where the rule loses",
+            "again: mean",
+            "worst",
+        ];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         let deciders = self.deciders().into_iter();
         let of_each = deciders.map(|decider| (decider, decisions(self.cells, decider)));
@@ -264,9 +273,11 @@ impl Report<'_> {
             if all.is_empty() {
                 continue;
             }
-            let (mean, worst) = regrets(all.iter().copied());
-            let worth = all.iter().copied().filter(|decision| lost(decision.place));
-            let figures = [mean, worst, regrets(worth).0].map(percent);
+            let (mean, worst) = mean_and_worst(all.iter().map(|one| one.regret()));
+            let worth = all.iter().filter(|decision| lost(decision.place));
+            let (where_lost, _) = mean_and_worst(worth.map(|one| one.regret()));
+            let (again, worst_again) = mean_and_worst(all.iter().map(|one| one.again));
+            let figures = [mean, worst, where_lost, again, worst_again].map(percent);
             rows.push([&[decider.name().into(), String::new()], &figures[..]].concat());
         }
         rows
