@@ -42,13 +42,13 @@ pub struct MeasureArgs {
     /// Also write a page: curves, the network as a drawing, and how well it predicts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// What to try, one after the other: sabani, tcp-cubic, tcp-bbr.
+    /// What to try, one after the other: sabani, tcp-cubic, tcp-bbr. What rank 0 is told counts.
     ///
     /// The file has what a message costs over each. The hosts' and groups' capacities, and the queue, are those that the
     /// first one has found. Over TCP there is a connection between each pair of ranks.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sabani", value_parser = wire::transport)]
     transport: Vec<Transport>,
-    /// Most patterns of simultaneous traffic to learn from, 2 or more; 20 are usual. The 2 to 4 that check at the end what was
+    /// Most patterns of simultaneous traffic to learn from, 2 or more; 20 are usual, and more where those held back show that they are not enough. The 2 to 4 that check at the end what was
     /// learned come on top.
     #[arg(long, value_name = "N", default_value_t = 36,
           value_parser = clap::value_parser!(u64).range(2..))]
@@ -235,7 +235,9 @@ pub fn summary(measured: &Measured) -> String {
             "the queue before a {member} holds {}B\n",
             format_figure(queue.value)
         ),
-        None => format!("no queue before a {member} was found to overflow: none is expected to\n"),
+        None => {
+            format!("no queue before a {member} was seen to overflow, so none is predicted to\n")
+        }
     };
     if graph.fit.is_none() {
         text += "there was no time to check how well that predicts: more --seconds\n";
@@ -315,6 +317,35 @@ pub fn format_capacity(capacity: &Capacity) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repair_is_told_with_how_it_is_known() {
+        let exact = |ms: f64| Estimate::exact(ms * 1e6);
+        let sabani = Recovery {
+            window_bytes: Estimate::exact(65_536.0),
+            learned: false,
+            granted: true,
+            packet_bytes: 1_424.0,
+            ack_bytes: 28,
+            later_packets: 3,
+            later_ns: exact(0.1),
+            probe_ns: Some(exact(7.0)),
+            timeout_ns: exact(200.0),
+            seen: true,
+        };
+        let told = repair(&sabani);
+        assert!(told.contains("POLL after 7.00 ms, as was seen"), "{told}");
+        let tcp = Recovery {
+            granted: false,
+            seen: false,
+            ..sabani
+        };
+        let told = repair(&tcp);
+        assert!(
+            told.contains("timeout after 200 ms, as the timer"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn precision_is_told_only_of_what_is_predicted() {

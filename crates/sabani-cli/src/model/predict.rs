@@ -130,7 +130,7 @@ struct Record<'a> {
     /// Of an ordinary run; at least, if it was given up.
     usual_ns: f64,
     expected_ns: Option<f64>,
-    /// Of the replicates: the choice goes by it.
+    /// Of the replicates: the choice goes by it, where the usual run does not decide (`choose::decide`).
     mean_ns: Option<f64>,
     low_ns: Option<f64>,
     high_ns: Option<f64>,

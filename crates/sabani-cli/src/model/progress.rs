@@ -1,7 +1,7 @@
 //! How far something long has come.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -14,8 +14,13 @@ const EVERY: Duration = Duration::from_secs(10);
 /// A bar on a terminal, else a line now and then, on standard error. When it is dropped it is gone.
 pub struct Progress {
     bar: ProgressBar,
-    /// Who tells lines does so until this is dropped.
-    _teller: Option<Sender<()>>,
+    teller: Option<Teller>,
+}
+
+/// Who tells lines, until the sender is dropped.
+struct Teller {
+    until: Sender<()>,
+    thread: JoinHandle<()>,
 }
 
 impl Progress {
@@ -25,10 +30,7 @@ impl Progress {
         let bar = ProgressBar::new(steps).with_style(style.expect("a template of ours"));
         bar.enable_steady_tick(Duration::from_millis(200));
         let teller = bar.is_hidden().then(|| tell(bar.clone()));
-        Self {
-            bar,
-            _teller: teller,
-        }
+        Self { bar, teller }
     }
 
     /// So many are done, and this is being done.
@@ -37,16 +39,20 @@ impl Progress {
         self.bar.set_message(doing.to_owned());
     }
 
-    /// All is done.
+    /// All is done, and no line comes any more.
     pub fn end(self) {
+        if let Some(Teller { until, thread }) = self.teller {
+            drop(until);
+            thread.join().expect("it only tells lines");
+        }
         self.bar.finish_and_clear();
     }
 }
 
-/// Tells lines, also while a single step takes long, until what it returns is dropped.
-fn tell(bar: ProgressBar) -> Sender<()> {
+/// Tells lines, also while a single step takes long.
+fn tell(bar: ProgressBar) -> Teller {
     let (until, dropped) = mpsc::channel();
-    thread::spawn(move || {
+    let thread = thread::spawn(move || {
         while dropped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             let doing = bar.message();
             match bar.length() {
@@ -60,5 +66,5 @@ fn tell(bar: ProgressBar) -> Sender<()> {
             }
         }
     });
-    until
+    Teller { until, thread }
 }

@@ -29,12 +29,12 @@ const MANY_TIMEOUTS: f64 = 10.0;
 /// are close then by the mean of some replicates.
 ///
 /// # Cost
-/// A run of each candidate, and mostly seven of the best ones: of computing for 64 ranks
-/// about a second over Sabani, and up to some ten seconds over TCP.
+/// A run of each candidate, and where that does not decide seven of the best ones: of computing for 64 ranks
+/// some tenths of a second over Sabani, and up to some ten seconds over TCP.
 pub fn decide(network: &Network, transport: &Transport, task: &Task) -> Decision {
     let worth = worth(network);
     let mut ranked = survey(network, transport, task);
-    if is_open(transport, &ranked, worth) {
+    if needs_replicates(transport, &ranked, worth) {
         ranked = replicated(network, transport, task, ranked, TRIED);
     }
     let [chosen, rule] = chosen(&ranked, worth);
@@ -48,7 +48,7 @@ pub fn decide(network: &Network, transport: &Transport, task: &Task) -> Decision
 /// Whether the usual run may not be all. Where the rule's choice is best when everything is as usual, it stays; what is better may be so only
 /// as long as all ranks keep in step, as `pairwise` is where nothing varies. Over connections that have to find out how much a queue holds,
 /// a wait that is rare and long decides.
-fn is_open(transport: &Transport, ranked: &[Ranked], worth: f64) -> bool {
+fn needs_replicates(transport: &Transport, ranked: &[Ranked], worth: f64) -> bool {
     let recovery = &transport.recovery;
     if recovery.learned {
         let best_ns = ranked.first().map_or(0.0, |best| best.usual_ns);

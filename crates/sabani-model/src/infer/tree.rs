@@ -10,6 +10,8 @@ const PLATEAU: f64 = 0.93;
 const SUM_LIMITS: f64 = 0.85;
 /// A trunk limits if it carries at most this part of what its hosts do by themselves.
 const TRUNK_LIMITS: f64 = 0.95;
+/// So many hosts are no faster than a fast one: the fastest of all may have been measured too fast.
+const FAST: f64 = 0.75;
 /// So many times as much with two others as with one is twice as much.
 const TWICE: f64 = 1.6;
 /// Bytes per second that no link carries: what a flow gets between hosts that nothing was seen of yet,
@@ -243,8 +245,8 @@ impl Tree {
         }
     }
 
-    /// Where hosts send twice as much to two as they ever did otherwise, or as the fastest of all can take, it is the others'
-    /// way in that limits flows, and nobody's way out, be it tried or not; and the other way round.
+    /// Where hosts send twice as much to two as they ever did otherwise, or as a fast one can take, it is the others' way in that
+    /// limits flows, and nobody's way out, be it tried or not; and the other way round.
     pub fn forget_what_the_other_ends_limit(&mut self, observations: &[Observation]) {
         let hosts = self.out.len();
         let ways: [Way; 2] = [
@@ -256,11 +258,14 @@ impl Tree {
                 0 => [&mut self.out, &mut self.into],
                 _ => [&mut self.into, &mut self.out],
             };
-            let one_takes = others.iter().copied().fold(0.0, f64::max);
+            let known = others.iter().copied().filter(|speed| speed.is_finite());
+            let one_takes = quantile(&mut known.collect::<Vec<_>>(), FAST);
             let tried = (0..hosts).filter_map(|host| by_two(host, way, observations));
             let mut unlimited = tried.map(|tried| tried.is_unlimited(one_takes)).peekable();
             if unlimited.peek().is_some() && unlimited.all(|unlimited| unlimited) {
                 these.fill(f64::INFINITY);
+                // Not both are free: something limits.
+                return;
             }
         }
     }
@@ -335,10 +340,11 @@ struct ByTwo {
 }
 
 impl ByTwo {
-    /// Whether the others limited it, of whom one takes no more than so much.
+    /// Whether the others limited it, of whom a fast one takes so much. What it never exceeded may be a limit of its own.
     fn is_unlimited(&self, one_takes: f64) -> bool {
-        let fills_both = self.with_two >= 2.0 * PLATEAU * one_takes;
-        fills_both || self.with_two >= TWICE * self.otherwise
+        let fills_both = one_takes > 0.0 && self.with_two >= 2.0 * PLATEAU * one_takes;
+        let exceeds = self.otherwise < PLATEAU * self.with_two;
+        (fills_both && exceeds) || self.with_two >= TWICE * self.otherwise
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Settings {
     /// Where the order of probes comes from.
     pub seed: u64,
     /// Most patterns of simultaneous traffic, but for those held back last, 2 to 4. More than the usual 24 are tried
-    /// only as long as those held back are not predicted.
+    /// only as long as those held back are not predicted as on a tree.
     pub patterns: usize,
     /// Most time on the network, in nanoseconds.
     pub network_ns: u64,
@@ -272,13 +272,14 @@ impl Procedure {
         } else if !self.distances_planned {
             self.distances_planned = true;
             self.plan_distances();
+        } else if self.checked.is_some() && !self.port_done {
+            // Before further patterns, for which the time may not be enough.
+            self.port_done = true;
+            self.plan_port();
         } else if self.held_back.len() == self.used {
             self.plan_held_back();
         } else if self.fit.is_none() {
             self.check();
-        } else if !self.port_done {
-            self.port_done = true;
-            self.plan_port();
         } else {
             return false;
         }
@@ -346,11 +347,12 @@ impl Procedure {
         }
     }
 
-    /// Compares with what was held back. If that is not predicted, it is used, and more is tried.
+    /// Compares with what was held back. If that is not predicted as on a tree, it is used, and more is tried.
     fn check(&mut self) {
         let hosts = self.settings.names.len();
         let inferred = infer(hosts, &self.observed, &neighbours(hosts));
         let fit = inferred.check(&self.held_back, &self.again);
+        self.checked = Some(inferred);
         if !fit.is_good() && self.tried < self.settings.patterns {
             self.observed
                 .extend_from_slice(&self.held_back[self.used..]);
@@ -362,7 +364,6 @@ impl Procedure {
             patterns: self.tried,
             ..fit
         });
-        self.checked = Some(inferred);
     }
 
     /// Trips to a host whose port is empty, and then full: two others send to it without giving way.
@@ -451,8 +452,8 @@ impl Procedure {
         let speed = graph.hosts[0].into.bytes_per_s;
         let was_full = |port: &Port| speed.is_some_and(|speed| port.was_full(speed));
         let port = Port::of(&self.quiet, &self.full).filter(was_full);
+        let overflowing = port.filter(|_| self.port_overflowed);
         for host in &mut graph.hosts {
-            let overflowing = port.filter(|_| self.port_overflowed);
             host.into.queue_bytes = overflowing
                 .zip(host.into.bytes_per_s)
                 .map(|(port, speed)| port.queue(speed));
@@ -472,7 +473,7 @@ impl Procedure {
             noise: self.curve.noise(),
             recovery: {
                 let round_ns = 2.0 * self.curve.time_ns(0);
-                let seen = port.and_then(|port| port.repair_ns);
+                let seen = overflowing.and_then(|port| port.repair_ns);
                 self.settings.repairs.recovery(round_ns, seen)
             },
         };

@@ -137,14 +137,10 @@ impl Fit {
         Self::GOOD.max(Self::NOISES * self.noise)
     }
 
-    /// Whether most flows got what the graph says: further patterns would hardly make it better.
-    pub fn is_close(&self) -> bool {
-        self.error <= self.most()
-    }
-
-    /// Whether the network is as the graph says, as far as one can see. If not, predictions have wider intervals.
+    /// Whether the network is as the graph says, as far as one can see. If not, further patterns are tried, and if that does not help, predictions
+    /// have wider intervals.
     pub fn is_good(&self) -> bool {
-        self.is_close() && self.error_p90 <= Self::TAIL * self.most()
+        self.error <= self.most() && self.error_p90 <= Self::TAIL * self.most()
     }
 
     /// Whether predictions may be worth something, with wider intervals perhaps.

@@ -75,7 +75,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME", default_value = "sabani", value_parser = wire::transport, requires = "network", help_heading = RANKS)]
     transport: Transport,
     /// Lengths of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall. Between
-    /// ranks, multiples of 4.
+    /// ranks, multiples of 4. A barrier has none.
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "16,256,2k,16k,64k,256k")]
     bytes: Vec<usize>,
     /// How often each algorithm runs. Simulated, runs before that, for 110 ms, open connections and do not count; between

@@ -250,7 +250,7 @@ impl Report<'_> {
             "worst",
             "mean where the rule loses",
             "again: mean",
-            "worst",
+            "again: worst",
         ];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         let deciders = self.deciders().into_iter();

@@ -174,11 +174,13 @@ fn least<'c>(cells: &[&'c Cell], time_ns: impl Fn(&Cell) -> f64) -> Option<&'c C
 
 /// See [`Decision::again`].
 fn regret_again(chosen: &Cell, cells: &[&Cell]) -> f64 {
-    let of_halves = |(of, by): (usize, usize)| {
-        let best = least(cells, |cell| cell.half_ns(by));
-        best.map_or(f64::NAN, |best| chosen.half_ns(of) / best.half_ns(of) - 1.0)
+    let regret = |[ranked, timed]: [usize; 2]| {
+        let best = least(cells, |cell| cell.half_ns(ranked));
+        best.map_or(f64::NAN, |best| {
+            chosen.half_ns(timed) / best.half_ns(timed) - 1.0
+        })
     };
-    [(0, 1), (1, 0)].map(of_halves).iter().sum::<f64>() / 2.0
+    [[0, 1], [1, 0]].map(regret).iter().sum::<f64>() / 2.0
 }
 
 /// What one decides for at each place.
@@ -207,9 +209,9 @@ pub fn at<'c>(decisions: &[Decision<'c>], place: Place) -> Option<Decision<'c>> 
     decisions.iter().find(here).copied()
 }
 
-/// Of regrets the mean, and the worst.
+/// Of regrets the mean, and the worst; of those that are known.
 pub fn mean_and_worst(regrets: impl Iterator<Item = f64>) -> (f64, f64) {
-    let regrets: Vec<_> = regrets.collect();
+    let regrets: Vec<_> = regrets.filter(|regret| !regret.is_nan()).collect();
     let mean = regrets.iter().sum::<f64>() / regrets.len() as f64;
     let worst = regrets.into_iter().reduce(f64::max);
     (mean, worst.unwrap_or(f64::NAN))
