@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use indicatif::HumanBytes;
 use sabani_model::measure::{Measured, Procedure, Repairs, Settings};
 use sabani_model::network::{Capacity, Estimate, Fit, Graph, Recovery};
 
@@ -232,8 +233,8 @@ pub fn summary(measured: &Measured) -> String {
     }
     text += &match graph.hosts[0].into.queue_bytes {
         Some(queue) => format!(
-            "the queue before a {member} holds {}B\n",
-            format_figure(queue.value)
+            "the queue before a {member} holds {}\n",
+            HumanBytes(queue.value as u64)
         ),
         None => {
             format!("no queue before a {member} was seen to overflow, so none is predicted to\n")

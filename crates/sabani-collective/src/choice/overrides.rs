@@ -97,6 +97,27 @@ impl Choice {
             }),
         })
     }
+
+    /// All of it in words, defaults included: as an override it leaves nothing to the rule, as what [`Display`](fmt::Display) writes does.
+    pub fn in_full(&self) -> String {
+        let Parameters {
+            radix,
+            segment_bytes,
+            window,
+            mode,
+        } = self.parameters;
+        let own = self.algorithm.parameters().iter().map(|name| match *name {
+            "radix" => format!(":radix={radix}"),
+            "segment" => format!(":segment={segment_bytes}"),
+            _ => format!(":window={window}"),
+        });
+        let mode = match mode {
+            Mode::Eager => ":mode=eager",
+            Mode::Rendezvous => ":mode=rendezvous",
+        };
+        let own: String = own.collect();
+        format!("{}{own}{mode}", self.algorithm.name)
+    }
 }
 
 /// As [`Choice::parse`] reads it.
@@ -293,6 +314,34 @@ mod tests {
         assert_eq!(chain.parameters, Parameters::default());
         let error = Choice::parse(Collective::Bcast, ":window=2").unwrap_err();
         assert!(error.to_string().contains("scatter_allgather"), "{error}");
+    }
+
+    #[test]
+    fn a_choice_in_full_leaves_nothing_to_the_rule() {
+        let hosts = crate::Hosts::new(&[0, 0, 1, 1, 2, 2, 3, 3]);
+        for algorithm in crate::algorithms::ALGORITHMS {
+            let choice = Choice {
+                algorithm,
+                parameters: Parameters::default(),
+            };
+            let wish = format!("{}={}", algorithm.collective, choice.in_full());
+            let wish: Overrides = wish.parse().unwrap();
+            for elements in [1, 1 << 12, 1 << 20] {
+                let cx = Context {
+                    hosts: Some(&hosts),
+                    ..Context::new(8, Counts::Vector(elements))
+                };
+                if algorithm.schedule.fits(&cx) {
+                    let chosen = wish.choose(algorithm.collective, &cx);
+                    assert_eq!(chosen, choice, "{elements} elements");
+                }
+            }
+        }
+        // As it is written for people, it does: the rule has chains in other segments.
+        let short: Overrides = "bcast=chain".parse().unwrap();
+        let cx = Context::new(8, Counts::Vector(1 << 18));
+        let chosen = short.choose(Collective::Bcast, &cx);
+        assert_ne!(chosen.parameters, Parameters::default());
     }
 
     #[test]

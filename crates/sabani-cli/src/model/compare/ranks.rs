@@ -160,7 +160,7 @@ impl Wanted {
     fn of(collective: Collective, cell: &Cell) -> Self {
         Wanted {
             bytes: cell.place.bytes,
-            wish: format!("{collective}={}", cell.choice),
+            wish: format!("{collective}={}", cell.choice.in_full()),
         }
     }
 }
