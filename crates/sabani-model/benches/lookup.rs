@@ -23,7 +23,7 @@ fn table() -> Lookup {
                 bytes,
                 choice: (*name).to_owned(),
                 expected_ns: 1.0,
-                rule_ns: 1.0,
+                rule_ns: 2.0,
             }));
         }
     }

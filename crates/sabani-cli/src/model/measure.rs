@@ -1,6 +1,8 @@
 //! `sabani model measure`: one command on the machines that a job will use.
 
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -18,7 +20,7 @@ use crate::bench::transport::Transport;
 use crate::exit::Usage;
 use crate::files;
 use crate::report::expect_file;
-use crate::tell::{print, say};
+use crate::tell::{note, print, say};
 use crate::units::{count, format_figure, format_time};
 
 /// Measure the network between the hosts of a job.
@@ -100,6 +102,13 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     print(summary(&measured))?;
     let file = args.output.display();
     let is_steady = measured.network.graph.fit.is_none_or(|fit| fit.is_steady());
+    let is_crowded =
+        cores().is_some_and(|cores| !ranks.are_on_several_hosts() && ranks.hosts() > cores);
+    if is_crowded {
+        note(
+            "more ranks than cores: what was measured is how they share those, which is otherwise each time",
+        );
+    }
     // It is for programs, which use Sabani.
     let sabani = Transport::Sabani.name();
     if !measured.network.transports.contains_key(sabani) {
@@ -107,7 +116,7 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
             "written to {file}; without a table of the best algorithms, which is for programs: they use Sabani, over which nothing was measured"
         ));
     }
-    if args.no_table || !is_steady {
+    if args.no_table || !is_steady || is_crowded {
         return say(format_args!(
             "written to {file}; `sabani model compile --network {file}` adds the table of the best algorithms"
         ));
@@ -118,6 +127,11 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     let gain = fill_in(&mut measured.network, sabani, &[])?;
     write(&measured)?;
     say(gain)
+}
+
+/// Processors that this process may use, if that is known.
+fn cores() -> Option<usize> {
+    thread::available_parallelism().map(NonZero::get).ok()
 }
 
 /// Measures over each transport: the first one's network, with the others' costs.
@@ -237,7 +251,9 @@ pub fn summary(measured: &Measured) -> String {
             HumanBytes(queue.value as u64)
         ),
         None => {
-            format!("no queue before a {member} was seen to overflow, so none is predicted to\n")
+            format!(
+                "how much a queue before a {member} holds was not found out: none is predicted to overflow\n"
+            )
         }
     };
     if graph.fit.is_none() {

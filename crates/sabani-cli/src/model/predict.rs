@@ -336,6 +336,9 @@ fn reason(prediction: &Prediction) -> String {
             format!("{name}, {:.0} % of the time", 100.0 * share)
         }
         _ if prediction.timeout_probability > 0.5 => "timeouts".to_owned(),
+        Some((name, share)) if *share >= 0.2 => {
+            format!("several links, {name} {:.0} % of the time", 100.0 * share)
+        }
         _ => "latency".to_owned(),
     }
 }
@@ -357,6 +360,11 @@ mod tests {
             beyond: Vec::new(),
         };
         assert_eq!(reason(&prediction), "host3 in, 93 % of the time");
+        prediction.bound_by = Some(("host3 in".to_owned(), 0.33));
+        assert_eq!(
+            reason(&prediction),
+            "several links, host3 in 33 % of the time"
+        );
         prediction.bound_by = Some(("host3 in".to_owned(), 0.1));
         assert_eq!(reason(&prediction), "latency");
         prediction.timeout_probability = 0.9;

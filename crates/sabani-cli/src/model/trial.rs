@@ -11,6 +11,7 @@ use sabani_sim::Rate;
 
 use super::drawn::{DEFAULT_LINK, Drawn, Kind, parse_link};
 use super::measure::summary;
+use super::progress::Progress;
 use crate::files;
 use crate::tell::{print, say};
 use crate::units::format_time;
@@ -54,7 +55,9 @@ pub fn run(args: &TrialArgs) -> Result<()> {
     args.output
         .as_deref()
         .map_or(Ok(()), files::expect_writable)?;
-    for seed in (0..args.count).map(|more| args.seed.wrapping_add(more)) {
+    let progress = Progress::new(args.count, "{bar:30} {pos}/{len}  {msg}  {elapsed}");
+    for (done, seed) in (0..args.count).map(|more| (more, args.seed.wrapping_add(more))) {
+        progress.set(done, &format!("measuring the network of seed {seed}"));
         let began = Instant::now();
         let known = Drawn::new(args.networks, args.hosts as usize, args.link, seed);
         let measured = known.measure(seed)?;
@@ -82,6 +85,7 @@ pub fn run(args: &TrialArgs) -> Result<()> {
             files::write(path, measured.network.to_json())?;
         }
     }
+    progress.end();
     Ok(())
 }
 
@@ -98,7 +102,7 @@ fn partition(graph: &Graph) -> Vec<usize> {
 fn capacity_errors(known: &Drawn, graph: &Graph) -> Vec<f64> {
     let hosts = graph.hosts.iter();
     let mut speeds: Vec<f64> = hosts
-        .filter_map(|host| Some(host.out.bytes_per_s?.value))
+        .filter_map(|host| Some(host.out.bytes_per_s.or(host.into.bytes_per_s)?.value))
         .collect();
     speeds.sort_by(f64::total_cmp);
     let expected = speeds[speeds.len() / 2] * known.trunk as f64 / known.link as f64;

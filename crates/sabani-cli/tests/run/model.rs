@@ -43,7 +43,8 @@ fn two_ranks_measure_what_is_between_them() {
     assert!(fs::read_to_string(&page).unwrap().contains("<svg"));
     let table = network["choices"].as_array().unwrap();
     // Others may use this machine so much that nothing can be said of it.
-    let unsteady = done.out.contains("nothing here can be believed");
+    let unsteady = done.out.contains("nothing here can be believed")
+        || done.err.contains("more ranks than cores");
     let listed = table.iter().any(|row| row["collective"] == "allreduce");
     assert_eq!(listed, !unsteady, "{}", done.out);
 }

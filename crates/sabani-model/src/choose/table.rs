@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sabani_collective::{BadOverride, Choice, Collective, Context, Counts};
+use sabani_collective::{BadOverride, Choice, Collective, Context, Counts, choose};
 use serde::{Deserialize, Serialize};
 
 use super::decision::decide;
@@ -203,6 +203,13 @@ pub struct Found {
     pub rule_ns: f64,
 }
 
+impl Found {
+    /// Whether nothing was better than what the rule chooses: with other numbers of ranks that is what it chooses for them.
+    fn is_rule(&self) -> bool {
+        self.expected_ns >= self.rule_ns
+    }
+}
+
 /// The table as it is looked up in.
 #[derive(Clone, Debug, Default)]
 pub struct Lookup {
@@ -262,7 +269,10 @@ impl Lookup {
     pub fn find(&self, collective: Collective, cx: &Context) -> Option<Found> {
         let place = self.nearest(Layout::of(cx)?)?;
         let class = class_of(length(collective, cx)?);
-        let found = self.cells[first_cell(place, collective) + class]?;
+        let mut found = self.cells[first_cell(place, collective) + class]?;
+        if found.is_rule() && found.ranks != cx.size {
+            found.choice = choose(collective, cx);
+        }
         found.choice.algorithm.schedule.fits(cx).then_some(found)
     }
 
@@ -298,7 +308,7 @@ fn first_cell(place: usize, collective: Collective) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use sabani_collective::{Hosts, Parameters, choose};
+    use sabani_collective::{Hosts, Parameters};
 
     use super::*;
     use crate::testing::switched;
@@ -311,7 +321,7 @@ mod tests {
             bytes,
             choice: choice.to_owned(),
             expected_ns: 1.0,
-            rule_ns: 1.0,
+            rule_ns: 2.0,
         }
     }
 
@@ -357,6 +367,20 @@ mod tests {
             "a ring needs no order"
         );
         assert_eq!(Lookup::default().find(Collective::Barrier, &barrier), None);
+    }
+
+    #[test]
+    fn where_nothing_is_better_than_the_rule_other_numbers_of_ranks_are_left_to_it() {
+        let no_better = Row {
+            rule_ns: 1.0,
+            ..row("bcast", 4, 0, "binomial")
+        };
+        let lookup = Lookup::new(&[no_better]).unwrap();
+        let find = |cx: &Context| lookup.find(Collective::Bcast, cx).unwrap().choice;
+        let [four, eight] = [4, 8].map(|ranks| Context::new(ranks, Counts::Vector(1 << 20)));
+        assert_eq!(find(&four).algorithm.name, "binomial");
+        assert_eq!(find(&eight), choose(Collective::Bcast, &eight));
+        assert_ne!(find(&eight), find(&four));
     }
 
     #[test]

@@ -412,6 +412,21 @@ fn what_limits_the_other_end_limits_nobody_at_this_one() {
     }
 }
 
+/// They send twice as much to two as most hosts take, and no more than their links carry.
+#[test]
+fn a_few_fast_hosts_are_limited_as_all_are() {
+    let mut draw = Draw(5);
+    let mut truth = Truth::grouped(1, 8, 1.0, &mut draw);
+    for host in [2, 5] {
+        (truth.out[host], truth.into[host]) = (2.0, 2.0);
+    }
+    let (found, seen) = measured(&truth, 0.1, &mut draw);
+    for host in graph(&found, &seen, 8).hosts {
+        assert!(host.out.bytes_per_s.is_some(), "{host:?}");
+        assert!(host.into.bytes_per_s.is_some(), "{host:?}");
+    }
+}
+
 /// A process that gets no processor while it is measured receives nothing. What another time shows counts.
 #[test]
 fn flows_that_moved_nothing_say_nothing_of_their_hosts() {

@@ -245,8 +245,8 @@ impl Tree {
         }
     }
 
-    /// Where hosts send twice as much to two as they ever did otherwise, or as a fast one can take, it is the others' way in that
-    /// limits flows, and nobody's way out, be it tried or not; and the other way round.
+    /// Where hosts send twice as much to two as they ever did otherwise, or as a fast one and they themselves can take, it is the
+    /// others' way in that limits flows, and nobody's way out, be it tried or not; and the other way round.
     pub fn forget_what_the_other_ends_limit(&mut self, observations: &[Observation]) {
         let hosts = self.out.len();
         let ways: [Way; 2] = [
@@ -254,20 +254,57 @@ impl Tree {
             (Place::Into, |(from, to)| [to, from]),
         ];
         for (index, way) in ways.into_iter().enumerate() {
-            let [these, others] = match index {
-                0 => [&mut self.out, &mut self.into],
-                _ => [&mut self.into, &mut self.out],
-            };
+            let others = [&self.into, &self.out][index];
             let known = others.iter().copied().filter(|speed| speed.is_finite());
             let one_takes = quantile(&mut known.collect::<Vec<_>>(), FAST);
-            let tried = (0..hosts).filter_map(|host| by_two(host, way, observations));
-            let mut unlimited = tried.map(|tried| tried.is_unlimited(one_takes)).peekable();
+            let tried = (0..hosts).filter_map(|host| {
+                let tried = self.by_two(host, way, observations)?;
+                let is_unlimited = tried.is_unlimited(one_takes.max(others[host]));
+                (is_unlimited || tried.beside_trunks).then_some(is_unlimited)
+            });
+            let mut unlimited = tried.peekable();
             if unlimited.peek().is_some() && unlimited.all(|unlimited| unlimited) {
-                these.fill(f64::INFINITY);
+                [&mut self.out, &mut self.into][index].fill(f64::INFINITY);
                 // Not both are free: something limits.
                 return;
             }
         }
+    }
+
+    /// What a host carried with two others, and without; `None` if either never was.
+    fn by_two(
+        &self,
+        host: usize,
+        (place, ends): Way,
+        observations: &[Observation],
+    ) -> Option<ByTwo> {
+        let own = |seen: &Observation| -> Vec<(usize, usize)> {
+            let flows = seen.flows.iter().copied();
+            flows.filter(|&flow| ends(flow)[0] == host).collect()
+        };
+        let is_by_two = |seen: &Observation| {
+            let with = |other: usize| {
+                let ends = seen.flows.iter().map(|&flow| ends(flow));
+                ends.filter(|[_, at]| *at == other).count()
+            };
+            let own = own(seen);
+            own.len() == 2 && own.iter().all(|&flow| with(ends(flow)[1]) == 1)
+        };
+        let passes_none =
+            |flow: &(usize, usize)| !self.trunks.iter().any(|trunk| trunk.is_passed(*flow));
+        let beside_trunks = |seen: &Observation| own(seen).iter().all(passes_none);
+        let most = |is: bool| {
+            let such = observations.iter().filter(|seen| is_by_two(seen) == is);
+            let loads = such.map(|seen| place(host).load(seen));
+            loads.fold(0.0, f64::max)
+        };
+        let [with_two, otherwise] = [true, false].map(most);
+        let mut by_two = observations.iter().filter(|seen| is_by_two(seen));
+        (with_two > 0.0 && otherwise > 0.0).then(|| ByTwo {
+            with_two,
+            otherwise,
+            beside_trunks: by_two.any(beside_trunks),
+        })
     }
 
     fn resources(&self) -> usize {
@@ -337,36 +374,16 @@ struct ByTwo {
     with_two: f64,
     /// At other times. If nothing limits the host, that may be more than one other takes, for it had flows with several.
     otherwise: f64,
+    /// Whether it had flows with two that passed no trunk: else that may be what limited them.
+    beside_trunks: bool,
 }
 
 impl ByTwo {
-    /// Whether the others limited it, of whom a fast one takes so much. What it never exceeded may be a limit of its own.
+    /// Whether the others limited it, of whom a fast one, and it itself the other way, take no more than so much: a fast host is so both ways.
     fn is_unlimited(&self, one_takes: f64) -> bool {
         let fills_both = one_takes > 0.0 && self.with_two >= 2.0 * PLATEAU * one_takes;
-        let exceeds = self.otherwise < PLATEAU * self.with_two;
-        (fills_both && exceeds) || self.with_two >= TWICE * self.otherwise
+        fills_both || self.with_two >= TWICE * self.otherwise
     }
-}
-
-/// What a host carried with two others, and without; `None` if either never was.
-fn by_two(host: usize, (place, ends): Way, observations: &[Observation]) -> Option<ByTwo> {
-    let is_by_two = |seen: &Observation| {
-        let flows: Vec<_> = seen.flows.iter().map(|&flow| ends(flow)).collect();
-        let with = |other: usize| flows.iter().filter(|[_, at]| *at == other).count();
-        let others = flows.iter().filter(|[at, _]| *at == host);
-        let alone = others.clone().filter(|[_, other]| with(*other) == 1);
-        alone.count() == 2 && others.count() == 2
-    };
-    let most = |is: bool| {
-        let such = observations.iter().filter(|seen| is_by_two(seen) == is);
-        let loads = such.map(|seen| place(host).load(seen));
-        loads.fold(0.0, f64::max)
-    };
-    let [with_two, otherwise] = [true, false].map(most);
-    (with_two > 0.0 && otherwise > 0.0).then_some(ByTwo {
-        with_two,
-        otherwise,
-    })
 }
 
 /// A capacity with its interval; without one if nothing was limited by it.

@@ -8,7 +8,7 @@ mod simulated;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use sabani_collective::{Choice, Collective, Mode, Parameters};
 use sabani_model::choose::{candidates, decide};
@@ -19,11 +19,13 @@ use sabani_sim::Rate;
 
 use super::drawn::{DEFAULT_LINK, Drawn, Kind, parse_link};
 use super::predict::parse_collective;
+use super::progress::Progress;
 use super::wire;
 use crate::bench::transport::Transport;
+use crate::exit::Usage;
 use crate::report::{OutputArgs, Reports};
 use crate::tell::note;
-use crate::units::parse_size;
+use crate::units::{format_size, parse_size};
 use cell::{Cell, Place};
 use report::{Ground, Report};
 
@@ -98,10 +100,9 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 }
 
 fn run_on_ranks(args: &CompareArgs, path: &Path) -> Result<()> {
-    let Some(ended) = ranks::run(args, path)? else {
+    let Some((ended, mut reports)) = ranks::run(args, path)? else {
         return Ok(());
     };
-    let mut reports = Reports::open(&args.output)?;
     let report = Report {
         collective: args.collective,
         ranks: ended.ranks,
@@ -113,9 +114,17 @@ fn run_on_ranks(args: &CompareArgs, path: &Path) -> Result<()> {
 }
 
 fn run_simulated(args: &CompareArgs) -> Result<()> {
+    let is_empty = args.lengths().contains(&0) && args.collective != Collective::Barrier;
+    ensure!(
+        !is_empty,
+        Usage("simulated hosts send nothing for 0 bytes: give other --bytes".into())
+    );
     let mut reports = Reports::open(&args.output)?;
     let mut cells = Vec::new();
     let mut networks = Vec::new();
+    let steps = args.count * args.lengths().len() as u64;
+    let progress = Progress::new(steps, "{bar:30} {pos}/{len}  {msg}  {elapsed}");
+    let mut done = 0;
     for seed in (0..args.count).map(|more| args.seed.wrapping_add(more)) {
         let drawn = Drawn::new(args.networks, args.hosts as usize, args.link, seed);
         let network = drawn.measure(seed)?.network;
@@ -123,6 +132,12 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
         note(format_args!("seed {seed}: {drawn}; {fit}"));
         networks.push((seed, drawn.to_string()));
         for &bytes in args.lengths() {
+            let doing = format!(
+                "seed {seed}: running all algorithms with {}",
+                format_size(bytes)
+            );
+            progress.set(done, &doing);
+            done += 1;
             let task = Task::new(args.collective, args.hosts as usize, bytes, &network);
             for mut cell in expect(&network, Transport::Sabani.name(), &task, seed) {
                 cell.took_ns = simulated::run(&drawn, &task, &cell.choice, seed, args.runs)?;
@@ -130,6 +145,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
             }
         }
     }
+    progress.end();
     let report = Report {
         collective: args.collective,
         ranks: args.hosts as usize,

@@ -1,8 +1,10 @@
 //! Algorithms run by the ranks of a job, on the network that was measured between them.
 
+use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use indicatif::HumanBytes;
 use sabani::Comm;
 use sabani::comm::Sum;
 use sabani_collective::{Collective, Hosts};
@@ -17,7 +19,12 @@ use crate::exit::Usage;
 use crate::job::{Call, Calls, Carrier, hosts, tell};
 use crate::model::load;
 use crate::model::progress::Progress;
+use crate::report::Reports;
 use crate::tell::note;
+use crate::units::format_size;
+
+/// What a message has at most, its header included.
+const MOST_BYTES: usize = 1 << 30;
 
 /// What ranks do, as rank 0 tells them: each of these in turn, so many times.
 #[derive(Serialize, Deserialize)]
@@ -39,7 +46,7 @@ struct Wanted {
 ///
 /// # Errors
 /// If this is no job, or not on the network that the file describes; if a rank is lost.
-pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<Ended>> {
+pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<(Ended, Reports)>> {
     ensure!(
         args.lengths()
             .iter()
@@ -57,6 +64,11 @@ pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<Ended>> {
     );
     comm.set_network(None)?;
     let hosts = hosts(&comm)?;
+    // What can't be written is told before anything runs.
+    let reports = match comm.rank() {
+        0 => Some(Reports::open(&args.output)?),
+        _ => None,
+    };
     let (mut cells, plan) = match comm.rank() {
         0 => {
             let (cells, timeout_ns) = expected(args, path, &hosts)?;
@@ -83,13 +95,51 @@ pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<Ended>> {
     runner.run_all(&plan, &mut cells)?;
     // Nobody closes a stream that another one still needs.
     comm.barrier()?;
-    if comm.rank() != 0 {
+    let Some(reports) = reports else {
         return Ok(None);
-    }
-    Ok(Some(Ended {
+    };
+    let ended = Ended {
         ranks: comm.size(),
         cells: known(cells)?,
-    }))
+    };
+    Ok(Some((ended, reports)))
+}
+
+/// Refuses lengths for which the first host's memory has no room.
+fn expect_room(args: &CompareArgs, hosts: &Hosts) -> Result<()> {
+    let longest = args.lengths().iter().copied().max().unwrap_or(0);
+    ensure!(
+        longest < MOST_BYTES,
+        Usage("a rank sends less than 1 GiB at a time: give smaller --bytes".into())
+    );
+    let (first, _) = hosts.place(0);
+    let beside = (0..hosts.ranks()).filter(|&rank| hosts.place(rank).0 == first);
+    // Each rank has a vector to send and one to receive into, of a block for each rank.
+    let needed = 2 * longest as u64 * hosts.ranks() as u64 * beside.count() as u64;
+    let available = available_memory()?;
+    ensure!(
+        needed <= available,
+        Usage(format!(
+            "ranks here need {} for {} of each other's, and {} are available: give smaller --bytes",
+            HumanBytes(needed),
+            format_size(longest),
+            HumanBytes(available)
+        ))
+    );
+    Ok(())
+}
+
+/// Memory that programs may still take on this host, in bytes.
+fn available_memory() -> Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    let of_line = |line: &str| {
+        let words = line.strip_prefix("MemAvailable:")?;
+        let kib: u64 = words.split_whitespace().next()?.parse().ok()?;
+        Some(kib << 10)
+    };
+    text.lines()
+        .find_map(of_line)
+        .context("/proc/meminfo has no MemAvailable")
 }
 
 /// Nothing is known of an algorithm if a rank was late in every run.
@@ -133,6 +183,7 @@ fn expected(args: &CompareArgs, path: &Path, hosts: &Hosts) -> Result<(Vec<Cell>
             difference(&network, hosts)
         ))
     );
+    expect_room(args, hosts)?;
     note("predicting");
     let of_length = |&bytes: &usize| expect(&network, name, &task(bytes), 0);
     Ok((

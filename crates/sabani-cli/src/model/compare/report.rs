@@ -114,7 +114,7 @@ impl Report<'_> {
         format!(
             "{}, {place}\
              regret is what a choice takes more than the best of all; again: where the best is that of every other run, and the \
-             times are those of the other runs, for the least of many medians is less than what it takes. Errors are absolute, as parts of what \
+             times are those of the other runs, for the least of many medians is less than what it takes; where that was chance, the choice takes less. Errors are absolute, as parts of what \
              happened; within: runs that took what the interval of the simulation says (90 % should); \
              beaten: cells in which the simulation is at least as close.{}{}",
             self.collective,
