@@ -7,6 +7,7 @@ mod scores;
 mod simulated;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -80,13 +81,17 @@ pub struct CompareArgs {
     /// ranks, multiples of 4. A barrier has none.
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "16,256,2k,16k,64k,256k")]
     bytes: Vec<usize>,
-    /// How often each algorithm runs. Simulated, runs before that, for 110 ms, open connections and do not count; between
-    /// ranks one before each does not.
+    /// How often each algorithm runs. Runs before that, for 110 ms, open connections and do not count; between ranks, where all take
+    /// turns, before each one.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     #[command(flatten)]
     output: OutputArgs,
 }
+
+/// Before a run counts its algorithm runs for so long: connections open, and receivers divide the credit that they give unasked by what
+/// came in the last 100 ms.
+const WARM: Duration = Duration::from_millis(110);
 
 /// Runs it.
 ///

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use indicatif::HumanBytes;
@@ -12,11 +13,11 @@ use sabani_model::{Network, Task};
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::{CompareArgs, expect};
+use super::{CompareArgs, WARM, expect};
 use crate::bench::transport::Transport;
 use crate::counters::Counters;
 use crate::exit::Usage;
-use crate::job::{Call, Calls, Carrier, hosts, tell};
+use crate::job::{Buffers, Call, Calls, Carrier, hosts, tell};
 use crate::model::load;
 use crate::model::progress::Progress;
 use crate::report::Reports;
@@ -252,7 +253,7 @@ impl Runner<'_, '_> {
         Ok(())
     }
 
-    /// One run that counts, after one that does not: that leaves the transport as this algorithm does.
+    /// One run that counts, after some that don't: those leave the transport as this algorithm does.
     fn run(&mut self, wanted: &Wanted) -> Result<Ran> {
         self.carrier.set_algorithms(&wanted.wish)?;
         let call = Call {
@@ -260,7 +261,7 @@ impl Runner<'_, '_> {
             size_bytes: wanted.bytes,
         };
         let mut buffers = call.buffers(self.comm.size());
-        self.carrier.call(call, &mut buffers, 0)?;
+        self.warm(call, &mut buffers)?;
         self.comm.barrier()?;
         let before = self.timeouts()?;
         let mut calls = Calls {
@@ -277,6 +278,19 @@ impl Runner<'_, '_> {
             took_ns: times_ns.first().copied(),
             timeouts: timeouts[0],
         })
+    }
+
+    /// Calls for [`WARM`], at least once; as often at all ranks.
+    fn warm(&mut self, call: Call, buffers: &mut Buffers) -> Result<()> {
+        let began = Instant::now();
+        self.carrier.call(call, buffers, 0)?;
+        let took_ns = began.elapsed().as_nanos().max(1);
+        let more = WARM.saturating_sub(began.elapsed()).as_nanos() / took_ns;
+        let more = tell(self.comm, (self.comm.rank() == 0).then_some(more as u64))?;
+        for _ in 0..more {
+            self.carrier.call(call, buffers, 0)?;
+        }
+        Ok(())
     }
 
     /// Retransmission timeouts on this host so far, and probes of tails, as its system counts them; its first rank tells.

@@ -6,15 +6,14 @@ use sabani_collective::{Choice, Side};
 use sabani_model::{Task, has_blocks};
 use sabani_sim::{MS, Network, SEC};
 
+use super::WARM;
 use crate::model::drawn::{Drawn, Job};
 
 /// A run that takes longer has failed.
 const PATIENCE_NS: u64 = 600 * SEC;
 /// What is left under way when a run ends has ended by then.
 const REST_NS: u64 = 5 * MS;
-/// Before anything counts, the algorithm runs for so long, first with messages that are not short: connections open, and
-/// receivers learn what their links carry and divide the credit that they give unasked, which lasts 100 ms.
-const WARM_NS: u64 = 110 * MS;
+/// The first run's messages are not short, so that receivers learn what their links carry.
 const WARM_BYTES: usize = 64 << 10;
 
 /// What runs of an algorithm take, one after the other over connections that are open, in nanoseconds.
@@ -30,7 +29,7 @@ pub fn run(drawn: &Drawn, task: &Task, choice: &Choice, seed: u64, runs: u32) ->
         sequence += 1;
         once(net, task, choice, sequence)
     };
-    let warm_ns = net.now_ns() + WARM_NS;
+    let warm_ns = net.now_ns() + WARM.as_nanos() as u64;
     while net.now_ns() < warm_ns {
         next(&mut net)?;
     }
