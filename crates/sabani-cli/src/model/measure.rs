@@ -1,8 +1,7 @@
 //! `sabani model measure`: one command on the machines that a job will use.
 
-use std::num::NonZero;
+use std::fs;
 use std::path::PathBuf;
-use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -129,9 +128,11 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     say(gain)
 }
 
-/// Processors that this process may use, if that is known.
+/// This host's processors, if that is known; a rank may be bound to one of them.
 fn cores() -> Option<usize> {
-    thread::available_parallelism().map(NonZero::get).ok()
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let processors = text.lines().filter(|line| line.starts_with("processor"));
+    Some(processors.count()).filter(|cores| *cores > 0)
 }
 
 /// Measures over each transport: the first one's network, with the others' costs.

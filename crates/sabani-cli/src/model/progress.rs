@@ -39,6 +39,11 @@ impl Progress {
         self.bar.set_message(doing.to_owned());
     }
 
+    /// Does something that tells people of something else: not into the bar.
+    pub fn beside<T>(&self, tell: impl FnOnce() -> T) -> T {
+        self.bar.suspend(tell)
+    }
+
     /// All is done, and no line comes any more.
     pub fn end(self) {
         if let Some(Teller { until, thread }) = self.teller {

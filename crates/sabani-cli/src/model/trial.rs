@@ -67,7 +67,7 @@ pub fn run(args: &TrialArgs) -> Result<()> {
         let largest = errors
             .iter()
             .fold(0.0_f64, |most, error| most.max(error.abs()));
-        say(format_args!(
+        let found = format!(
             "seed {seed}: {known}: adjusted Rand {:.3}, {} of {} trunk capacities known, off by {:.1} % at \
              most; {fit}; {} patterns, {} on the network, {} here",
             adjusted_rand(&partition(graph), &known.group_of_host),
@@ -77,10 +77,14 @@ pub fn run(args: &TrialArgs) -> Result<()> {
             fit.patterns,
             format_time(measured.network_ns as f64 / 1e9),
             format_time(began.elapsed().as_secs_f64()),
-        ))?;
-        if args.verbose {
-            print(summary(&measured))?;
-        }
+        );
+        progress.beside(|| {
+            say(found)?;
+            match args.verbose {
+                true => print(summary(&measured)),
+                false => Ok(()),
+            }
+        })?;
         if let Some(path) = &args.output {
             files::write(path, measured.network.to_json())?;
         }

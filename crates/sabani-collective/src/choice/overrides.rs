@@ -98,7 +98,7 @@ impl Choice {
         })
     }
 
-    /// All of it in words, defaults included: as an override it leaves nothing to the rule, as what [`Display`](fmt::Display) writes does.
+    /// All of it in words, defaults included: unlike what [`Display`](fmt::Display) writes, as an override it leaves nothing to the rule.
     pub fn in_full(&self) -> String {
         let Parameters {
             radix,
@@ -109,7 +109,8 @@ impl Choice {
         let own = self.algorithm.parameters().iter().map(|name| match *name {
             "radix" => format!(":radix={radix}"),
             "segment" => format!(":segment={segment_bytes}"),
-            _ => format!(":window={window}"),
+            "window" => format!(":window={window}"),
+            other => unreachable!("no parameter is called {other}"),
         });
         let mode = match mode {
             Mode::Eager => ":mode=eager",
@@ -319,10 +320,19 @@ mod tests {
     #[test]
     fn a_choice_in_full_leaves_nothing_to_the_rule() {
         let hosts = crate::Hosts::new(&[0, 0, 1, 1, 2, 2, 3, 3]);
-        for algorithm in crate::algorithms::ALGORITHMS {
+        let others = Parameters {
+            radix: 5,
+            segment_bytes: 1000,
+            window: 3,
+            mode: Mode::Rendezvous,
+        };
+        let all = crate::algorithms::ALGORITHMS.iter();
+        let with_each =
+            |algorithm| [Parameters::default(), others].map(|parameters| (algorithm, parameters));
+        for (algorithm, parameters) in all.flat_map(with_each) {
             let choice = Choice {
                 algorithm,
-                parameters: Parameters::default(),
+                parameters: algorithm.own(parameters),
             };
             let wish = format!("{}={}", algorithm.collective, choice.in_full());
             let wish: Overrides = wish.parse().unwrap();

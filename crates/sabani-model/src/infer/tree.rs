@@ -246,7 +246,8 @@ impl Tree {
     }
 
     /// Where hosts send twice as much to two as they ever did otherwise, or as a fast one and they themselves can take, it is the
-    /// others' way in that limits flows, and nobody's way out, be it tried or not; and the other way round.
+    /// others' way in that limits flows, and nobody's way out, be it tried or not; and the other way round. Those that did so only through
+    /// trunks, and not as much, say nothing.
     pub fn forget_what_the_other_ends_limit(&mut self, observations: &[Observation]) {
         let hosts = self.out.len();
         let ways: [Way; 2] = [

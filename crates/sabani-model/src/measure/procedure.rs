@@ -56,7 +56,7 @@ pub struct Settings {
     pub repairs: Repairs,
     /// Where the order of probes comes from.
     pub seed: u64,
-    /// Most patterns of simultaneous traffic, but for those held back last, 2 to 4. More than the usual 24 are tried
+    /// Most patterns of simultaneous traffic, but for those held back last, 2 to 4. More than the usual 20 are tried
     /// only as long as those held back are not predicted as on a tree.
     pub patterns: usize,
     /// Most time on the network, in nanoseconds.
@@ -273,7 +273,7 @@ impl Procedure {
             self.distances_planned = true;
             self.plan_distances();
         } else if self.checked.is_some() && !self.port_done {
-            // Before further patterns, for which the time may not be enough.
+            // Before more is held back, for which the time may not be enough.
             self.port_done = true;
             self.plan_port();
         } else if self.held_back.len() == self.used {

@@ -273,7 +273,7 @@ fn a_few_flows_that_are_not_predicted_are_reason_enough_to_try_more() {
     let fit = network.graph.fit.unwrap();
     assert!(fit.error < 0.05 && fit.error_p90 > 0.5, "{fit:?}");
     assert!(fit.patterns > 30, "{fit:?}");
-    // Before that, for which the time may not be enough.
+    // Before more is held back, for which the time may not be enough.
     let first = (20..200).step_by(6).find_map(|network_ns| {
         let network = hashed_ways(2, network_ns)?;
         network.graph.hosts[0].into.queue_bytes?;

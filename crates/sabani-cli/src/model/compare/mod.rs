@@ -127,14 +127,14 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
     let mut cells = Vec::new();
     let mut networks = Vec::new();
-    let steps = args.count * args.lengths().len() as u64;
+    let steps = args.count.saturating_mul(args.lengths().len() as u64);
     let progress = Progress::new(steps, "{bar:30} {pos}/{len}  {msg}  {elapsed}");
     let mut done = 0;
     for seed in (0..args.count).map(|more| args.seed.wrapping_add(more)) {
         let drawn = Drawn::new(args.networks, args.hosts as usize, args.link, seed);
         let network = drawn.measure(seed)?.network;
         let fit = network.graph.fit.unwrap_or_default();
-        note(format_args!("seed {seed}: {drawn}; {fit}"));
+        progress.beside(|| note(format_args!("seed {seed}: {drawn}; {fit}")));
         networks.push((seed, drawn.to_string()));
         for &bytes in args.lengths() {
             let doing = format!(

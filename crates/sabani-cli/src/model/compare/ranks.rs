@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use indicatif::HumanBytes;
 use sabani::Comm;
 use sabani::comm::Sum;
@@ -24,8 +24,8 @@ use crate::report::Reports;
 use crate::tell::note;
 use crate::units::format_size;
 
-/// What a message has at most, its header included.
-const MOST_BYTES: usize = 1 << 30;
+/// What a message has at most, but for a collective's header.
+const MOST_BYTES: usize = (1 << 30) - 1024;
 
 /// What ranks do, as rank 0 tells them: each of these in turn, so many times.
 #[derive(Serialize, Deserialize)]
@@ -43,7 +43,7 @@ struct Wanted {
     wish: String,
 }
 
-/// What is compared, at rank 0; what has been predicted, and happened.
+/// What is compared, at rank 0: what has been predicted, and happened, and where it is to be told, which is open before anything runs.
 ///
 /// # Errors
 /// If this is no job, or not on the network that the file describes; if a rank is lost.
@@ -117,30 +117,29 @@ fn expect_room(args: &CompareArgs, hosts: &Hosts) -> Result<()> {
     let beside = (0..hosts.ranks()).filter(|&rank| hosts.place(rank).0 == first);
     // Each rank has a vector to send and one to receive into, of a block for each rank.
     let needed = 2 * longest as u64 * hosts.ranks() as u64 * beside.count() as u64;
-    let available = available_memory()?;
-    ensure!(
-        needed <= available,
-        Usage(format!(
-            "ranks here need {} for {} of each other's, and {} are available: give smaller --bytes",
-            HumanBytes(needed),
-            format_size(longest),
-            HumanBytes(available)
-        ))
-    );
+    if let Some(available) = available_memory() {
+        ensure!(
+            needed <= available,
+            Usage(format!(
+                "the ranks on this host need {} for vectors with {}, and {} are available: give smaller --bytes",
+                HumanBytes(needed),
+                format_size(longest),
+                HumanBytes(available)
+            ))
+        );
+    }
     Ok(())
 }
 
-/// Memory that programs may still take on this host, in bytes.
-fn available_memory() -> Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+/// Memory that programs may still take on this host, in bytes, if that is known.
+fn available_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
     let of_line = |line: &str| {
         let words = line.strip_prefix("MemAvailable:")?;
         let kib: u64 = words.split_whitespace().next()?.parse().ok()?;
         Some(kib << 10)
     };
-    text.lines()
-        .find_map(of_line)
-        .context("/proc/meminfo has no MemAvailable")
+    text.lines().find_map(of_line)
 }
 
 /// Nothing is known of an algorithm if a rank was late in every run.
@@ -262,7 +261,6 @@ impl Runner<'_, '_> {
         };
         let mut buffers = call.buffers(self.comm.size());
         self.warm(call, &mut buffers)?;
-        self.comm.barrier()?;
         let before = self.timeouts()?;
         let mut calls = Calls {
             comm: self.comm,
@@ -280,17 +278,21 @@ impl Runner<'_, '_> {
         })
     }
 
-    /// Calls for [`WARM`], at least once; as often at all ranks.
+    /// Calls for [`WARM`], at least once; as often at all ranks. A root may have returned long before the others have all.
     fn warm(&mut self, call: Call, buffers: &mut Buffers) -> Result<()> {
-        let began = Instant::now();
-        self.carrier.call(call, buffers, 0)?;
-        let took_ns = began.elapsed().as_nanos().max(1);
-        let more = WARM.saturating_sub(began.elapsed()).as_nanos() / took_ns;
-        let more = tell(self.comm, (self.comm.rank() == 0).then_some(more as u64))?;
-        for _ in 0..more {
-            self.carrier.call(call, buffers, 0)?;
+        const MOST: u32 = 64;
+        let (began, mut batch) = (Instant::now(), 1);
+        loop {
+            for _ in 0..batch {
+                self.carrier.call(call, buffers, 0)?;
+            }
+            self.comm.barrier()?;
+            let is_warm = (self.comm.rank() == 0).then(|| began.elapsed() >= WARM);
+            if tell(self.comm, is_warm)? {
+                return Ok(());
+            }
+            batch = MOST.min(2 * batch);
         }
-        Ok(())
     }
 
     /// Retransmission timeouts on this host so far, and probes of tails, as its system counts them; its first rank tells.

@@ -151,7 +151,7 @@ pub struct Decision<'c> {
     pub best: &'c Cell,
     pub chosen: &'c Cell,
     /// Its regret where the best one is measured again: it is the best of every other run, and both times are those of the others, in the
-    /// mean of both halves. The least of many medians is less than what it takes. Not a number if somebody has one run only.
+    /// mean of both halves. The least of many medians is less than what it takes. Not a number where one of them has one run only.
     pub again: f64,
 }
 
