@@ -19,7 +19,7 @@ use crate::bench::transport::Transport;
 use crate::exit::Usage;
 use crate::files;
 use crate::report::expect_file;
-use crate::tell::{note, print, say};
+use crate::tell::{print, say};
 use crate::units::{count, format_figure, format_time};
 
 /// Measure the network between the hosts of a job.
@@ -103,11 +103,6 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     let is_steady = measured.network.graph.fit.is_none_or(|fit| fit.is_steady());
     let is_crowded =
         cores().is_some_and(|cores| !ranks.are_on_several_hosts() && ranks.hosts() > cores);
-    if is_crowded {
-        note(
-            "more ranks than cores: what was measured is how they share those, which is otherwise each time",
-        );
-    }
     // It is for programs, which use Sabani.
     let sabani = Transport::Sabani.name();
     if !measured.network.transports.contains_key(sabani) {
@@ -115,7 +110,12 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
             "written to {file}; without a table of the best algorithms, which is for programs: they use Sabani, over which nothing was measured"
         ));
     }
-    if args.no_table || !is_steady || is_crowded {
+    if is_crowded {
+        return say(format_args!(
+            "written to {file}; without a table of the best algorithms: there are more ranks than cores, and how they share those is otherwise each time"
+        ));
+    }
+    if args.no_table || !is_steady {
         return say(format_args!(
             "written to {file}; `sabani model compile --network {file}` adds the table of the best algorithms"
         ));

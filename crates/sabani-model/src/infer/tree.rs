@@ -294,17 +294,17 @@ impl Tree {
         let passes_none =
             |flow: &(usize, usize)| !self.trunks.iter().any(|trunk| trunk.is_passed(*flow));
         let beside_trunks = |seen: &Observation| own(seen).iter().all(passes_none);
-        let most = |is: bool| {
-            let such = observations.iter().filter(|seen| is_by_two(seen) == is);
-            let loads = such.map(|seen| place(host).load(seen));
+        let (by_two, others): (Vec<_>, Vec<_>) =
+            observations.iter().partition(|seen| is_by_two(seen));
+        let most = |such: &[&Observation]| {
+            let loads = such.iter().map(|seen| place(host).load(seen));
             loads.fold(0.0, f64::max)
         };
-        let [with_two, otherwise] = [true, false].map(most);
-        let mut by_two = observations.iter().filter(|seen| is_by_two(seen));
+        let (with_two, otherwise) = (most(&by_two), most(&others));
         (with_two > 0.0 && otherwise > 0.0).then(|| ByTwo {
             with_two,
             otherwise,
-            beside_trunks: by_two.any(beside_trunks),
+            beside_trunks: by_two.into_iter().any(beside_trunks),
         })
     }
 
