@@ -23,8 +23,21 @@ const PRECISE: f64 = 0.05;
 /// A round of all lengths is worth nothing if its sentinel is off the others by this part.
 const DRIFT: f64 = 0.25;
 
+/// A length's losses are more than the network's if they are so many times what shorter messages would have lost in as many
+/// packets.
+const OWN_LOSSES: f64 = 5.0;
+
 /// All trips of one round, by length; the sentinel's are those of empty messages.
-pub type Round = BTreeMap<usize, Vec<Trip>>;
+pub type Round = BTreeMap<usize, Tries>;
+
+/// Trips of one length, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Tries {
+    /// All of them.
+    pub trips: Vec<Trip>,
+    /// Packets that were lost meanwhile.
+    pub lost_packets: u64,
+}
 
 /// g of messages that are not longer than a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,7 +92,10 @@ impl Curve {
 
     /// Rounds that count: in which empty messages took about as long as in the others.
     fn steady(&self) -> impl Iterator<Item = &Round> {
-        let sentinel = |round: &Round| median(&of(round.get(&0), |trip| trip.round_ns)).value;
+        let sentinel = |round: &Round| {
+            let empty = round.get(&0).map_or(&[][..], |tries| &tries.trips);
+            median(&of(empty, |trip| trip.round_ns)).value
+        };
         let mut all: Vec<f64> = self.rounds.iter().map(sentinel).collect();
         all.sort_by(f64::total_cmp);
         // Of an even number the lower of the two in the middle: a round of its own, where between two
@@ -96,18 +112,24 @@ impl Curve {
     }
 
     /// All that was seen of each length.
-    fn trips(&self) -> BTreeMap<usize, Vec<Trip>> {
-        let mut trips: BTreeMap<usize, Vec<Trip>> = BTreeMap::new();
+    fn tries(&self) -> BTreeMap<usize, Vec<&Tries>> {
+        let mut tries: BTreeMap<usize, Vec<&Tries>> = BTreeMap::new();
         for (bytes, more) in self.steady().flatten() {
-            trips.entry(*bytes).or_default().extend(more);
+            tries.entry(*bytes).or_default().push(more);
         }
-        trips
+        tries
+    }
+
+    /// All trips of each length.
+    fn trips(&self) -> BTreeMap<usize, Vec<Trip>> {
+        let tries = self.tries().into_iter();
+        tries.map(|(bytes, tries)| (bytes, all(&tries))).collect()
     }
 
     fn round_times(&self) -> Vec<(usize, Estimate)> {
         let trips = self.trips().into_iter();
         trips
-            .map(|(bytes, trips)| (bytes, median(&of(Some(&trips), |trip| trip.round_ns))))
+            .map(|(bytes, trips)| (bytes, median(&of(&trips, |trip| trip.round_ns))))
             .collect()
     }
 
@@ -135,9 +157,9 @@ impl Curve {
             (empty_ns + (packet_ns - empty_ns) * share).max(0.0)
         };
         let point = |(bytes, trips): (usize, Vec<Trip>)| {
-            let round = median(&of(Some(&trips), |trip| trip.round_ns));
-            let send_ns = median(&of(Some(&trips), |trip| trip.send_ns));
-            let receive_ns = median(&of(Some(&trips), |trip| trip.receive_ns));
+            let round = median(&of(&trips, |trip| trip.round_ns));
+            let send_ns = median(&of(&trips, |trip| trip.send_ns));
+            let receive_ns = median(&of(&trips, |trip| trip.receive_ns));
             // A gap is not less than what keeps a processor busy.
             let least = send_ns.value.max(receive_ns.value).max(1.0);
             let gap = |round: f64| (round / 2.0 - latency_ns(bytes)).max(least);
@@ -152,24 +174,46 @@ impl Curve {
     }
 
     /// How much the times of single rounds vary, by length.
+    ///
+    /// A message that is longer than a port's queue overflows it by itself now and then, which it did beside the
+    /// acknowledgements of one that went the other way at the same time. That says nothing about messages of that length
+    /// elsewhere, and so those rounds do not count.
     pub fn noise(&self) -> Vec<Noise> {
         const PARTS: usize = 21;
-        let of_length = |(bytes, trips): (usize, Vec<Trip>)| {
-            let times = of(Some(&trips), |trip| trip.round_ns);
-            let usual = median(&times).value.max(1.0);
-            let ratios = times.into_iter().map(|time| (time / usual).max(0.01));
+        let (mut lost, mut packets) = (0, 0);
+        let of_length = |(bytes, mut tries): (usize, Vec<&Tries>)| {
+            let times = |tries: &[&Tries]| of(&all(tries), |trip| trip.round_ns);
+            let usual = median(&times(&tries)).value.max(1.0);
+            let lost_here: u64 = tries.iter().map(|tries| tries.lost_packets).sum();
+            let trips: usize = tries.iter().map(|tries| tries.trips.len()).sum();
+            let packets_here = trips * bytes.div_ceil(PACKET).max(1);
+            // With one more, for none that was lost is no proof that none ever is.
+            let expected = (lost + 1) as f64 * packets_here as f64 / packets.max(1) as f64;
+            if lost_here as f64 > OWN_LOSSES * expected
+                && tries.iter().any(|tries| tries.lost_packets == 0)
+            {
+                tries.retain(|tries| tries.lost_packets == 0);
+            } else {
+                (lost, packets) = (lost + lost_here, packets + packets_here);
+            }
+            let ratios = times(&tries).into_iter();
+            let ratios = ratios.map(|time| (time / usual).max(0.01)).collect();
             Noise {
                 bytes: bytes as f64,
-                ratios: middles(ratios.collect(), PARTS),
+                ratios: middles(ratios, PARTS),
             }
         };
-        self.trips().into_iter().map(of_length).collect()
+        self.tries().into_iter().map(of_length).collect()
     }
 }
 
-fn of(trips: Option<&Vec<Trip>>, part: impl Fn(&Trip) -> u64) -> Vec<f64> {
-    let trips = trips.into_iter().flatten();
-    trips.map(|trip| part(trip) as f64).collect()
+fn all(tries: &[&Tries]) -> Vec<Trip> {
+    let trips = tries.iter().flat_map(|tries| &tries.trips);
+    trips.copied().collect()
+}
+
+fn of(trips: &[Trip], part: impl Fn(&Trip) -> u64) -> Vec<f64> {
+    trips.iter().map(|trip| part(trip) as f64).collect()
 }
 
 #[cfg(test)]
@@ -186,13 +230,20 @@ mod tests {
         }
     }
 
+    fn tries(trips: Vec<Trip>) -> Tries {
+        Tries {
+            trips,
+            lost_packets: 0,
+        }
+    }
+
     fn measured(rounds: usize) -> Curve {
         let mut curve = Curve::default();
         for _ in 0..rounds {
             let lengths = curve.lengths();
             let round = lengths
                 .into_iter()
-                .map(|bytes| (bytes, vec![trip(bytes); 5]));
+                .map(|bytes| (bytes, tries(vec![trip(bytes); 5])));
             curve.add(round.collect());
         }
         curve
@@ -237,12 +288,12 @@ mod tests {
 
     /// Adds the first round once more, with all of it slower.
     fn add_slow(curve: &mut Curve) {
-        let slow = |(bytes, trips): (&usize, &Vec<Trip>)| {
-            let slow = trips.iter().map(|trip| Trip {
+        let slow = |(bytes, tried): (&usize, &Tries)| {
+            let slow = tried.trips.iter().map(|trip| Trip {
                 round_ns: 2 * trip.round_ns,
                 ..*trip
             });
-            (*bytes, slow.collect())
+            (*bytes, tries(slow.collect()))
         };
         let round = curve.rounds[0].iter().map(slow).collect();
         curve.add(round);
@@ -263,5 +314,48 @@ mod tests {
         add_slow(&mut curve);
         assert_eq!(curve.unsteady(), 2);
         assert!((curve.time_ns(0) - 21_000.0).abs() < 1.0);
+    }
+
+    /// One of eight rounds of these lengths takes half as long again, and loses packets.
+    fn with_losses(lost: &[(usize, u64)]) -> Curve {
+        let mut curve = measured(8);
+        let round = curve.rounds.last_mut().unwrap();
+        for &(bytes, lost_packets) in lost {
+            let tries = round.get_mut(&bytes).unwrap();
+            tries.lost_packets = lost_packets;
+            for trip in &mut tries.trips {
+                trip.round_ns += trip.round_ns / 2;
+            }
+        }
+        curve
+    }
+
+    fn most_noise(curve: &Curve, bytes: usize) -> f64 {
+        let noise = curve.noise();
+        let of_length = noise.iter().find(|one| one.bytes == bytes as f64);
+        of_length
+            .unwrap()
+            .ratios
+            .iter()
+            .copied()
+            .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn what_overflows_a_queue_by_itself_is_not_noise() {
+        let long = 65_536;
+        let curve = with_losses(&[(long, 60)]);
+        assert_eq!(most_noise(&curve, long), 1.0);
+        assert_eq!(most_noise(&curve, 1 << 20), 1.0);
+    }
+
+    #[test]
+    fn what_a_network_loses_of_all_lengths_is_noise() {
+        let long = 65_536;
+        let curve = with_losses(&[(4_096, 1), (16_384, 2), (long, 10)]);
+        assert_eq!(most_noise(&curve, long), 1.5);
+        assert_eq!(most_noise(&curve, 16_384), 1.5);
+        // Nor is one packet a proof.
+        assert_eq!(most_noise(&with_losses(&[(long, 1)]), long), 1.5);
     }
 }

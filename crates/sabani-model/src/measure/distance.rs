@@ -170,6 +170,7 @@ fn round_ns(seen: &Seen) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::measure::Trip;
+    use crate::measure::curve::Tries;
 
     fn seen(rounds_ns: &[u64]) -> Vec<Seen> {
         let trips = |&round_ns: &u64| {
@@ -226,7 +227,11 @@ mod tests {
             let Seen::Trips(trips) = seen(&[round_ns as u64]).remove(0) else {
                 unreachable!("these are trips");
             };
-            (bytes, trips)
+            let tries = Tries {
+                trips,
+                lost_packets: 0,
+            };
+            (bytes, tries)
         };
         curve.add([0, PACKET].map(alone).into());
         let latencies = distances.latencies(&curve, &network, &tcp);

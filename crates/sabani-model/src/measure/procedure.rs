@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::curve::{Curve, Round};
+use super::curve::{Curve, Round, Tries};
 use super::distance::{self, Distances};
 use super::patterns::{Pattern, Patterns, neighbours, shuffled};
 use super::port::{Port, fill};
@@ -220,7 +220,11 @@ impl Procedure {
         match purpose {
             Purpose::Empty => self.stream_ns = gap_of_empty(&seen),
             Purpose::Length(bytes) => {
-                self.round.insert(bytes, trips());
+                let tries = Tries {
+                    trips: trips(),
+                    lost_packets,
+                };
+                self.round.insert(bytes, tries);
             }
             Purpose::Apart => self.distances.add_apart(probe, &seen),
             Purpose::Crowd => self.distances.add_crowd(probe, &seen),

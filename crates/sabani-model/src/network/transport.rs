@@ -131,17 +131,29 @@ impl Transport {
         latency.empty_ns.towards(&latency.packet_ns, share)
     }
 
-    /// How much messages of a length vary: as those of the nearest length that was measured.
-    pub fn noise(&self, bytes: f64) -> &[f64] {
-        let above = self.noise.partition_point(|noise| noise.bytes < bytes);
-        let between = |at: usize| (self.noise[at - 1].bytes + self.noise[at].bytes) / 2.0;
-        let nearest = match above {
-            0 => 0,
-            all if all == self.noise.len() => all - 1,
-            at if bytes < between(at) => at - 1,
-            at => at,
+    /// How much longer than usual, or less long, a message takes of which this part of all is quicker: on the line between the
+    /// lengths around it. What a host that is late adds is the same for all lengths, and what a link's speed varies by grows
+    /// with them.
+    pub fn late_ns(&self, bytes: f64, quicker: f64) -> f64 {
+        let (Some(first), Some(last)) = (self.noise.first(), self.noise.last()) else {
+            return 0.0;
         };
-        self.noise.get(nearest).map_or(&[], |noise| &noise.ratios)
+        let late_ns = |noise: &Noise| (noise.ratio(quicker) - 1.0) * self.usual_ns(noise.bytes);
+        if bytes <= first.bytes {
+            return late_ns(first);
+        }
+        if bytes >= last.bytes {
+            return (last.ratio(quicker) - 1.0) * self.usual_ns(bytes);
+        }
+        let above = self.noise.partition_point(|noise| noise.bytes < bytes);
+        let (left, right) = (&self.noise[above - 1], &self.noise[above]);
+        let share = (bytes - left.bytes) / (right.bytes - left.bytes);
+        late_ns(left) + (late_ns(right) - late_ns(left)) * share
+    }
+
+    /// L + g(m) between hosts that are as near as any.
+    fn usual_ns(&self, bytes: f64) -> f64 {
+        self.latency(0, bytes).value + self.at(bytes).gap_ns.value
     }
 
     /// os(m), or(m) and g(m) for a length: linear between the lengths that were measured, and beyond the
@@ -219,6 +231,19 @@ impl Transport {
     }
 }
 
+impl Noise {
+    /// The ratio than which this part of all are less: between the middles of equal parts, and not beyond them.
+    fn ratio(&self, less: f64) -> f64 {
+        let Some(last) = self.ratios.len().checked_sub(1) else {
+            return 1.0;
+        };
+        let place = (less * self.ratios.len() as f64 - 0.5).clamp(0.0, last as f64);
+        let at = (place as usize).min(last.saturating_sub(1));
+        let (left, right) = (self.ratios[at], self.ratios[(at + 1).min(last)]);
+        left + (right - left) * (place - at as f64)
+    }
+}
+
 impl Point {
     /// For a longer message, where only one length was measured: in proportion.
     fn stretched(&self, bytes: f64) -> Point {
@@ -271,5 +296,47 @@ mod tests {
             assert!((at(bytes) - ns).abs() < 1e-9, "{bytes}: {}", at(bytes));
         }
         assert_eq!(tcp.at(50.0).send_ns.value, 7.5);
+    }
+
+    #[test]
+    fn what_varies_by_as_much_for_all_lengths_does_so_between_them_too() {
+        let mut network = crate::testing::switched(2);
+        let tcp = network.transports.get_mut("tcp").unwrap();
+        tcp.latencies = vec![Latency::constant(0, Estimate::exact(0.0))];
+        tcp.points = vec![gap(0.0, 100.0), gap(1000.0, 1100.0)];
+        let noise = |bytes, ratios: [f64; 3]| Noise {
+            bytes,
+            ratios: ratios.to_vec(),
+        };
+        // One of three takes 50 ns longer, whatever its length, or half as long again.
+        tcp.noise = vec![noise(0.0, [1.0, 1.0, 1.5]), noise(900.0, [1.0, 1.0, 1.05])];
+        for bytes in [0.0, 300.0, 900.0] {
+            let late_ns = tcp.late_ns(bytes, 0.9);
+            assert!((late_ns - 50.0).abs() < 1e-9, "{bytes}: {late_ns}");
+        }
+        assert!((tcp.late_ns(1900.0, 0.9) - 100.0).abs() < 1e-9);
+        assert_eq!(tcp.late_ns(300.0, 0.5), 0.0);
+        assert!((tcp.late_ns(300.0, 0.75) - 37.5).abs() < 1e-9);
+        tcp.noise.clear();
+        assert_eq!(tcp.late_ns(300.0, 0.9), 0.0);
+    }
+
+    /// Parts of the ratios are as likely as they are large.
+    #[test]
+    fn ratios_lie_between_the_middles_of_parts() {
+        let of_three = Noise {
+            bytes: 0.0,
+            ratios: vec![1.0, 2.0, 4.0],
+        };
+        let ratios =
+            [0.0, 1.0 / 6.0, 1.0 / 3.0, 0.5, 5.0 / 6.0, 1.0].map(|less| of_three.ratio(less));
+        for (ratio, expected) in ratios.into_iter().zip([1.0, 1.0, 1.5, 2.0, 4.0, 4.0]) {
+            assert!((ratio - expected).abs() < 1e-9, "{ratios:?}");
+        }
+        let alone = Noise {
+            bytes: 0.0,
+            ratios: vec![3.0],
+        };
+        assert_eq!(alone.ratio(0.3), 3.0);
     }
 }

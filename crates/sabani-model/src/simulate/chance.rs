@@ -29,15 +29,6 @@ impl Chance {
     pub fn pick(&mut self, estimate: Estimate) -> f64 {
         estimate.at((self.share() - 0.5) / 0.45)
     }
-
-    /// One of what was measured: a value between the middles of equal parts of that, and not beyond them.
-    pub fn value(&mut self, middles: &[f64]) -> Option<f64> {
-        let last = middles.len().checked_sub(1)?;
-        let place = (self.share() * middles.len() as f64 - 0.5).clamp(0.0, last as f64);
-        let at = (place as usize).min(last.saturating_sub(1));
-        let (left, right) = (middles[at], middles[(at + 1).min(last)]);
-        Some(left + (right - left) * (place - at as f64))
-    }
 }
 
 #[cfg(test)]
@@ -59,21 +50,5 @@ mod tests {
         let inside = inside.count();
         assert!((8_900..9_100).contains(&inside), "{inside}");
         assert_eq!(Chance::none().pick(estimate), 10.0);
-    }
-
-    #[test]
-    fn values_are_drawn_in_proportion() {
-        let mut chance = Chance::seeded(2);
-        let middles = [1.0, 2.0, 4.0];
-        let drawn: Vec<_> = (0..10_000)
-            .map(|_| chance.value(&middles).unwrap())
-            .collect();
-        let below = |limit| drawn.iter().filter(|value| **value < limit).count();
-        assert!((4_800..5_200).contains(&below(2.0)), "{}", below(2.0));
-        // Half of the last part is no larger than its middle.
-        assert!((8_200..8_450).contains(&below(4.0)), "{}", below(4.0));
-        assert_eq!(Chance::none().value(&middles), Some(2.0));
-        assert_eq!(chance.value(&[]), None);
-        assert_eq!(chance.value(&[3.0]), Some(3.0));
     }
 }

@@ -359,12 +359,10 @@ impl Run<'_> {
         let Passed { message, late_ns } = passed;
         let Message { from, to, cost, .. } = &message;
         let latency_ns = self.routes.latency_ns(*from, *to, cost.bytes);
-        let noise = self.transport.noise(cost.bytes);
-        let noise = self.chance.value(noise).unwrap_or(1.0);
-        let usual_ns = latency_ns + message.cost.gap_ns;
-        let varied_ns = (latency_ns + (noise - 1.0) * usual_ns).max(0.0);
+        let varies_ns = self.transport.late_ns(cost.bytes, self.chance.share());
+        let way_ns = (latency_ns + varies_ns).max(0.0);
         self.agenda
-            .push(now_ns + late_ns + varied_ns, Event::Arrive(message));
+            .push(now_ns + late_ns + way_ns, Event::Arrive(message));
     }
 
     fn message(
