@@ -43,7 +43,7 @@ pub use order::GrantOrder;
 use order::{Scheduler, Urgency};
 use share::{Account, Share};
 pub(crate) use standing::DECAY_NS;
-use standing::{DECAY_GRACE_NS, Pool};
+use standing::{DECAY_GRACE_NS, Holder, Pool};
 use table::Table;
 
 use crate::channel::{BASE_DATAGRAM, Data, datagram_cost};
@@ -247,6 +247,8 @@ impl Granter {
         self.forget(peer);
         let slot = self.peers.slot(peer, now_ns);
         self.hear(slot, now_ns);
+        // Nobody knows.
+        self.peers[slot].ample_until_ns = now_ns + DECAY_NS;
         self.stand(slot);
         self.account(slot);
         self.window(peer)
@@ -328,6 +330,9 @@ impl Granter {
         let share = &mut self.peers[slot];
         let begins = share.remaining == 0 && arrival.remaining > 0;
         share.full = u64::from(arrival.full).clamp(BASE_FULL, self.config.full_cost.into());
+        self.pool.terse -= u32::from(share.is_terse);
+        share.is_terse = share.is_terse_after(arrival, now_ns);
+        self.pool.terse += u32::from(share.is_terse);
         self.link.set_full(self.link.full().max(share.full));
         let link = &self.link;
         share.on_arrival(arrival, || link.own_queue_ns(), now_ns);
@@ -488,8 +493,13 @@ impl Granter {
     fn standing(&self, slot: u32) -> u64 {
         self.fixed(slot).unwrap_or_else(|| {
             let share = &self.peers[slot];
-            let (promise, queue) = (share.account.promise, self.link.queue());
-            let window = self.pool.share(promise, queue, share.full, share.allowance);
+            let window = self.pool.share(&Holder {
+                own: share.account.promise,
+                queue: self.link.queue(),
+                full: share.full,
+                wish: share.allowance,
+                is_terse: share.is_terse,
+            });
             let foreseen = share.foreseen().min(self.config.window_max.into());
             window.max(foreseen).min(share.most)
         })
@@ -764,6 +774,7 @@ impl Granter {
         let share = &mut self.peers[slot];
         if std::mem::take(&mut share.recent) {
             self.pool.peers -= 1;
+            self.pool.terse -= u32::from(std::mem::take(&mut share.is_terse));
         }
         if !share.is_steered() {
             self.peers.remove(slot);

@@ -3,6 +3,7 @@
 use super::link::ASSUMED_RTT_NS;
 use super::narrow::{Common, Narrow};
 use super::reach::Reach;
+use super::standing::DECAY_NS;
 use super::steady::Steady;
 use super::{Arrival, BASE_FULL};
 
@@ -81,6 +82,10 @@ pub(super) struct Share {
     pub heard_ns: u64,
     /// That was within the decay time, and it is counted as such.
     pub recent: bool,
+    /// Until then it is expected to send more than words, as it has done within the decay time.
+    pub ample_until_ns: u64,
+    /// It is not, and is counted as such.
+    pub is_terse: bool,
     /// Since when it has wanted something.
     pub since_ns: u64,
     /// When it was last granted something, or began to want.
@@ -116,6 +121,8 @@ impl Share {
             allowance: None,
             heard_ns: now_ns,
             recent: false,
+            ample_until_ns: 0,
+            is_terse: false,
             since_ns: now_ns,
             served_ns: now_ns,
             virtual_time: 0,
@@ -176,6 +183,16 @@ impl Share {
             self.reach.forget();
         }
         self.is_passed_over &= self.reach.is_waited_for();
+    }
+
+    /// Whether it has had but words to say lately, this included.
+    #[inline]
+    pub fn is_terse_after(&mut self, arrival: &Arrival, now_ns: u64) -> bool {
+        let charge = u64::from(arrival.advanced) + arrival.remaining;
+        if charge > self.full {
+            self.ample_until_ns = now_ns + DECAY_NS;
+        }
+        now_ns >= self.ample_until_ns
     }
 
     /// Whether it loses more than all peers together do.

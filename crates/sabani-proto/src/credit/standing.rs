@@ -12,7 +12,8 @@ use super::CreditConfig;
 pub(crate) const DECAY_NS: u64 = 100_000_000;
 /// How much longer the receiver counts it, beside two round trips: clocks and hosts are late.
 pub(super) const DECAY_GRACE_NS: u64 = 10_000_000;
-/// Less than this many full packets is not worth a promise.
+/// Less than this many full packets is not worth a promise. Who never sends more than one at a time is promised no more while
+/// others do.
 const LEAST_PACKETS: u64 = 2;
 
 /// The budget of standing credit.
@@ -23,8 +24,10 @@ pub(super) struct Pool {
     expected: u64,
     /// Sum of all promises that have not decayed, in charge.
     pub promised: u64,
-    /// Peers heard within the decay time.
+    /// Peers heard within the decay time, ...
     pub peers: u32,
+    /// ... and those of them that only had words to say.
+    pub terse: u32,
 }
 
 impl Pool {
@@ -34,21 +37,36 @@ impl Pool {
             expected: config.expected_peers.into(),
             promised: 0,
             peers: 0,
+            terse: 0,
         }
     }
 
-    /// What a peer may hold, being one of those heard lately; `own` is the promise it holds now,
-    /// `queue` the estimate of the path's queue, `full` what a full datagram of it is charged, `wish`
-    /// what it would like to hold, if it has said so.
+    /// What a peer may hold, being one of those heard lately.
     #[inline]
-    pub fn share(&self, own: u64, queue: u64, full: u64, wish: Option<u64>) -> u64 {
+    pub fn share(&self, holder: &Holder) -> u64 {
+        let Holder {
+            own,
+            queue,
+            full,
+            wish,
+            is_terse,
+        } = *holder;
         let size = self.most.min(queue);
         // Of several, some may begin at the same time while another's grants arrive.
         let several = size * 3 / 4;
-        let expected = self.expected.min(several / (LEAST_PACKETS * full));
+        let least = LEAST_PACKETS * full;
+        let expected = self.expected.min(several / least);
         let (size, share) = match u64::from(self.peers).max(expected) {
             0 | 1 => (size, size),
-            peers => (several, several / peers),
+            peers => {
+                let (equal, terse) = (several / peers, u64::from(self.terse));
+                let share = match peers - terse {
+                    0 => equal,
+                    _ if is_terse => equal.min(least),
+                    others => equal.max(several.saturating_sub(terse * least) / others),
+                };
+                (several, share)
+            }
         };
         let share = wish.map_or(share, |wish| wish.min(share.max(size / 2)));
         let free = size.saturating_sub(self.promised - own);
@@ -59,4 +77,19 @@ impl Pool {
             packets * full
         }
     }
+}
+
+/// Who is promised standing credit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    /// The promise it holds now.
+    pub own: u64,
+    /// The estimate of the path's queue.
+    pub queue: u64,
+    /// What a full datagram of it is charged.
+    pub full: u64,
+    /// What it would like to hold, if it has said so.
+    pub wish: Option<u64>,
+    /// It has only had words to say lately.
+    pub is_terse: bool,
 }

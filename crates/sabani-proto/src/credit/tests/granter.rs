@@ -179,6 +179,36 @@ fn renewed_credit_is_a_part_of_the_same_queue() {
     assert!(renewed > 100, "{renewed}");
 }
 
+/// As from a barrier between calls of a pipeline, whose segments would not fit into what its partners leave.
+#[test]
+fn who_has_but_words_to_say_leaves_standing_credit_to_who_sends_more() {
+    let mut granter = granter(GrantOrder::default());
+    let mut hear = |peer, packets, now_ns| {
+        granter.on_arrival(peer, &came(packets, 0), now_ns);
+        run(&mut granter, now_ns);
+        u64::from(granter.window(peer)) / FULL
+    };
+    // One that was alone holds all there is, until it has used it.
+    assert_eq!(hear(0, 6, MS), 48);
+    for peer in 1..6 {
+        assert_eq!(hear(peer, 1, 2 * MS), 0, "{peer}");
+    }
+    assert_eq!(hear(0, 46, 3 * MS), 26);
+    for peer in 1..6 {
+        assert_eq!(hear(peer, 1, 4 * MS), 2, "{peer}");
+    }
+    // Another one that sends more gets as much, once there is that much again.
+    assert_eq!(hear(1, 6, 5 * MS), 2);
+    assert_eq!(hear(0, 20, 6 * MS), 14);
+    assert_eq!(hear(1, 2, 7 * MS), 14);
+    // But not when it has only had words to say for a while.
+    assert_eq!(hear(0, 14, 90 * MS), 14);
+    assert_eq!(hear(1, 1, 107 * MS), 13);
+    assert_eq!(hear(1, 1, 108 * MS), 12);
+    assert_eq!(hear(0, 6, 109 * MS), 16);
+    assert!(granter.stats().promised <= 48 * FULL);
+}
+
 #[test]
 fn standing_credit_decays_and_leaves_nothing() {
     let mut granter = granter(GrantOrder::default());

@@ -10,7 +10,7 @@ use crate::credit::narrow::{Common, Narrow};
 use crate::credit::queue::{Brought, Queue};
 use crate::credit::rate::{Bound, Rate, worth};
 use crate::credit::reach::Reach;
-use crate::credit::standing::Pool;
+use crate::credit::standing::{Holder, Pool};
 use crate::credit::{Arrival, CreditConfig, CreditPolicy, GrantOrder};
 
 const US: u64 = 1_000;
@@ -488,22 +488,66 @@ fn start_up_leaves_a_slow_link_few_packets_where_several_send() {
     assert_eq!((term(true), term(false)), (8.0, 2.0));
 }
 
+/// Of a path whose queue holds 48 packets.
+const HOLDER: Holder = Holder {
+    own: 0,
+    queue: 48 * FULL,
+    full: FULL,
+    wish: None,
+    is_terse: false,
+};
+
 #[test]
 fn standing_credit_is_divided_until_it_is_not_worth_it() {
     let mut pool = Pool::new(&config());
-    let queue = 48 * FULL;
     for (peers, packets) in [(1, 48), (2, 18), (4, 9), (8, 4), (18, 2), (19, 0), (400, 0)] {
         pool.peers = peers;
-        assert_eq!(pool.share(0, queue, FULL, None), packets * FULL, "{peers}");
+        assert_eq!(pool.share(&HOLDER), packets * FULL, "{peers}");
     }
     pool.peers = 2;
     pool.promised = 30 * FULL;
-    assert_eq!(pool.share(0, queue, FULL, None), 6 * FULL);
-    assert_eq!(pool.share(18 * FULL, queue, FULL, None), 18 * FULL);
+    assert_eq!(pool.share(&HOLDER), 6 * FULL);
+    let again = Holder {
+        own: 18 * FULL,
+        ..HOLDER
+    };
+    assert_eq!(pool.share(&again), 18 * FULL);
     // A shallower path has less of it.
     pool.peers = 1;
     pool.promised = 0;
-    assert_eq!(pool.share(0, 10 * FULL, FULL, None), 10 * FULL);
+    let shallow = Holder {
+        queue: 10 * FULL,
+        ..HOLDER
+    };
+    assert_eq!(pool.share(&shallow), 10 * FULL);
+}
+
+#[test]
+fn words_need_little_standing_credit_and_the_rest_is_for_those_who_send_more() {
+    let mut pool = Pool::new(&config());
+    let terse = Holder {
+        is_terse: true,
+        ..HOLDER
+    };
+    // Peers, those of them that are terse, and what both sorts get.
+    let shares = [
+        (4, 3, 30, 2),
+        (6, 5, 26, 2),
+        (6, 4, 14, 2),
+        (18, 17, 2, 2),
+        (19, 18, 0, 0),
+    ];
+    for (peers, of_them, ample, little) in shares {
+        (pool.peers, pool.terse) = (peers, of_them);
+        assert_eq!(pool.share(&HOLDER), ample * FULL, "{peers}");
+        assert_eq!(pool.share(&terse), little * FULL, "{peers}");
+    }
+    // All of it if nobody sends more.
+    (pool.peers, pool.terse) = (2, 2);
+    assert_eq!(pool.share(&terse), 18 * FULL);
+    pool.peers = 1;
+    pool.terse = 1;
+    assert_eq!(pool.share(&terse), 48 * FULL);
 }
 
 const PATH_NS: u64 = 100_000;
