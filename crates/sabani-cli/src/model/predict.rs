@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use sabani_collective::Collective;
+use sabani_collective::{Choice, Collective};
 use sabani_model::choose::{self, Ranked};
 use sabani_model::network::Transport;
 use sabani_model::price::{Model, Prices};
@@ -98,6 +98,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
         prices: Prices::new(&network, transport, &task),
         task: &task,
         ranked: &ranked,
+        chosen: choose::pick(&network, transport, &ranked).choice,
     };
     reports.write(&Rendered {
         table: report.table(),
@@ -116,6 +117,8 @@ struct Report<'a> {
     prices: Prices,
     task: &'a Task,
     ranked: &'a [Ranked],
+    /// What a table would choose.
+    chosen: Choice,
 }
 
 /// A result, as a line of JSON.
@@ -127,6 +130,8 @@ struct Record<'a> {
     transport: &'a str,
     algorithm: String,
     is_rule: bool,
+    /// A table would choose it.
+    is_chosen: bool,
     /// Of an ordinary run; at least, if it was given up.
     usual_ns: f64,
     expected_ns: Option<f64>,
@@ -195,7 +200,7 @@ impl Report<'_> {
             let [later, probes, timeouts] = prediction.repairs;
             rows.push(vec![
                 one.choice.to_string(),
-                if one.is_rule { "the rule" } else { "" }.to_owned(),
+                self.standing(one).to_owned(),
                 time(prediction.ns.value),
                 time(prediction.ns.low),
                 time(prediction.ns.high),
@@ -209,6 +214,15 @@ impl Report<'_> {
         rows
     }
 
+    fn standing(&self, one: &Ranked) -> &'static str {
+        match (one.choice == self.chosen, one.is_rule) {
+            (true, true) => "chosen, the rule",
+            (true, false) => "chosen",
+            (false, true) => "the rule",
+            (false, false) => "",
+        }
+    }
+
     fn table(&self) -> String {
         let mut table = format!("{}\n\n{}", self.title(), text::align(&self.rows()));
         let others = self.ranked.iter().filter(|one| one.prediction.is_none());
@@ -217,7 +231,8 @@ impl Report<'_> {
             let _ = write!(table, "\nslower, or no better: {}\n", names.join(", "));
         }
         table.push_str(
-            "\nFrom and to: 90 % of runs lie between. Repairs: of losses, by later packets + probes + timeouts, in a \
+            "\nChosen: what a program's table has; of those expected to take about as long, the one with the fewest messages. \
+             From and to: 90 % of runs lie between. Repairs: of losses, by later packets + probes + timeouts, in a \
              run on average.\n",
         );
         for warning in self.warnings() {
@@ -263,6 +278,7 @@ impl Report<'_> {
                 transport: &self.args.transport,
                 algorithm: one.choice.to_string(),
                 is_rule: one.is_rule,
+                is_chosen: one.choice == self.chosen,
                 usual_ns: one.usual_ns,
                 expected_ns: prediction.map(|found| found.ns.value),
                 mean_ns: prediction.map(|found| found.mean_ns),

@@ -7,6 +7,6 @@ mod ranking;
 mod table;
 
 pub use candidates::{candidates, rule};
-pub use decision::{Decision, decide};
+pub use decision::{Decision, decide, pick};
 pub use ranking::{Ranked, rank};
 pub use table::{BadRow, Found, Lookup, Row, compile, length, usual_ranks};

@@ -31,6 +31,8 @@ pub struct Ranked {
     pub is_rule: bool,
     /// What it takes as usual; at least, if it was given up.
     pub usual_ns: f64,
+    /// Messages that all ranks send; more than anybody does, if it was given up.
+    pub messages: f64,
     /// What it takes with all that varies, if it is among the best.
     pub prediction: Option<Prediction>,
 }
@@ -179,9 +181,11 @@ pub(super) fn survey(network: &Network, transport: &Transport, task: &Task) -> V
             choice,
         };
         let outcome = simulation.usual(HOPELESS * best_ns());
-        let usual_ns = outcome.map_or(f64::INFINITY, |outcome| outcome.ns);
+        let unknown = [f64::INFINITY; 2];
+        let [usual_ns, messages] =
+            outcome.map_or(unknown, |outcome| [outcome.ns, outcome.messages]);
         best_bits.fetch_min(usual_ns.to_bits(), AtomicOrdering::Relaxed);
-        usual_ns
+        [usual_ns, messages]
     };
     let candidates = candidates(task);
     let times = parallel::map(&candidates, run);
@@ -189,10 +193,11 @@ pub(super) fn survey(network: &Network, transport: &Transport, task: &Task) -> V
     let limit_ns = HOPELESS * best_ns();
     let timed = candidates.into_iter().zip(times).enumerate();
     let mut ranked: Vec<_> = timed
-        .map(|(place, (choice, usual_ns))| Ranked {
+        .map(|(place, (choice, [usual_ns, messages]))| Ranked {
             choice,
             is_rule: place == 0,
             usual_ns: usual_ns.min(limit_ns),
+            messages,
             prediction: None,
         })
         .collect();

@@ -93,6 +93,8 @@ pub struct Outcome {
     pub bound: Vec<f64>,
     /// For each resource: the most bytes in a nanosecond.
     pub peaks: Vec<f64>,
+    /// Messages that were sent.
+    pub messages: f64,
 }
 
 impl Outcome {
@@ -171,6 +173,7 @@ impl Simulation<'_> {
         (ns <= limit_ns).then(|| Outcome {
             ns,
             repairs: [0, 1, 2].map(repair),
+            messages: shorter.continued(half.messages, whole.messages),
             ..whole
         })
     }
@@ -218,6 +221,7 @@ impl Simulation<'_> {
             in_step: HashMap::new(),
             transport: self.transport,
             chance: noise,
+            messages: 0.0,
         }
     }
 }
@@ -283,6 +287,7 @@ struct Run<'t> {
     in_step: HashMap<(usize, usize, MessageId), StepId>,
     transport: &'t Transport,
     chance: Chance,
+    messages: f64,
 }
 
 impl Run<'_> {
@@ -316,6 +321,7 @@ impl Run<'_> {
             repairs: self.traffic.repairs().map(f64::from),
             bound: loads.iter().map(|load| share(load.bound_ns)).collect(),
             peaks: loads.iter().map(|load| load.peak).collect(),
+            messages: self.messages,
         }
     }
 
@@ -402,6 +408,7 @@ impl Run<'_> {
     /// A rank's processor begins to send; the link takes it when it has its turn.
     fn send(&mut self, begin_ns: f64, message: Message, bytes: usize) {
         let Message { from, to, cost, .. } = message;
+        self.messages += 1.0;
         self.busy_until_ns[from] = begin_ns + cost.send_ns;
         let turn = self.routes.cost(bytes.min(self.turn_bytes(from, to)));
         let link = &mut self.link_until_ns[from];
