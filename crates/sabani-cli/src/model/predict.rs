@@ -44,7 +44,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "NAME", default_value = "sabani")]
     transport: String,
     /// Simulated runs for each interval. With 19, a run lies between the least and the largest of them with a
-    /// probability of 90 %.
+    /// probability of 90 %; with n, of (n - 1) / (n + 1).
     #[arg(long, value_name = "N", default_value_t = REPLICATES,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     replicates: u64,
@@ -214,6 +214,13 @@ impl Report<'_> {
         rows
     }
 
+    /// What lies in the intervals: a run like the simulated ones lies outside of them twice in one more than there are.
+    fn between(&self) -> String {
+        let replicates = self.args.replicates as f64;
+        let inside = 100.0 * (replicates - 1.0) / (replicates + 1.0);
+        format!("{inside:.0} % of runs lie between")
+    }
+
     fn standing(&self, one: &Ranked) -> &'static str {
         match (one.choice == self.chosen, one.is_rule) {
             (true, true) => "chosen, the rule",
@@ -230,10 +237,11 @@ impl Report<'_> {
         if !names.is_empty() {
             let _ = write!(table, "\nslower, or no better: {}\n", names.join(", "));
         }
-        table.push_str(
+        let between = self.between();
+        let _ = writeln!(
+            table,
             "\nChosen: what a program's table has; of those expected to take about as long, the one with the fewest messages. \
-             From and to: 90 % of runs lie between. Repairs: of losses, by later packets + probes + timeouts, in a \
-             run on average.\n",
+             From and to: {between}. Repairs: of losses, by later packets + probes + timeouts, in a run on average."
         );
         for warning in self.warnings() {
             let _ = writeln!(table, "Note: {warning}.");
@@ -303,12 +311,15 @@ impl Report<'_> {
     }
 
     fn page(&self) -> String {
-        let what = "Expected times of the best algorithms by length: lines are simulated runs in which everything is \
-                    as usual. The table is for the length asked for; 90 % of runs lie between `from` and `to`.";
+        let what = format!(
+            "Expected times of the best algorithms by length: lines are simulated runs in which everything is as usual. \
+             The table is for the length asked for; {} `from` and `to`.",
+            self.between()
+        );
         let warnings = self.warnings().join("; ");
         let notes = format!("<p>{}</p>\n", page::escape(&warnings));
         let body = self.plot().render() + &page::table(&self.rows()) + &notes;
-        page::render(&self.title(), what, &body)
+        page::render(&self.title(), &what, &body)
     }
 
     /// As the paper's figure 8: times over lengths, up to four times the one asked for.
