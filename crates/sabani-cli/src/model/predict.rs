@@ -22,7 +22,7 @@ use crate::units::{count, format_size, format_time, parse_size};
 /// Predict what a collective takes with each of its algorithms
 ///
 /// All algorithms and parameters are simulated on the network that was measured; the best ones and the one that the
-/// documented rule chooses get an interval, in which a run lies with a probability of 90 %, and the
+/// documented rule chooses get an interval, in which a run lies with a probability of 90 % (`--replicates`), and the
 /// resource that limits them.
 #[derive(Args)]
 pub struct PredictArgs {
@@ -51,6 +51,10 @@ pub struct PredictArgs {
     #[command(flatten)]
     output: OutputArgs,
 }
+
+/// What is said of the one that is chosen.
+const CHOSEN: &str = "Chosen: what a table made now would have for this length; of those expected to take up to 5 % more than the best, \
+                      the one with the fewest messages";
 
 /// So many resources are named in a note; `--json` has all of them.
 const MOST_NAMED: usize = 6;
@@ -117,7 +121,7 @@ struct Report<'a> {
     prices: Prices,
     task: &'a Task,
     ranked: &'a [Ranked],
-    /// What a table would choose.
+    /// What a table made now would have.
     chosen: Choice,
 }
 
@@ -130,7 +134,7 @@ struct Record<'a> {
     transport: &'a str,
     algorithm: String,
     is_rule: bool,
-    /// A table would choose it.
+    /// A table made now would have it.
     is_chosen: bool,
     /// Of an ordinary run; at least, if it was given up.
     usual_ns: f64,
@@ -214,11 +218,11 @@ impl Report<'_> {
         rows
     }
 
-    /// What lies in the intervals: a run like the simulated ones lies outside of them twice in one more than there are.
+    /// What lies in the intervals: of n + 1 runs that are alike, the last one is the least or the largest with a probability of 2 / (n + 1).
     fn between(&self) -> String {
         let replicates = self.args.replicates as f64;
-        let inside = 100.0 * (replicates - 1.0) / (replicates + 1.0);
-        format!("{inside:.0} % of runs lie between")
+        let permille = (1000.0 * (replicates - 1.0) / (replicates + 1.0)).floor();
+        format!("{} % of runs lie between", permille / 10.0)
     }
 
     fn standing(&self, one: &Ranked) -> &'static str {
@@ -233,14 +237,18 @@ impl Report<'_> {
     fn table(&self) -> String {
         let mut table = format!("{}\n\n{}", self.title(), text::align(&self.rows()));
         let others = self.ranked.iter().filter(|one| one.prediction.is_none());
-        let names: Vec<_> = others.map(|one| one.choice.to_string()).collect();
+        let name = |one: &Ranked| match one.choice == self.chosen {
+            true => format!("{} (chosen)", one.choice),
+            false => one.choice.to_string(),
+        };
+        let names: Vec<_> = others.map(name).collect();
         if !names.is_empty() {
             let _ = write!(table, "\nslower, or no better: {}\n", names.join(", "));
         }
         let between = self.between();
         let _ = writeln!(
             table,
-            "\nChosen: what a program's table has; of those expected to take about as long, the one with the fewest messages. \
+            "\n{CHOSEN}. \
              From and to: {between}. Repairs: of losses, by later packets + probes + timeouts, in a run on average."
         );
         for warning in self.warnings() {
@@ -317,7 +325,7 @@ impl Report<'_> {
             self.between()
         );
         let warnings = self.warnings().join("; ");
-        let notes = format!("<p>{}</p>\n", page::escape(&warnings));
+        let notes = format!("<p>{CHOSEN}.</p>\n<p>{}</p>\n", page::escape(&warnings));
         let body = self.plot().render() + &page::table(&self.rows()) + &notes;
         page::render(&self.title(), &what, &body)
     }

@@ -177,7 +177,7 @@ impl Curve {
     ///
     /// A message that is longer than a port's queue overflows it by itself now and then, which it did beside the
     /// acknowledgements of one that went the other way at the same time. That says nothing about messages of that length
-    /// elsewhere, and so those rounds do not count.
+    /// elsewhere, and so rounds in which it did do not count, as long as the others tell the same of what is usual.
     pub fn noise(&self) -> Vec<Noise> {
         const PARTS: usize = 21;
         let (mut lost, mut packets) = (0, 0);
@@ -189,12 +189,14 @@ impl Curve {
             let packets_here = trips * bytes.div_ceil(PACKET).max(1);
             // With one more, for none that was lost is no proof that none ever is.
             let expected = (lost + 1) as f64 * packets_here as f64 / packets.max(1) as f64;
-            if lost_here as f64 > OWN_LOSSES * expected
-                && tries.iter().any(|tries| tries.lost_packets == 0)
-            {
-                tries.retain(|tries| tries.lost_packets == 0);
-            } else {
+            if lost_here as f64 <= OWN_LOSSES * expected {
                 (lost, packets) = (lost + lost_here, packets + packets_here);
+            } else {
+                let is_whole = |tries: &&Tries| tries.lost_packets == 0;
+                let whole: Vec<_> = tries.iter().copied().filter(is_whole).collect();
+                if (median(&times(&whole)).value / usual - 1.0).abs() <= PRECISE {
+                    tries = whole;
+                }
             }
             let ratios = times(&tries).into_iter();
             let ratios = ratios.map(|time| (time / usual).max(0.01)).collect();
@@ -344,8 +346,24 @@ mod tests {
     #[test]
     fn what_overflows_a_queue_by_itself_is_not_noise() {
         let long = 65_536;
-        let curve = with_losses(&[(long, 60)]);
+        let curve = with_losses(&[(long, 60), (1 << 20, 900)]);
         assert_eq!(most_noise(&curve, long), 1.0);
+        assert_eq!(most_noise(&curve, 1 << 20), 1.0);
+    }
+
+    /// Nothing else is usual there.
+    #[test]
+    fn what_overflows_a_queue_nearly_always_is_noise() {
+        let long = 65_536;
+        let mut curve = with_losses(&[(long, 60), (1 << 20, 900)]);
+        let often = curve.rounds.last().unwrap()[&long].clone();
+        for round in curve.rounds.iter_mut().skip(2) {
+            round.insert(long, often.clone());
+        }
+        let noise = curve.noise();
+        let of_length = noise.iter().find(|one| one.bytes == long as f64).unwrap();
+        assert!((of_length.ratios[0] - 1.0 / 1.5).abs() < 0.001);
+        assert_eq!(of_length.ratios[10], 1.0);
         assert_eq!(most_noise(&curve, 1 << 20), 1.0);
     }
 

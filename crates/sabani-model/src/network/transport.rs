@@ -131,24 +131,24 @@ impl Transport {
         latency.empty_ns.towards(&latency.packet_ns, share)
     }
 
-    /// How much longer than usual, or less long, a message takes of which this part of all is quicker: on the line between the
-    /// lengths around it. What a host that is late adds is the same for all lengths, and what a link's speed varies by grows
+    /// How much longer a message takes than usual, or less long if that is negative, at a quantile of all from 0 to 1: on the line
+    /// between the lengths around it. What a host that is late adds is the same for all lengths, and what a link's speed varies by grows
     /// with them.
-    pub fn late_ns(&self, bytes: f64, quicker: f64) -> f64 {
+    pub fn deviation_ns(&self, bytes: f64, quantile: f64) -> f64 {
         let (Some(first), Some(last)) = (self.noise.first(), self.noise.last()) else {
             return 0.0;
         };
-        let late_ns = |noise: &Noise| (noise.ratio(quicker) - 1.0) * self.usual_ns(noise.bytes);
+        let of_length = |noise: &Noise| (noise.ratio(quantile) - 1.0) * self.usual_ns(noise.bytes);
         if bytes <= first.bytes {
-            return late_ns(first);
+            return of_length(first);
         }
         if bytes >= last.bytes {
-            return (last.ratio(quicker) - 1.0) * self.usual_ns(bytes);
+            return (last.ratio(quantile) - 1.0) * self.usual_ns(bytes);
         }
         let above = self.noise.partition_point(|noise| noise.bytes < bytes);
         let (left, right) = (&self.noise[above - 1], &self.noise[above]);
         let share = (bytes - left.bytes) / (right.bytes - left.bytes);
-        late_ns(left) + (late_ns(right) - late_ns(left)) * share
+        of_length(left) + (of_length(right) - of_length(left)) * share
     }
 
     /// L + g(m) between hosts that are as near as any.
@@ -232,12 +232,12 @@ impl Transport {
 }
 
 impl Noise {
-    /// The ratio than which this part of all are less: between the middles of equal parts, and not beyond them.
-    fn ratio(&self, less: f64) -> f64 {
+    /// The ratio at a quantile: between the middles of equal parts, and not beyond them.
+    fn ratio(&self, quantile: f64) -> f64 {
         let Some(last) = self.ratios.len().checked_sub(1) else {
             return 1.0;
         };
-        let place = (less * self.ratios.len() as f64 - 0.5).clamp(0.0, last as f64);
+        let place = (quantile * self.ratios.len() as f64 - 0.5).clamp(0.0, last as f64);
         let at = (place as usize).min(last.saturating_sub(1));
         let (left, right) = (self.ratios[at], self.ratios[(at + 1).min(last)]);
         left + (right - left) * (place - at as f64)
@@ -311,25 +311,24 @@ mod tests {
         // One of three takes 50 ns longer, whatever its length, or half as long again.
         tcp.noise = vec![noise(0.0, [1.0, 1.0, 1.5]), noise(900.0, [1.0, 1.0, 1.05])];
         for bytes in [0.0, 300.0, 900.0] {
-            let late_ns = tcp.late_ns(bytes, 0.9);
+            let late_ns = tcp.deviation_ns(bytes, 0.9);
             assert!((late_ns - 50.0).abs() < 1e-9, "{bytes}: {late_ns}");
         }
-        assert!((tcp.late_ns(1900.0, 0.9) - 100.0).abs() < 1e-9);
-        assert_eq!(tcp.late_ns(300.0, 0.5), 0.0);
-        assert!((tcp.late_ns(300.0, 0.75) - 37.5).abs() < 1e-9);
+        assert!((tcp.deviation_ns(1900.0, 0.9) - 100.0).abs() < 1e-9);
+        assert_eq!(tcp.deviation_ns(300.0, 0.5), 0.0);
+        assert!((tcp.deviation_ns(300.0, 0.75) - 37.5).abs() < 1e-9);
         tcp.noise.clear();
-        assert_eq!(tcp.late_ns(300.0, 0.9), 0.0);
+        assert_eq!(tcp.deviation_ns(300.0, 0.9), 0.0);
     }
 
-    /// Parts of the ratios are as likely as they are large.
     #[test]
     fn ratios_lie_between_the_middles_of_parts() {
         let of_three = Noise {
             bytes: 0.0,
             ratios: vec![1.0, 2.0, 4.0],
         };
-        let ratios =
-            [0.0, 1.0 / 6.0, 1.0 / 3.0, 0.5, 5.0 / 6.0, 1.0].map(|less| of_three.ratio(less));
+        let ratios = [0.0, 1.0 / 6.0, 1.0 / 3.0, 0.5, 5.0 / 6.0, 1.0]
+            .map(|quantile| of_three.ratio(quantile));
         for (ratio, expected) in ratios.into_iter().zip([1.0, 1.0, 1.5, 2.0, 4.0, 4.0]) {
             assert!((ratio - expected).abs() < 1e-9, "{ratios:?}");
         }

@@ -365,7 +365,7 @@ impl Run<'_> {
         let Passed { message, late_ns } = passed;
         let Message { from, to, cost, .. } = &message;
         let latency_ns = self.routes.latency_ns(*from, *to, cost.bytes);
-        let varies_ns = self.transport.late_ns(cost.bytes, self.chance.share());
+        let varies_ns = self.transport.deviation_ns(cost.bytes, self.chance.share());
         let way_ns = (latency_ns + varies_ns).max(0.0);
         self.agenda
             .push(now_ns + late_ns + way_ns, Event::Arrive(message));

@@ -247,7 +247,7 @@ impl Granter {
         self.forget(peer);
         let slot = self.peers.slot(peer, now_ns);
         self.hear(slot, now_ns);
-        // Nobody knows.
+        // Whether it will send more than short messages is not known yet.
         self.peers[slot].ample_until_ns = now_ns + DECAY_NS;
         self.stand(slot);
         self.account(slot);
@@ -331,7 +331,7 @@ impl Granter {
         let begins = share.remaining == 0 && arrival.remaining > 0;
         share.full = u64::from(arrival.full).clamp(BASE_FULL, self.config.full_cost.into());
         self.pool.terse -= u32::from(share.is_terse);
-        share.is_terse = share.is_terse_after(arrival, now_ns);
+        share.note_demand(arrival, now_ns);
         self.pool.terse += u32::from(share.is_terse);
         self.link.set_full(self.link.full().max(share.full));
         let link = &self.link;

@@ -82,7 +82,7 @@ pub(super) struct Share {
     pub heard_ns: u64,
     /// That was within the decay time, and it is counted as such.
     pub recent: bool,
-    /// Until then it is expected to send more than words, as it has done within the decay time.
+    /// Until then it is expected to send more than a packet at a time, as it has done within the decay time.
     pub ample_until_ns: u64,
     /// It is not, and is counted as such.
     pub is_terse: bool,
@@ -185,14 +185,14 @@ impl Share {
         self.is_passed_over &= self.reach.is_waited_for();
     }
 
-    /// Whether it has had but words to say lately, this included.
+    /// Whether it has sent no more than a packet at a time lately, this included.
     #[inline]
-    pub fn is_terse_after(&mut self, arrival: &Arrival, now_ns: u64) -> bool {
+    pub fn note_demand(&mut self, arrival: &Arrival, now_ns: u64) {
         let charge = u64::from(arrival.advanced) + arrival.remaining;
         if charge > self.full {
             self.ample_until_ns = now_ns + DECAY_NS;
         }
-        now_ns >= self.ample_until_ns
+        self.is_terse = now_ns >= self.ample_until_ns;
     }
 
     /// Whether it loses more than all peers together do.

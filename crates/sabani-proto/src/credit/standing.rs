@@ -12,8 +12,8 @@ use super::CreditConfig;
 pub(crate) const DECAY_NS: u64 = 100_000_000;
 /// How much longer the receiver counts it, beside two round trips: clocks and hosts are late.
 pub(super) const DECAY_GRACE_NS: u64 = 10_000_000;
-/// Less than this many full packets is not worth a promise. Who never sends more than one at a time is promised no more while
-/// others do.
+/// Less than this many full packets is not worth a promise. Who is terse, and never sends more than one at a time, is promised no more while
+/// others are not.
 const LEAST_PACKETS: u64 = 2;
 
 /// The budget of standing credit.
@@ -26,7 +26,7 @@ pub(super) struct Pool {
     pub promised: u64,
     /// Peers heard within the decay time, ...
     pub peers: u32,
-    /// ... and those of them that only had words to say.
+    /// ... and those of them that are terse.
     pub terse: u32,
 }
 
@@ -59,11 +59,18 @@ impl Pool {
         let (size, share) = match u64::from(self.peers).max(expected) {
             0 | 1 => (size, size),
             peers => {
-                let (equal, terse) = (several / peers, u64::from(self.terse));
-                let share = match peers - terse {
-                    0 => equal,
-                    _ if is_terse => equal.min(least),
-                    others => equal.max(several.saturating_sub(terse * least) / others),
+                let terse = u64::from(self.terse);
+                // Of many, each may have one packet on its way without credit, too.
+                let each = match terse * least <= several / 2 {
+                    true => least,
+                    false => 0,
+                };
+                let share = if self.terse == self.peers {
+                    several / peers
+                } else if is_terse {
+                    each
+                } else {
+                    (several - terse * each) / (peers - terse)
                 };
                 (several, share)
             }
@@ -90,6 +97,6 @@ pub(super) struct Holder {
     pub full: u64,
     /// What it would like to hold, if it has said so.
     pub wish: Option<u64>,
-    /// It has only had words to say lately.
+    /// It is terse: it has sent no more than a packet at a time lately.
     pub is_terse: bool,
 }

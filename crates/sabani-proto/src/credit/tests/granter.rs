@@ -490,6 +490,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(peer, packets, lost)| Step::Send(peer, packets, lost)),
         1 => (peer, 0..5u32).prop_map(|(peer, weight)| Step::Weigh(peer, weight)),
         4 => (1..3_000_000u64).prop_map(Step::Wait),
+        1 => (60..120u64).prop_map(|ms| Step::Wait(ms * MS)),
     ]
 }
 
@@ -564,6 +565,17 @@ impl World {
         if let Some(at) = self.granter.next_deadline() {
             assert!(at > self.now_ns, "a deadline in the past");
         }
+        self.count();
+    }
+
+    /// Peers are counted as what they are.
+    fn count(&self) {
+        let Granter { peers, pool, .. } = &self.granter;
+        let shares = || (0..peers.end()).filter_map(|slot| peers.get(slot));
+        let recent = shares().filter(|share| share.recent).count();
+        let terse = shares().filter(|share| share.is_terse).count();
+        assert_eq!((recent, terse), (pool.peers as usize, pool.terse as usize));
+        assert!(terse <= recent);
     }
 }
 
@@ -605,6 +617,7 @@ proptest! {
         }
         let view = world.granter.stats();
         prop_assert_eq!((view.outstanding, view.promised, view.waiting), (0, 0, 0));
+        prop_assert_eq!((world.granter.pool.peers, world.granter.pool.terse), (0, 0));
         prop_assert!((0..6).all(|peer| world.granter.window(peer) == 0));
     }
 }

@@ -534,8 +534,11 @@ fn words_need_little_standing_credit_and_the_rest_is_for_those_who_send_more() {
         (4, 3, 30, 2),
         (6, 5, 26, 2),
         (6, 4, 14, 2),
-        (18, 17, 2, 2),
-        (19, 18, 0, 0),
+        (10, 9, 18, 2),
+        (11, 10, 36, 0),
+        (19, 18, 36, 0),
+        (400, 399, 36, 0),
+        (400, 1, 0, 2),
     ];
     for (peers, of_them, ample, little) in shares {
         (pool.peers, pool.terse) = (peers, of_them);
@@ -548,6 +551,15 @@ fn words_need_little_standing_credit_and_the_rest_is_for_those_who_send_more() {
     pool.peers = 1;
     pool.terse = 1;
     assert_eq!(pool.share(&terse), 48 * FULL);
+    // As if all that are expected were there.
+    let mut pool = Pool::new(&CreditConfig {
+        expected_peers: 8,
+        ..config()
+    });
+    (pool.peers, pool.terse) = (2, 2);
+    assert_eq!(pool.share(&terse), 4 * FULL);
+    (pool.peers, pool.terse) = (2, 1);
+    assert_eq!(pool.share(&HOLDER), 4 * FULL);
 }
 
 const PATH_NS: u64 = 100_000;
