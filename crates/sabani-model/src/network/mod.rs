@@ -292,6 +292,14 @@ mod tests {
             tcp.points.clear();
         });
         assert!(no_points.contains("tcp"), "{no_points}");
+        let endless = with(|network| {
+            let tcp = network.transports.get_mut("tcp").unwrap();
+            tcp.noise = vec![Noise {
+                bytes: 1e308,
+                ratios: vec![1.0, 2.0],
+            }];
+        });
+        assert!(endless.contains("noise"), "{endless}");
         let circle = with(|network| {
             let hosts = vec![0];
             let mut group = Group::new("a", hosts);

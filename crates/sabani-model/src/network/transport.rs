@@ -87,6 +87,8 @@ pub struct Transport {
 
 /// A message does not take so many times as long as usual.
 const MOST_NOISE: f64 = 1e6;
+/// No message is longer, or can be calculated with.
+const LONGEST: f64 = 1e15;
 /// No datagram is longer.
 const MOST_PACKET: usize = 65_535;
 
@@ -223,7 +225,8 @@ impl Transport {
         if ratios.any(|ratio| !is_positive(*ratio) || *ratio > MOST_NOISE) {
             return Err("noise is not positive, or not possible");
         }
-        let has_values = |noise: &Noise| noise.bytes >= 0.0 && !noise.ratios.is_empty();
+        let is_length = |bytes: f64| (0.0..=LONGEST).contains(&bytes);
+        let has_values = |noise: &Noise| is_length(noise.bytes) && !noise.ratios.is_empty();
         if !self.noise.iter().all(has_values) || !self.noise.is_sorted_by_key(|noise| noise.bytes) {
             return Err("noise is not by lengths in order, with values for each");
         }
