@@ -44,6 +44,9 @@ impl Capacity {
     }
 }
 
+/// No name of a host is longer (RFC 1035), and tables have room for it.
+const LONGEST_NAME: usize = 255;
+
 /// A host's link to the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
@@ -189,6 +192,11 @@ impl Graph {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.hosts.is_empty() {
             return Err("there are no hosts".to_owned());
+        }
+        let names = self.hosts.iter().map(|host| &host.name);
+        let mut names = names.chain(self.groups.iter().map(|group| &group.name));
+        if names.any(|name| name.len() > LONGEST_NAME) {
+            return Err(format!("a name is longer than {LONGEST_NAME} bytes"));
         }
         for host in &self.hosts {
             for capacity in [&host.out, &host.into, &host.both] {

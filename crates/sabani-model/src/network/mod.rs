@@ -292,6 +292,8 @@ mod tests {
             tcp.points.clear();
         });
         assert!(no_points.contains("tcp"), "{no_points}");
+        let long = with(|network| network.graph.hosts[1].name = "x".repeat(256));
+        assert!(long.contains("longer than 255"), "{long}");
         let endless = with(|network| {
             let tcp = network.transports.get_mut("tcp").unwrap();
             tcp.noise = vec![Noise {
