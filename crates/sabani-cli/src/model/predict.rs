@@ -53,8 +53,8 @@ pub struct PredictArgs {
 }
 
 /// What is said of the one that is chosen.
-const CHOSEN: &str = "Chosen: what a table made now would have for this length; of those expected to take up to 5 % more than the best, \
-                      the one with the fewest messages";
+const CHOSEN: &str = "Chosen: what a table would have, were it made for this length: the rule's choice, unless another one is surely faster (by the \
+                      usual run, and the mean of seven with what varies); of those that may be as fast, the one with the fewest messages";
 
 /// So many resources are named in a note; `--json` has all of them.
 const MOST_NAMED: usize = 6;
@@ -139,7 +139,7 @@ struct Record<'a> {
     /// Of an ordinary run; at least, if it was given up.
     usual_ns: f64,
     expected_ns: Option<f64>,
-    /// Of the replicates: the choice goes by it, where the usual run does not decide (`choose::decide`).
+    /// Of seven replicates: the choice goes by it, where the usual run does not decide (`choose::decide`).
     mean_ns: Option<f64>,
     low_ns: Option<f64>,
     high_ns: Option<f64>,
@@ -297,7 +297,7 @@ impl Report<'_> {
                 is_chosen: one.choice == self.chosen,
                 usual_ns: one.usual_ns,
                 expected_ns: prediction.map(|found| found.ns.value),
-                mean_ns: prediction.map(|found| found.mean_ns),
+                mean_ns: one.tried_ns,
                 low_ns: prediction.map(|found| found.ns.low),
                 high_ns: prediction.map(|found| found.ns.high),
                 repaired_by_later_packets: repair(Repair::Later),
@@ -388,7 +388,6 @@ mod tests {
     fn the_reason_is_what_takes_most_of_the_time() {
         let mut prediction = Prediction {
             ns: Estimate::exact(1.0),
-            mean_ns: 1.0,
             repairs: [0.0; 3],
             timeout_probability: 0.0,
             bound_by: Some(("host3 in".to_owned(), 0.93)),

@@ -37,6 +37,8 @@ pub struct Ranked {
     pub usual_ns: f64,
     /// Messages that all ranks send; infinite if it takes as long as those that were given up.
     pub messages: f64,
+    /// The mean of its first seven replicates, however many it has in the end, if it is among the best: the choice goes by that.
+    pub tried_ns: Option<f64>,
     /// What it takes with all that varies, if it is among the best.
     pub prediction: Option<Prediction>,
 }
@@ -56,11 +58,20 @@ pub(super) fn replicated(
     mut ranked: Vec<Ranked>,
     replicates: u64,
 ) -> Vec<Ranked> {
-    let runners = runners(network, transport, task, &ranked, replicates);
+    let mut runners = runners(network, transport, task, &ranked);
+    replicate(&mut runners, 0..TRIED);
+    let means = runners
+        .iter()
+        .map(|runner| (runner.place, runner.mean_ns()));
+    let means: Vec<_> = means.collect();
+    go_on(&mut runners, replicates.max(1));
     let predictions: Vec<_> = runners
         .iter()
         .map(|runner| (runner.place, runner.simulation.prediction(&runner.outcomes)))
         .collect();
+    for (place, mean_ns) in means {
+        ranked[place].tried_ns = Some(mean_ns);
+    }
     for (place, prediction) in predictions {
         ranked[place].prediction = Some(prediction);
     }
@@ -97,15 +108,14 @@ impl Runner<'_> {
     }
 }
 
-/// Those that are close, with so many replicates each, but those that are surely slower; and the rule's choice.
+/// Those that are close, and the rule's choice.
 fn runners<'s>(
     network: &'s Network,
     transport: &'s Transport,
     task: &'s Task,
     ranked: &'s [Ranked],
-    replicates: u64,
 ) -> Vec<Runner<'s>> {
-    let mut runners: Vec<Runner> = close(ranked)
+    close(ranked)
         .map(|(place, one)| Runner {
             place,
             is_rule: one.is_rule,
@@ -117,18 +127,23 @@ fn runners<'s>(
             },
             outcomes: Vec::new(),
         })
-        .collect();
-    let replicates = replicates.max(1);
-    replicate(&mut runners, 0..replicates.min(TRIED));
+        .collect()
+}
+
+/// They have so many replicates in the end, but those that are surely slower.
+fn go_on(runners: &mut Vec<Runner>, replicates: u64) {
     if replicates > TRIED {
-        let best = times_of_best_ns(&runners);
+        let best = times_of_best_ns(runners);
         let limit_ns = ALIKE * mean(&best);
         runners.retain(|runner| {
             runner.is_rule || !runner.is_slower(&best) || runner.mean_ns() <= limit_ns
         });
-        replicate(&mut runners, TRIED..replicates);
+        replicate(runners, TRIED..replicates);
+    } else {
+        for runner in runners {
+            runner.outcomes.truncate(replicates as usize);
+        }
     }
-    runners
 }
 
 fn mean(times: &[f64]) -> f64 {
@@ -213,6 +228,7 @@ pub(super) fn survey(network: &Network, transport: &Transport, task: &Task) -> V
             choice,
             is_rule: place == 0,
             usual_ns: usual_ns.min(limit_ns),
+            tried_ns: None,
             messages: match usual_ns > limit_ns {
                 true => f64::INFINITY,
                 false => messages,

@@ -112,8 +112,6 @@ impl Outcome {
 pub struct Prediction {
     /// The median of the replicates; the least and the largest, stretched by what simulations are off.
     pub ns: Estimate,
-    /// The mean of the replicates, to which waits that are rare and long add their part.
-    pub mean_ns: f64,
     /// Repairs in a run on average, in the order of [`Repair::ALL`].
     pub repairs: [f64; Repair::ALL.len()],
     /// In which share of the runs a tail waited for a timeout, or TCP's sender probed for one and the run took as long.
@@ -248,7 +246,6 @@ impl Prediction {
                 low: off.least * times[0],
                 high: off.most * times[times.len() - 1],
             },
-            mean_ns: mean(&|outcome| outcome.ns),
             repairs: [0, 1, 2].map(|kind| mean(&|outcome| outcome.repairs[kind])),
             timeout_probability: mean(&|outcome| f64::from(outcome.has_waited(recovery))),
             bound_by: bound
