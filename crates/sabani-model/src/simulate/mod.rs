@@ -284,6 +284,7 @@ struct Run<'t> {
     in_step: HashMap<(usize, usize, MessageId), StepId>,
     transport: &'t Transport,
     chance: Chance,
+    /// Those that were sent so far.
     messages: f64,
 }
 

@@ -185,7 +185,7 @@ impl Share {
         self.is_passed_over &= self.reach.is_waited_for();
     }
 
-    /// Whether it has sent no more than a packet at a time lately, this included.
+    /// Takes in whether it sends more than a packet at a time.
     #[inline]
     pub fn note_demand(&mut self, arrival: &Arrival, now_ns: u64) {
         let charge = u64::from(arrival.advanced) + arrival.remaining;
