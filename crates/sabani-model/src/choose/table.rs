@@ -46,6 +46,8 @@ pub enum BadRow {
         /// Number of hosts.
         hosts: usize,
     },
+    /// A time, `expected_ns` or `rule_ns`, is below 0.
+    Time(&'static str),
 }
 
 impl fmt::Display for BadRow {
@@ -56,6 +58,7 @@ impl fmt::Display for BadRow {
             BadRow::Layout { ranks, hosts } => {
                 write!(f, "{ranks} ranks can't be on {hosts} hosts")
             }
+            BadRow::Time(field) => write!(f, "{field} is below 0"),
         }
     }
 }
@@ -241,6 +244,7 @@ impl Lookup {
             let collective =
                 collective.ok_or_else(|| BadRow::Collective(row.collective.clone()))?;
             let layout = row.layout()?;
+            row.check_times()?;
             let place = lookup.layouts.partition_point(|known| *known < layout);
             let found = Found {
                 choice: Choice::parse(collective, &row.choice).map_err(BadRow::Choice)?,
@@ -298,6 +302,14 @@ impl Row {
     fn layout(&self) -> Result<Layout, BadRow> {
         let Row { ranks, hosts, .. } = *self;
         Layout::even(ranks, hosts).ok_or(BadRow::Layout { ranks, hosts })
+    }
+
+    fn check_times(&self) -> Result<(), BadRow> {
+        match (self.expected_ns >= 0.0, self.rule_ns >= 0.0) {
+            (true, true) => Ok(()),
+            (true, false) => Err(BadRow::Time("rule_ns")),
+            (false, _) => Err(BadRow::Time("expected_ns")),
+        }
     }
 }
 

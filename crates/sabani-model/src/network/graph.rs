@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, is_positive};
+use super::{Estimate, MOST_SPEED, check_name, expect};
 
 /// How much passes a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,22 +30,21 @@ impl Capacity {
         }
     }
 
-    fn check(&self) -> Result<(), &'static str> {
-        if self.bytes_per_s.is_some_and(|speed| !speed.is_speed()) {
-            return Err("a capacity is none that a link has");
+    fn check(&self) -> Result<(), String> {
+        if let Some(speed) = self.bytes_per_s {
+            speed.check_speed("bytes_per_s")?;
         }
-        if self
-            .queue_bytes
-            .is_some_and(|queue| !queue.is_sane() || !is_positive(queue.value))
-        {
-            return Err("a queue is not positive");
+        expect(
+            (0.0..=MOST_SPEED).contains(&self.probed_bytes_per_s),
+            format_args!("probed_bytes_per_s is not from 0 to {MOST_SPEED:e}"),
+        )?;
+        if let Some(queue) = self.queue_bytes {
+            queue.check("queue_bytes")?;
+            expect(queue.value > 0.0, "queue_bytes is not positive")?;
         }
         Ok(())
     }
 }
-
-/// No name of a host is longer (RFC 1035), and tables have room for it.
-const LONGEST_NAME: usize = 255;
 
 /// A host's link to the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -126,9 +125,29 @@ impl Fit {
     /// are as fast as a tree would have it, and some half as fast.
     const TAIL: f64 = 3.0;
 
+    /// No difference of logarithms that is measured is larger: a factor of 20,000.
+    const MOST_DIFFERENT: f64 = 10.0;
     /// More than this between two measurements of the same, as a difference of logarithms, and they say
     /// nothing: others use the network or the processors. Quiet networks stay below a tenth of it.
     const STEADY: f64 = 0.25;
+
+    fn check(&self) -> Result<(), String> {
+        let differences = [
+            ("error", self.error),
+            ("error_p90", self.error_p90),
+            ("noise", self.noise),
+        ];
+        for (field, difference) in differences {
+            expect(
+                (0.0..=Self::MOST_DIFFERENT).contains(&difference),
+                format_args!("fit: {field} is not from 0 to {}", Self::MOST_DIFFERENT),
+            )?;
+        }
+        expect(
+            self.error <= self.error_p90,
+            "fit: error, a median, is above error_p90",
+        )
+    }
 
     /// Whether what was measured was so again when it was measured again.
     pub fn is_steady(&self) -> bool {
@@ -193,22 +212,28 @@ impl Graph {
         if self.hosts.is_empty() {
             return Err("there are no hosts".to_owned());
         }
-        let names = self.hosts.iter().map(|host| &host.name);
-        let mut names = names.chain(self.groups.iter().map(|group| &group.name));
-        if names.any(|name| name.len() > LONGEST_NAME) {
-            return Err(format!("a name is longer than {LONGEST_NAME} bytes"));
+        let hosts = self.hosts.iter().map(|host| ("host", &host.name));
+        let groups = self.groups.iter().map(|group| ("group", &group.name));
+        for (what, name) in hosts.chain(groups) {
+            check_name(what, name)?;
         }
         for host in &self.hosts {
-            for capacity in [&host.out, &host.into, &host.both] {
-                let named = |what| format!("host {}: {what}", host.name);
+            let capacities = [("out", host.out), ("into", host.into), ("both", host.both)];
+            for (place, capacity) in capacities {
+                let named = |what| format!("host {}: {place}: {what}", host.name);
                 capacity.check().map_err(named)?;
             }
             if host.out.bytes_per_s.or(host.into.bytes_per_s).is_none() {
                 return Err(format!("host {}: its own link is not known", host.name));
             }
         }
-        let inside = |what| format!("between two processes of one host: {what}");
+        let inside = |what| format!("local, between two processes of one host: {what}");
         self.local.check().map_err(inside)?;
+        self.fit.map_or(Ok(()), |fit| fit.check())?;
+        self.check_groups()
+    }
+
+    fn check_groups(&self) -> Result<(), String> {
         let mut grouped = vec![false; self.hosts.len()];
         for (index, group) in self.groups.iter().enumerate() {
             let bad = |what: &str| Err(format!("group {}: {what}", group.name));
@@ -222,8 +247,9 @@ impl Graph {
                     Some(grouped) => *grouped = true,
                 }
             }
-            if let Err(what) = group.out.check().and(group.into.check()) {
-                return bad(what);
+            for (place, capacity) in [("out", group.out), ("into", group.into)] {
+                let named = |what| format!("group {}: {place}: {what}", group.name);
+                capacity.check().map_err(named)?;
             }
         }
         Ok(())

@@ -23,6 +23,11 @@ pub const VERSION: u32 = 4;
 /// Longer files are none: a thousand hosts and their table take some megabytes.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// No name of a host is longer (RFC 1035), and tables have room for it.
+const LONGEST_NAME: usize = 255;
+/// Bytes each second; nothing is faster.
+const MOST_SPEED: f64 = 1e15;
+
 /// A quantity that was measured: its median, and between what it lies with 90 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -44,18 +49,26 @@ impl Estimate {
         }
     }
 
-    /// Whether it is an interval of numbers from 0 on, of a size that can be calculated with.
-    fn is_sane(&self) -> bool {
+    /// Refuses what is no interval of numbers from 0 on, of a size that can be calculated with.
+    fn check(&self, field: &str) -> Result<(), String> {
         const MOST: f64 = 1e18;
         let Estimate { low, value, high } = *self;
-        0.0 <= low && low <= value && value <= high && high <= MOST
+        expect(
+            0.0 <= low && low <= value && value <= high && high <= MOST,
+            format_args!(
+                "{field} is no interval of numbers from 0 to {MOST:e} with its value between low and high"
+            ),
+        )
     }
 
-    /// Whether it is a speed that something may have, in bytes each second.
-    fn is_speed(&self) -> bool {
+    /// Refuses what is no speed that something may have, in bytes each second.
+    fn check_speed(&self, field: &str) -> Result<(), String> {
         const LEAST: f64 = 1.0;
-        const MOST: f64 = 1e15;
-        self.is_sane() && (LEAST..=MOST).contains(&self.value)
+        self.check(field)?;
+        expect(
+            (LEAST..=MOST_SPEED).contains(&self.value),
+            format_args!("{field} is not from {LEAST} to {MOST_SPEED:e}"),
+        )
     }
 
     /// The value at a place in the interval: -1 is its lower end, 0 the median, 1 its upper end.
@@ -202,25 +215,61 @@ impl Network {
         ))
     }
 
-    /// Whether it can be calculated with.
+    /// Refuses what can't be calculated with, or told.
     fn check(&self) -> Result<(), String> {
         self.graph.check()?;
+        if self.transports.is_empty() {
+            return Err(
+                "nothing says what a message costs: transports is empty, which `sabani model measure -o \
+                 FILE` fills"
+                    .to_owned(),
+            );
+        }
         for (name, transport) in &self.transports {
+            check_name("transport", name)?;
             let named = |what| format!("transport {name}: {what}");
             transport.check().map_err(named)?;
         }
-        let speeds = [self.copy_bytes_per_s, self.reduce_bytes_per_s];
-        if !speeds
-            .iter()
-            .all(|speed| speed.is_speed() && is_positive(speed.low))
-        {
-            return Err("a speed of memory is none that it has".to_owned());
+        let speeds = [
+            ("memory's copy_bytes_per_s", self.copy_bytes_per_s),
+            ("memory's reduce_bytes_per_s", self.reduce_bytes_per_s),
+        ];
+        for (field, speed) in speeds {
+            speed.check_speed(field)?;
+            expect(speed.low > 0.0, format_args!("{field} is not positive"))?;
+        }
+        for row in &self.choices {
+            check_name("collective", &row.collective)?;
+            check_name("choice", &row.choice)?;
         }
         let table = Lookup::new(&self.choices);
         table
             .map(|_| ())
             .map_err(|why| format!("its choices: {why}"))
     }
+}
+
+/// Refuses what does not hold, with these words.
+fn expect(holds: bool, otherwise: impl fmt::Display) -> Result<(), String> {
+    match holds {
+        true => Ok(()),
+        false => Err(otherwise.to_string()),
+    }
+}
+
+/// Refuses what no table has room for, and what a terminal would obey in place of showing it.
+fn check_name(what: &str, name: &str) -> Result<(), String> {
+    expect(
+        name.len() <= LONGEST_NAME,
+        format_args!("the name of a {what} is longer than {LONGEST_NAME} bytes"),
+    )?;
+    expect(
+        !name.chars().any(char::is_control),
+        format_args!(
+            "the name of a {what} has control characters: {}",
+            name.escape_debug()
+        ),
+    )
 }
 
 fn is_positive(value: f64) -> bool {
@@ -310,5 +359,164 @@ mod tests {
         });
         assert!(circle.contains("group a"), "{circle}");
         assert!(Network::from_json("{}").is_err());
+    }
+
+    fn row(collective: &str) -> Row {
+        Row {
+            collective: collective.to_owned(),
+            ranks: 4,
+            hosts: 4,
+            bytes: 0,
+            choice: "chain".to_owned(),
+            expected_ns: 1.0,
+            rule_ns: 2.0,
+        }
+    }
+
+    /// What is said of a file with such a transport.
+    fn refused_with(change: fn(&mut Transport)) -> String {
+        let mut network = crate::testing::switched(4);
+        let tcp = network.transports.get_mut("tcp").unwrap();
+        tcp.noise = vec![Noise {
+            bytes: 0.0,
+            ratios: vec![0.5, 1.0, 2.0],
+        }];
+        change(tcp);
+        let why = Network::from_json(&network.to_json()).unwrap_err();
+        why.to_string()
+    }
+
+    #[test]
+    fn numbers_that_are_out_of_order_or_none_are_refused_by_their_names() {
+        type Change = fn(&mut Transport);
+        let refused: [(Change, &str); 14] = [
+            (|tcp| tcp.latencies.clear(), "latencies is empty"),
+            (
+                |tcp| tcp.latencies = tcp.latencies.repeat(2),
+                "trunks do not ascend",
+            ),
+            (
+                |tcp| tcp.latencies[0].empty_ns.low = -1.0,
+                "latencies: empty_ns",
+            ),
+            (
+                |tcp| tcp.latencies[0].packet_ns.high = 0.0,
+                "latencies: packet_ns",
+            ),
+            (|tcp| tcp.points.swap(0, 1), "points: bytes do not ascend"),
+            (|tcp| tcp.points[2].bytes = 1e300, "points: bytes"),
+            (
+                |tcp| tcp.points[1].send_ns = Estimate::exact(-5.0),
+                "points: send_ns",
+            ),
+            (
+                |tcp| tcp.points[1].receive_ns.low = 1e9,
+                "points: receive_ns",
+            ),
+            (
+                |tcp| tcp.points[0].gap_ns = Estimate::exact(0.0),
+                "points: gap_ns",
+            ),
+            (|tcp| tcp.noise.extend(tcp.noise.clone()), "noise: bytes"),
+            (
+                |tcp| tcp.noise[0].ratios.swap(0, 1),
+                "noise: ratios do not ascend",
+            ),
+            (
+                |tcp| tcp.noise[0].ratios[0] = -0.5,
+                "noise: ratios are not positive",
+            ),
+            (|tcp| tcp.noise[0].ratios.clear(), "noise: ratios is empty"),
+            (
+                |tcp| tcp.recovery.later_ns.value = -1.0,
+                "recovery: later_ns",
+            ),
+        ];
+        for (change, said) in refused {
+            let why = refused_with(change);
+            assert!(
+                why.contains("transport tcp: ") && why.contains(said),
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn capacities_fits_and_times_of_choices_that_can_not_be_are_refused() {
+        let with = |change: fn(&mut Network)| {
+            let mut network = crate::testing::switched(4);
+            network.graph.fit = Some(Fit::default());
+            network.choices = vec![row("bcast")];
+            assert!(Network::from_json(&network.to_json()).is_ok());
+            change(&mut network);
+            let why = Network::from_json(&network.to_json()).unwrap_err();
+            why.to_string()
+        };
+        let negative = with(|network| network.graph.fit.as_mut().unwrap().noise = -0.1);
+        assert!(negative.contains("fit: noise"), "{negative}");
+        let endless = with(|network| network.graph.fit.as_mut().unwrap().error_p90 = 1e3);
+        assert!(endless.contains("fit: error_p90"), "{endless}");
+        let above = with(|network| network.graph.fit.as_mut().unwrap().error = 0.5);
+        assert!(above.contains("above error_p90"), "{above}");
+        let probed = with(|network| network.graph.hosts[2].into.probed_bytes_per_s = -1.0);
+        assert!(
+            probed.contains("host2: into: probed_bytes_per_s"),
+            "{probed}"
+        );
+        let queue =
+            with(|network| network.graph.hosts[0].out.queue_bytes = Some(Estimate::exact(0.0)));
+        assert!(queue.contains("host0: out: queue_bytes"), "{queue}");
+        let time = with(|network| network.choices[0].rule_ns = -2.0);
+        assert!(time.contains("rule_ns"), "{time}");
+        let memory = with(|network| network.reduce_bytes_per_s = Estimate::exact(1e300));
+        assert!(memory.contains("reduce_bytes_per_s"), "{memory}");
+    }
+
+    #[test]
+    fn a_file_without_transports_says_what_is_missing_and_how_to_get_it() {
+        let mut network = crate::testing::switched(4);
+        network.transports.clear();
+        let why = Network::from_json(&network.to_json())
+            .unwrap_err()
+            .to_string();
+        assert!(why.contains("transports is empty"), "{why}");
+        assert!(why.contains("`sabani model measure -o FILE`"), "{why}");
+    }
+
+    #[test]
+    fn a_name_that_a_terminal_would_obey_is_refused_and_not_obeyed() {
+        type Named = fn(&mut Network, String);
+        let refused: [(Named, &str); 4] = [
+            (|network, name| network.graph.hosts[1].name = name, "a host"),
+            (
+                |network, name| network.graph.groups = vec![Group::new(name, vec![1])],
+                "a group",
+            ),
+            (
+                |network, name| {
+                    let tcp = network.transports["tcp"].clone();
+                    network.transports.insert(name, tcp);
+                },
+                "a transport",
+            ),
+            (
+                |network, name| {
+                    network.choices = vec![row(&name)];
+                },
+                "a collective",
+            ),
+        ];
+        for (name_it, what) in refused {
+            let mut network = crate::testing::switched(4);
+            name_it(&mut network, "\u{1b}]0;owned\u{7}".to_owned());
+            let why = Network::from_json(&network.to_json())
+                .unwrap_err()
+                .to_string();
+            assert!(
+                why.contains(what) && why.contains("control characters"),
+                "{why}"
+            );
+            assert!(!why.chars().any(char::is_control), "{why:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, is_positive};
+use super::{Estimate, expect, is_positive};
 
 /// PlogP's parameters for messages of one length, measured with traffic in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,18 +93,21 @@ const LONGEST: f64 = 1e15;
 const MOST_PACKET: usize = 65_535;
 
 impl Recovery {
-    fn check(&self) -> Result<(), &'static str> {
-        let times = [self.later_ns, self.timeout_ns]
-            .into_iter()
-            .chain(self.probe_ns);
-        if !times.chain([self.window_bytes]).all(|one| one.is_sane()) {
-            return Err("a time or window of its recovery is not an interval of numbers from 0 on");
+    fn check(&self) -> Result<(), String> {
+        self.window_bytes.check("recovery: window_bytes")?;
+        self.later_ns.check("recovery: later_ns")?;
+        self.timeout_ns.check("recovery: timeout_ns")?;
+        if let Some(probe_ns) = self.probe_ns {
+            probe_ns.check("recovery: probe_ns")?;
         }
-        if !(1.0..=MOST_PACKET as f64).contains(&self.packet_bytes) || self.ack_bytes > MOST_PACKET
-        {
-            return Err("a packet has no bytes, or more than there can be");
-        }
-        Ok(())
+        expect(
+            (1.0..=MOST_PACKET as f64).contains(&self.packet_bytes),
+            "recovery: packet_bytes is not from 1 to 65535",
+        )?;
+        expect(
+            self.ack_bytes <= MOST_PACKET,
+            "recovery: ack_bytes is above 65535",
+        )
     }
 }
 
@@ -190,48 +193,74 @@ impl Transport {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), &'static str> {
-        if self.points.is_empty() {
-            return Err("there are no measurements");
-        }
-        let ascends = self
-            .points
-            .windows(2)
-            .all(|pair| pair[0].bytes < pair[1].bytes);
-        if !ascends || self.points[0].bytes < 0.0 {
-            return Err("lengths do not ascend");
-        }
-        if self.latencies.is_empty() {
-            return Err("no latency is known");
-        }
-        let times = self
-            .points
-            .iter()
-            .flat_map(|point| [point.send_ns, point.receive_ns]);
-        let latencies = self.latencies.iter();
-        let mut times =
-            times.chain(latencies.flat_map(|latency| [latency.empty_ns, latency.packet_ns]));
-        if times.any(|time| !time.is_sane()) {
-            return Err("a time is not an interval of numbers from 0 on");
-        }
-        if self
-            .points
-            .iter()
-            .any(|point| !point.gap_ns.is_sane() || !is_positive(point.gap_ns.value))
-        {
-            return Err("g(m) is not positive");
-        }
-        let mut ratios = self.noise.iter().flat_map(|noise| &noise.ratios);
-        if ratios.any(|ratio| !is_positive(*ratio) || *ratio > MOST_NOISE) {
-            return Err("noise is not positive, or not possible");
-        }
-        let is_length = |bytes: f64| (0.0..=LONGEST).contains(&bytes);
-        let has_values = |noise: &Noise| is_length(noise.bytes) && !noise.ratios.is_empty();
-        if !self.noise.iter().all(has_values) || !self.noise.is_sorted_by_key(|noise| noise.bytes) {
-            return Err("noise is not by lengths in order, with values for each");
-        }
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.check_latencies()?;
+        self.check_points()?;
+        self.check_noise()?;
         self.recovery.check()
     }
+
+    fn check_latencies(&self) -> Result<(), String> {
+        expect(
+            !self.latencies.is_empty(),
+            "no latency is known: latencies is empty",
+        )?;
+        let trunks = self.latencies.iter().map(|latency| latency.trunks);
+        expect(ascends(trunks), "latencies: trunks do not ascend")?;
+        for latency in &self.latencies {
+            latency.empty_ns.check("latencies: empty_ns")?;
+            latency.packet_ns.check("latencies: packet_ns")?;
+        }
+        Ok(())
+    }
+
+    fn check_points(&self) -> Result<(), String> {
+        expect(
+            !self.points.is_empty(),
+            "there are no measurements: points is empty",
+        )?;
+        check_lengths("points", self.points.iter().map(|point| point.bytes))?;
+        for point in &self.points {
+            point.send_ns.check("points: send_ns")?;
+            point.receive_ns.check("points: receive_ns")?;
+            point.gap_ns.check("points: gap_ns")?;
+            expect(
+                point.gap_ns.value > 0.0,
+                "points: gap_ns, which is g(m), is not positive",
+            )?;
+        }
+        Ok(())
+    }
+
+    fn check_noise(&self) -> Result<(), String> {
+        check_lengths("noise", self.noise.iter().map(|noise| noise.bytes))?;
+        for Noise { ratios, .. } in &self.noise {
+            expect(!ratios.is_empty(), "noise: ratios is empty")?;
+            let is_ratio = |ratio: &f64| is_positive(*ratio) && *ratio <= MOST_NOISE;
+            expect(
+                ratios.iter().all(is_ratio),
+                "noise: ratios are not positive, or not possible",
+            )?;
+            expect(ratios.is_sorted(), "noise: ratios do not ascend")?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses lengths of messages that are none, or not in order.
+fn check_lengths(field: &str, lengths: impl Iterator<Item = f64> + Clone) -> Result<(), String> {
+    let are_lengths = lengths
+        .clone()
+        .all(|bytes| (0.0..=LONGEST).contains(&bytes));
+    expect(
+        are_lengths && ascends(lengths),
+        format_args!("{field}: bytes do not ascend, or are not from 0 to {LONGEST:e}"),
+    )
+}
+
+/// Whether each one is greater than the one before.
+fn ascends<T: PartialOrd>(values: impl Iterator<Item = T>) -> bool {
+    values.is_sorted_by(|one, next| one < next)
 }
 
 impl Noise {
