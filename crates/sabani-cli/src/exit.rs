@@ -89,7 +89,12 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
         Some(comm::Error::Node(error)) => Some(error),
         _ => error.downcast_ref(),
     };
-    if error.is::<Usage>() || matches!(of_node, Some(sabani::Error::Layers { .. })) {
+    let of_variable = matches!(
+        error.downcast_ref(),
+        Some(comm::Error::Network(_) | comm::Error::Algorithms { .. })
+    );
+    let of_layers = matches!(of_node, Some(sabani::Error::Layers { .. }));
+    if error.is::<Usage>() || of_variable || of_layers {
         ExitCode::from(2)
     } else if error.is::<Interrupted>() {
         ExitCode::from(130)

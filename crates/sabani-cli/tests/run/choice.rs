@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use sabani_model::Network;
 use sabani_model::choose::Row;
 use sabani_model::network::{
@@ -165,6 +168,42 @@ fn a_file_that_can_not_be_used_is_named_by_all_ranks() {
             done.err
         );
     }
+}
+
+/// Runs a program as two ranks, with this file for `SABANI_NETWORK`.
+fn run_with(file: &Path, program: &str) -> Done {
+    let variable = format!("SABANI_NETWORK={}", file.display());
+    let mut words = vec!["-n", "2", "--", "env", &variable];
+    words.extend(program.split(' '));
+    run(&words)
+}
+
+#[test]
+fn a_variable_that_names_no_usable_file_is_a_mistake_like_those_on_the_command_line() {
+    let folder = folder(&network(vec![row("bcast", 2, "rope")]));
+    let pipe = folder.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let sabani = env!("CARGO_BIN_EXE_sabani");
+    let bench = format!("{sabani} bench coll --collectives barrier --rounds 1 --seconds 0.01");
+    for (file, why) in [
+        (folder.path().join("n.json"), "`rope`"),
+        (folder.path().join("none.json"), "there is no such file"),
+        (pipe.clone(), "no plain file"),
+    ] {
+        let done = run_with(&file, &bench);
+        assert_eq!(done.status, 2, "{}", done.err);
+        assert!(done.err.contains(why), "{}", done.err);
+    }
+    let alone = Command::new(sabani)
+        .args(["bench", "coll", "--collectives", "barrier"])
+        .env("SABANI_NETWORK", &pipe)
+        .output()
+        .unwrap();
+    assert_eq!(alone.status.code(), Some(2));
+    // A program's own status stays its own.
+    let done = run_with(Path::new("/dev/zero"), &format!("{} ring", ranks()));
+    assert_eq!(done.status, 1, "{}", done.err);
+    assert!(done.err.contains("no plain file"), "{}", done.err);
 }
 
 #[test]

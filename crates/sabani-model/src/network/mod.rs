@@ -8,7 +8,7 @@ mod transport;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 
@@ -165,6 +165,20 @@ pub fn read(path: &Path) -> io::Result<String> {
     }
 }
 
+/// The same of a plain file alone: a pipe that nobody writes into would be waited for without an end.
+///
+/// # Errors
+/// As [`read`], and if it is something else.
+pub fn read_plain(path: &Path) -> io::Result<String> {
+    match fs::metadata(path)?.is_file() {
+        true => read(path),
+        false => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is no plain file: name one",
+        )),
+    }
+}
+
 impl Network {
     /// Reads what [`to_json`](Network::to_json) has written.
     ///
@@ -285,6 +299,10 @@ mod tests {
         let why = read(Path::new("/dev/zero")).unwrap_err();
         assert_eq!(why.kind(), ErrorKind::FileTooLarge);
         assert_eq!(read(Path::new("/dev/null")).unwrap(), "");
+        for other in ["/dev/null", "/"] {
+            let why = read_plain(Path::new(other)).unwrap_err();
+            assert!(why.to_string().contains("no plain file"), "{why}");
+        }
     }
 
     #[test]

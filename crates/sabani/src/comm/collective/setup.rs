@@ -78,7 +78,7 @@ impl Comm {
             return Ok(Source::default());
         };
         let name = path.display().to_string();
-        let text = network::read(path).map_err(|why| match why.kind() {
+        let text = network::read_plain(path).map_err(|why| match why.kind() {
             ErrorKind::NotFound => {
                 format!("{name}: there is no such file: `sabani model measure -o {name}`, without {NETWORK}, makes one")
             }
