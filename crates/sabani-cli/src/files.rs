@@ -3,7 +3,8 @@
 use std::{
     fs::{self, File},
     io::{Error, ErrorKind, Write},
-    path::Path,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, anyhow};
@@ -72,6 +73,66 @@ pub fn expect_writable(path: &Path) -> Result<()> {
         opened => opened.map(drop),
     };
     explained(path, writable).map_err(|error| Usage::of(error).into())
+}
+
+/// Refuses options of which two name the same file: what is written for one would overwrite what the other has read or
+/// written. Pipes and devices may have several users.
+///
+/// # Errors
+/// [`Usage`], naming both.
+pub fn expect_distinct(options: &[(&str, Option<&Path>)]) -> Result<(), Usage> {
+    let mut known: Vec<(&str, Place)> = Vec::new();
+    for (option, path) in options {
+        let Some((path, place)) = path.and_then(|path| Some((path, Place::of(path)?))) else {
+            continue;
+        };
+        if let Some((other, _)) = known.iter().find(|(_, known)| *known == place) {
+            return Err(Usage(format!(
+                "{other} and {option} name the same file, {}: name another one",
+                path.display()
+            )));
+        }
+        known.push((option, place));
+    }
+    Ok(())
+}
+
+/// What two paths to the same file have in common.
+#[derive(PartialEq)]
+enum Place {
+    /// A file that is there: its device and its number there.
+    Known(u64, u64),
+    /// One that would be made: the folder without links, and the name.
+    New(PathBuf),
+}
+
+impl Place {
+    /// `None` for what is no plain file.
+    fn of(path: &Path) -> Option<Self> {
+        match fs::metadata(path) {
+            Ok(there) => there
+                .is_file()
+                .then(|| Place::Known(there.dev(), there.ino())),
+            Err(_) => Some(Place::New(place_of_new(path))),
+        }
+    }
+}
+
+/// Where a file would be made, by a link to what is not there, too.
+fn place_of_new(path: &Path) -> PathBuf {
+    /// The system follows no more.
+    const MOST_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = folder(&path).join(target),
+            Err(_) => break,
+        }
+    }
+    match (fs::canonicalize(folder(&path)), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
 }
 
 /// Makes a file that is not there, and takes it away again: some folders give leave to write and take no new files,
@@ -177,6 +238,48 @@ mod tests {
             let error = format!("{:#}", error.unwrap_err());
             assert!(error.contains("/proc takes no new files"), "{error}");
         }
+    }
+
+    #[test]
+    fn two_options_for_one_file_are_refused_however_it_is_named() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let at = |name| place.path().join(name);
+        write(&at("file"), "content").unwrap();
+        symlink("file", at("link")).unwrap();
+        symlink("new", at("dangling")).unwrap();
+        symlink("circle", at("circle")).unwrap();
+        fs::hard_link(at("file"), at("hard")).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        let refused = |one, other| {
+            let (one, other) = (at(one), at(other));
+            let options = [
+                ("--in", Some(&*one)),
+                ("--none", None),
+                ("--out", Some(&*other)),
+            ];
+            expect_distinct(&options).err().map(|Usage(why)| why)
+        };
+        for (one, other) in [
+            ("file", "file"),
+            ("file", "./folder/../file"),
+            ("file", "link"),
+            ("hard", "file"),
+            ("new", "folder/../new"),
+            ("dangling", "new"),
+            ("circle", "circle"),
+        ] {
+            let why = refused(one, other).expect(other);
+            assert!(
+                why.starts_with("--in and --out name the same file"),
+                "{why}"
+            );
+        }
+        for (one, other) in [("file", "new"), ("new", "newer"), ("file", "folder/file")] {
+            assert_eq!(refused(one, other), None);
+        }
+        let null = Some(Path::new("/dev/null"));
+        assert!(expect_distinct(&[("--json", null), ("--html", null)]).is_ok());
     }
 
     #[test]

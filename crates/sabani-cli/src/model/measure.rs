@@ -81,6 +81,10 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
     }
     if ranks.leads() {
         expect_file(args.html.as_deref())?;
+        files::expect_distinct(&[
+            ("--output", Some(&args.output)),
+            ("--html", args.html.as_deref()),
+        ])?;
         for path in [&args.output].into_iter().chain(&args.html) {
             files::expect_writable(path)?;
         }

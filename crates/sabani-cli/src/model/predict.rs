@@ -81,6 +81,7 @@ pub fn parse_collective(name: &str) -> Result<Collective, String> {
 /// # Errors
 /// If the network's file can't be used, or an output can't be written.
 pub fn run(args: &PredictArgs) -> Result<()> {
+    args.output.expect_other_than("--network", &args.network)?;
     let mut reports = Reports::open(&args.output)?;
     let network = load(&args.network)?;
     let transport = transport(&network, &args.transport)?;

@@ -30,6 +30,24 @@ pub struct OutputArgs {
     pub html: Option<PathBuf>,
 }
 
+impl OutputArgs {
+    /// Refuses to write where this option has read from.
+    ///
+    /// # Errors
+    /// [`Usage`], naming both options.
+    pub fn expect_other_than(&self, option: &str, path: &Path) -> Result<(), Usage> {
+        let [json, html] = self.files();
+        files::expect_distinct(&[(option, Some(path)), json, html])
+    }
+
+    /// What is written, with the options' names; standard output is no file.
+    fn files(&self) -> [(&str, Option<&Path>); 2] {
+        let json = self.json.as_deref();
+        let json = json.filter(|path| *path != Path::new("-"));
+        [("--json", json), ("--html", self.html.as_deref())]
+    }
+}
+
 /// Where the results go. That files can be written is found out before anything is measured, so that a mistake in a
 /// path costs no time.
 pub struct Reports {
@@ -72,15 +90,27 @@ impl Lines {
             Lines::Named(_) => unreachable!("it was opened"),
         }
     }
+
+    /// Writes all that is left. What has not begun is a whole file then, or as it was before.
+    ///
+    /// # Errors
+    /// As [`Lines::write`].
+    fn finish(&mut self, text: &str) -> Result<()> {
+        match self {
+            Lines::Named(path) => files::write(path, text),
+            Lines::Open(..) => self.write(text),
+        }
+    }
 }
 
 impl Reports {
     /// Opens what was asked for. The table makes way for JSON on standard output.
     ///
     /// # Errors
-    /// [`Usage`], if a file cannot be created.
+    /// [`Usage`], if a file cannot be created, or is to have both.
     pub fn open(output: &OutputArgs) -> Result<Self> {
         expect_file(output.html.as_deref())?;
+        files::expect_distinct(&output.files())?;
         let stdout_is_json = output.json.as_deref() == Some(Path::new("-"));
         let json = match &output.json {
             Some(path) if stdout_is_json => Some(Lines::Open(Box::new(io::stdout()), path.clone())),
@@ -115,14 +145,18 @@ impl Reports {
     /// # Errors
     /// As [`Reports::head`].
     pub fn part(&mut self, table: &str, json: &str) -> Result<()> {
-        let written = write_out(&mut self.table, table);
-        match self.stdout_is_json {
-            true => explained(written)?,
-            false => explained_stdout(written)?,
-        }
+        self.write_table(table)?;
         match &mut self.json {
             Some(lines) => lines.write(json),
             None => Ok(()),
+        }
+    }
+
+    fn write_table(&mut self, table: &str) -> Result<()> {
+        let written = write_out(&mut self.table, table);
+        match self.stdout_is_json {
+            true => explained(written),
+            false => explained_stdout(written),
         }
     }
 
@@ -131,14 +165,14 @@ impl Reports {
     /// # Errors
     /// As [`Reports::head`].
     pub fn write(&mut self, rendered: &Rendered) -> Result<()> {
-        self.part(&rendered.table, &rendered.json)?;
-        match &mut self.html {
-            Some(lines) => {
-                let page = page::with_notes(&rendered.html, &self.notes);
-                lines.write(&page)
-            }
-            None => Ok(()),
+        self.write_table(&rendered.table)?;
+        if let Some(lines) = &mut self.json {
+            lines.finish(&rendered.json)?;
         }
+        if let Some(page) = &mut self.html {
+            page.finish(&page::with_notes(&rendered.html, &self.notes))?;
+        }
+        Ok(())
     }
 }
 

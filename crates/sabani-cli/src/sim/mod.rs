@@ -159,6 +159,7 @@ fn run_file(args: &SimArgs) -> Result<()> {
         return Err(Usage("which scenario? See `sabani sim --help`".into()).into());
     };
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    args.output.expect_other_than("the plan", path)?;
     let mut plan = read_plan(path)?;
     args.changes.apply(&mut plan)?;
     run_plan(&name, plan, &args.output)

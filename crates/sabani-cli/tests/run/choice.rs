@@ -28,7 +28,7 @@ fn row(collective: &str, ranks: usize, choice: &str) -> Row {
 }
 
 /// Processes of one host, as `sabani model measure` would describe them, with a table.
-fn network(choices: Vec<Row>) -> Network {
+pub fn network(choices: Vec<Row>) -> Network {
     let host = |rank| Host {
         name: format!("rank {rank}"),
         out: Capacity::exact(1e9),
@@ -73,7 +73,7 @@ fn network(choices: Vec<Row>) -> Network {
 }
 
 /// A folder with such a file.
-fn folder(network: &Network) -> TempDir {
+pub fn folder(network: &Network) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("n.json"), network.to_json()).unwrap();
     folder

@@ -1,6 +1,7 @@
 //! `sabani run` as its users run it: real processes.
 
 mod choice;
+mod files;
 mod job;
 mod model;
 

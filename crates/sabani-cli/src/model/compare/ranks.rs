@@ -67,7 +67,7 @@ pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<(Ended, Reports)>> 
     let hosts = hosts(&comm)?;
     // What can't be written is told before anything runs.
     let reports = match comm.rank() {
-        0 => Some(Reports::open(&args.output)?),
+        0 => Some(open(args, path)?),
         _ => None,
     };
     let (mut cells, plan) = match comm.rank() {
@@ -104,6 +104,12 @@ pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<(Ended, Reports)>> 
         cells: known(cells)?,
     };
     Ok(Some((ended, reports)))
+}
+
+/// Where it is to be told.
+fn open(args: &CompareArgs, path: &Path) -> Result<Reports> {
+    args.output.expect_other_than("--network", path)?;
+    Reports::open(&args.output)
 }
 
 /// Refuses lengths for which the first host's memory has no room.

@@ -1,0 +1,94 @@
+//! Networks' files on the command line: what is wrong with them is told before anything is begun.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::choice::{folder, network};
+use crate::job::run;
+
+const SABANI: &str = env!("CARGO_BIN_EXE_sabani");
+
+/// Runs `sabani` with these words in a folder.
+fn sabani(folder: &Path, words: &str) -> Output {
+    let mut command = Command::new(SABANI);
+    command.args(words.split(' ')).current_dir(folder);
+    command.output().unwrap()
+}
+
+/// What is said where the command line is wrong.
+fn usage(folder: &Path, words: &str) -> String {
+    let done = sabani(folder, words);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{words}: {said}");
+    assert!(done.stdout.is_empty(), "{words}");
+    said
+}
+
+const PREDICT: &str = "model predict bcast --ranks 4 --bytes 1k --network n.json";
+
+#[test]
+fn a_file_that_is_read_is_not_written_over() {
+    let folder = folder(&network(Vec::new()));
+    let place = folder.path();
+    let before = fs::read(place.join("n.json")).unwrap();
+    for (words, both) in [
+        (format!("{PREDICT} --json ./n.json"), "--network and --json"),
+        (format!("{PREDICT} --html n.json"), "--network and --html"),
+        (
+            format!("{PREDICT} --json x --html ./x"),
+            "--json and --html",
+        ),
+        ("sim loss --json x --html x".to_owned(), "--json and --html"),
+        ("sim n.json --json n.json".to_owned(), "the plan and --json"),
+    ] {
+        let said = usage(place, &words);
+        assert!(said.contains(both), "{said}");
+    }
+    for (words, both) in [
+        (
+            "compare bcast --network n.json --html n.json",
+            "--network and --html",
+        ),
+        ("measure -o x --html x", "--output and --html"),
+    ] {
+        let script = format!("cd \"$0\" && exec {SABANI} model {words}");
+        let done = run(&[
+            "-n",
+            "2",
+            "--",
+            "sh",
+            "-c",
+            &script,
+            place.to_str().unwrap(),
+        ]);
+        assert_eq!(done.status, 2, "{}", done.err);
+        assert_eq!(done.err.matches(both).count(), 1, "{}", done.err);
+    }
+    assert_eq!(fs::read(place.join("n.json")).unwrap(), before);
+    assert_eq!(fs::read_dir(place).unwrap().count(), 1);
+}
+
+/// The limit stands for a disk that is full.
+#[test]
+fn what_can_not_be_written_whole_is_not_left_behind() {
+    let folder = folder(&network(Vec::new()));
+    for output in ["--html page.html", "--json lines.json"] {
+        let script = format!("trap '' XFSZ; ulimit -f 0; exec {SABANI} {PREDICT} {output}");
+        let mut command = Command::new("sh");
+        let done = command
+            .args(["-c", &script])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("can't be written") || said.contains("cannot write"),
+            "{said}"
+        );
+        let device = format!("{PREDICT} {} /dev/full", &output[..6]);
+        assert_eq!(sabani(folder.path(), &device).status.code(), Some(1));
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
