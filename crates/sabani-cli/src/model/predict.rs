@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use sabani_collective::{Choice, Collective};
 use sabani_model::choose::{self, Ranked};
@@ -34,8 +34,8 @@ pub struct PredictArgs {
     /// minute, 512 some minutes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: u32,
-    /// Length of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
+    /// Length of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall. Up to 1024 GiB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_length, default_value = "0")]
     bytes: usize,
     /// The network, as it was measured.
     #[arg(long, value_name = "FILE", default_value = "network.json")]
@@ -44,7 +44,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "NAME", default_value = "sabani")]
     transport: String,
     /// Simulated runs for each interval. With 19, a run lies between the least and the largest of them with a
-    /// probability of 90 %; with n, of (n - 1) / (n + 1).
+    /// probability of 90 %; with n, of (n - 1) / (n + 1), and one tells nothing of that.
     #[arg(long, value_name = "N", default_value_t = REPLICATES,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     replicates: u64,
@@ -66,6 +66,20 @@ fn some(names: &[&str]) -> String {
         0 => named.join(", "),
         others => format!("{} and {others} more", named.join(", ")),
     }
+}
+
+/// Of more, what all ranks have together could not be counted.
+const MOST_BYTES: usize = 1 << 40;
+
+/// Reads a length.
+fn parse_length(text: &str) -> Result<usize> {
+    let bytes = parse_size(text)?;
+    ensure!(
+        bytes <= MOST_BYTES,
+        "lengths go up to {}",
+        format_size(MOST_BYTES)
+    );
+    Ok(bytes)
 }
 
 /// Reads a collective's name.
@@ -219,8 +233,13 @@ impl Report<'_> {
         rows
     }
 
-    /// What lies in the intervals: of n + 1 runs that are alike, the last one is the least or the largest with a probability of 2 / (n + 1).
-    fn between(&self) -> String {
+    /// What `from` and `to` are: of n + 1 runs that are alike, the last one is the least or the largest with a probability of 2 / (n + 1).
+    fn interval(&self) -> String {
+        if self.args.replicates == 1 {
+            return "the one simulated run, less and more by what simulations are off; how much runs vary takes more \
+                    --replicates"
+                .to_owned();
+        }
         let replicates = self.args.replicates as f64;
         let permille = (1000.0 * (replicates - 1.0) / (replicates + 1.0)).floor();
         format!("{} % of runs lie between", permille / 10.0)
@@ -246,11 +265,11 @@ impl Report<'_> {
         if !names.is_empty() {
             let _ = write!(table, "\nslower, or no better: {}\n", names.join(", "));
         }
-        let between = self.between();
+        let interval = self.interval();
         let _ = writeln!(
             table,
             "\n{CHOSEN}. \
-             From and to: {between}. Repairs: of losses, by later packets + probes + timeouts, in a run on average."
+             From and to: {interval}. Repairs: of losses, by later packets + probes + timeouts, in a run on average."
         );
         for warning in self.warnings() {
             let _ = writeln!(table, "Note: {warning}.");
@@ -322,8 +341,8 @@ impl Report<'_> {
     fn page(&self) -> String {
         let what = format!(
             "Expected times of the best algorithms by length: lines are simulated runs in which everything is as usual. \
-             The table is for the length asked for; {} `from` and `to`.",
-            self.between()
+             The table is for the length asked for. From and to: {}.",
+            self.interval()
         );
         let warnings = self.warnings().join("; ");
         let notes = format!("<p>{CHOSEN}.</p>\n<p>{}</p>\n", page::escape(&warnings));

@@ -69,6 +69,48 @@ fn a_file_that_is_read_is_not_written_over() {
     assert_eq!(fs::read_dir(place).unwrap().count(), 1);
 }
 
+#[test]
+fn lengths_that_can_not_be_counted_are_refused() {
+    let folder = folder(&network(Vec::new()));
+    for bytes in ["1025G", "17179869183G", "18446744073709551615"] {
+        let words = format!("model predict alltoall --ranks 4 --network n.json --bytes {bytes}");
+        let said = usage(folder.path(), &words);
+        assert!(said.contains("up to 1024 GiB"), "{said}");
+    }
+    for bytes in ["1G", "17179869183G"] {
+        let said = usage(
+            folder.path(),
+            &format!("model compare alltoall --bytes {bytes}"),
+        );
+        assert!(said.contains("less than 1 GiB"), "{said}");
+    }
+    let longest = "model predict alltoall --ranks 4 --network n.json --bytes 1024G --replicates 2";
+    let done = sabani(folder.path(), longest);
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+#[test]
+fn one_replicate_tells_nothing_of_how_runs_vary() {
+    let folder = folder(&network(Vec::new()));
+    let done = sabani(folder.path(), &format!("{PREDICT} --replicates 1"));
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        said.contains("From and to: the one simulated run"),
+        "{said}"
+    );
+    assert!(!said.contains("0 % of runs"), "{said}");
+    let done = sabani(folder.path(), PREDICT);
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        said.contains("From and to: 90 % of runs lie between"),
+        "{said}"
+    );
+}
+
 /// The limit stands for a disk that is full.
 #[test]
 fn what_can_not_be_written_whole_is_not_left_behind() {
@@ -91,4 +133,29 @@ fn what_can_not_be_written_whole_is_not_left_behind() {
         assert_eq!(sabani(folder.path(), &device).status.code(), Some(1));
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn lengths_that_do_not_divide_are_told_once() {
+    let folder = folder(&network(Vec::new()));
+    let file = folder.path().join("n.json");
+    let file = file.to_str().unwrap();
+    let compare = [
+        "model",
+        "compare",
+        "bcast",
+        "--bytes",
+        "3",
+        "--network",
+        file,
+    ];
+    let options = ["-n", "4", "--on-failure", "continue", "--", SABANI];
+    let done = run(&[&options[..], &compare].concat());
+    assert_eq!(
+        done.err.matches("multiples of 4").count(),
+        1,
+        "{}",
+        done.err
+    );
+    assert!(done.err.contains("[0] sabani: ranks have"), "{}", done.err);
 }

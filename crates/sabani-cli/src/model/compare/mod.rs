@@ -89,6 +89,8 @@ pub struct CompareArgs {
     output: OutputArgs,
 }
 
+/// What a message has at most, but for a collective's header.
+const MOST_BYTES: usize = (1 << 30) - 1024;
 /// Before a run counts its algorithm runs for so long: connections open, and receivers divide the credit that they give unasked by what
 /// came in the last 100 ms.
 const WARM: Duration = Duration::from_millis(110);
@@ -124,6 +126,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
         !is_empty,
         Usage("simulated hosts send nothing for 0 bytes: give other --bytes".into())
     );
+    args.longest()?;
     let mut reports = Reports::open(&args.output)?;
     let mut cells = Vec::new();
     let mut networks = Vec::new();
@@ -167,6 +170,20 @@ impl CompareArgs {
         match self.collective {
             Collective::Barrier => &[0],
             _ => &self.bytes,
+        }
+    }
+
+    /// The longest of them.
+    ///
+    /// # Errors
+    /// [`Usage`], if it does not fit into a message.
+    fn longest(&self) -> Result<usize, Usage> {
+        let longest = self.lengths().iter().copied().max().unwrap_or(0);
+        match longest < MOST_BYTES {
+            true => Ok(longest),
+            false => Err(Usage(
+                "a rank sends less than 1 GiB at a time: give smaller --bytes".into(),
+            )),
         }
     }
 }

@@ -24,9 +24,6 @@ use crate::report::Reports;
 use crate::tell::note;
 use crate::units::format_size;
 
-/// What a message has at most, but for a collective's header.
-const MOST_BYTES: usize = (1 << 30) - 1024;
-
 /// What ranks do, as rank 0 tells them: each of these in turn, so many times.
 #[derive(Serialize, Deserialize)]
 struct Plan {
@@ -48,12 +45,6 @@ struct Wanted {
 /// # Errors
 /// If this is no job, or not on the network that the file describes; if a rank is lost.
 pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<(Ended, Reports)>> {
-    ensure!(
-        args.lengths()
-            .iter()
-            .all(|bytes| bytes % size_of::<f32>() == 0),
-        Usage("ranks have numbers of 4 bytes: give --bytes multiples of 4".into())
-    );
     let comm = Comm::init()?;
     ensure!(
         comm.size() > 1,
@@ -106,19 +97,20 @@ pub fn run(args: &CompareArgs, path: &Path) -> Result<Option<(Ended, Reports)>> 
     Ok(Some((ended, reports)))
 }
 
-/// Where it is to be told.
+/// Where it is to be told. Rank 0 alone says what is wrong with the command line.
 fn open(args: &CompareArgs, path: &Path) -> Result<Reports> {
+    let mut lengths = args.lengths().iter();
+    ensure!(
+        lengths.all(|bytes| bytes % size_of::<f32>() == 0),
+        Usage("ranks have numbers of 4 bytes: give --bytes multiples of 4".into())
+    );
     args.output.expect_other_than("--network", path)?;
     Reports::open(&args.output)
 }
 
 /// Refuses lengths for which the first host's memory has no room.
 fn expect_room(args: &CompareArgs, hosts: &Hosts) -> Result<()> {
-    let longest = args.lengths().iter().copied().max().unwrap_or(0);
-    ensure!(
-        longest < MOST_BYTES,
-        Usage("a rank sends less than 1 GiB at a time: give smaller --bytes".into())
-    );
+    let longest = args.longest()?;
     let (first, _) = hosts.place(0);
     let beside = (0..hosts.ranks()).filter(|&rank| hosts.place(rank).0 == first);
     // Each rank has a vector to send and one to receive into, of a block for each rank.
