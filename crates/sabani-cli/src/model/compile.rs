@@ -1,6 +1,7 @@
 //! `sabani model compile`: finds the best algorithms, and keeps them in the network's file.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -9,6 +10,7 @@ use sabani_model::{Network, choose};
 
 use super::progress::Progress;
 use super::{MOST_RANKS, load, transport};
+use crate::exit::Usage;
 use crate::files;
 use crate::tell::say;
 use crate::units::count;
@@ -25,7 +27,7 @@ pub struct CompileArgs {
     #[arg(long, value_name = "NAME", default_value = "sabani")]
     transport: String,
     /// Numbers of ranks. Others use what is best for the nearest one. The table is made anew: what it had for other
-    /// numbers goes [default: powers of two up to the number of hosts, and that]
+    /// numbers goes; each counts once [default: powers of two up to the number of hosts, and that]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=MOST_RANKS))]
     ranks: Vec<u32>,
 }
@@ -35,12 +37,24 @@ pub struct CompileArgs {
 /// # Errors
 /// If the file can't be read or written.
 pub fn run(args: &CompileArgs) -> Result<()> {
+    expect_plain(&args.network)?;
     let mut network = load(&args.network)?;
     files::expect_writable(&args.network)?;
     let ranks: Vec<_> = args.ranks.iter().map(|&ranks| ranks as usize).collect();
     let gain = fill_in(&mut network, &args.transport, &ranks)?;
     files::write(&args.network, network.to_json())?;
     say(gain)
+}
+
+/// Refuses a pipe or a device, which has no place for the table. What is not there is told of where it is read.
+fn expect_plain(path: &Path) -> Result<(), Usage> {
+    match fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        true => Err(Usage(format!(
+            "--network {}: it is no plain file, into which the table can be written: name one",
+            path.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Fills in the table of a network, for these numbers of ranks or, if there are none, for the usual ones; what came of
@@ -52,11 +66,17 @@ pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> 
     let transport = transport(network, transport_name)?;
     let mut usual = choose::usual_ranks(network.graph.hosts.len());
     usual.retain(|&ranks| ranks <= MOST_RANKS as usize);
-    let ranks = if ranks.is_empty() { &usual } else { ranks };
+    let mut ranks = if ranks.is_empty() {
+        usual
+    } else {
+        ranks.to_vec()
+    };
+    ranks.sort_unstable();
+    ranks.dedup();
     let steps = (ranks.len() * Collective::ALL.len()) as u64;
     let progress = Progress::new(steps, "{bar:30} {pos}/{len}  {msg}  {elapsed}");
     let mut done = 0;
-    let rows = choose::compile(network, transport, ranks, |collective, ranks| {
+    let rows = choose::compile(network, transport, &ranks, |collective, ranks| {
         let doing = format!("trying algorithms for {collective}, {ranks} ranks");
         progress.set(done, &doing);
         done += 1;
@@ -69,7 +89,7 @@ pub fn fill_in(network: &mut Network, transport_name: &str, ranks: &[usize]) -> 
     network.choices = rows;
     let lines = count(network.choices.len(), "line");
     Ok(format!(
-        "the table has {lines}, each with the best algorithm for a collective, a number of ranks and the lengths up to \
-         one; at best that is {gain:.1} times as fast as what `Comm` chooses without a table"
+        "the table has {lines}, each with the best algorithm for a collective, a number of ranks and the lengths from \
+         one on, up to the next line's; at best that is {gain:.1} times as fast as what `Comm` chooses without a table"
     ))
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use sabani_model::Network;
+
 use crate::choice::{folder, network};
 use crate::job::run;
 
@@ -108,6 +110,59 @@ fn one_replicate_tells_nothing_of_how_runs_vary() {
     assert!(
         said.contains("From and to: 90 % of runs lie between"),
         "{said}"
+    );
+}
+
+#[test]
+fn each_number_of_ranks_has_its_lines_once() {
+    let folder = folder(&network(Vec::new()));
+    let done = sabani(
+        folder.path(),
+        "model compile --network n.json --ranks 2,2,2",
+    );
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(said.contains("the lengths from one on"), "{said}");
+    let text = fs::read_to_string(folder.path().join("n.json")).unwrap();
+    let compiled = Network::from_json(&text).unwrap();
+    let mut cells: Vec<_> = compiled
+        .choices
+        .iter()
+        .map(|row| (&row.collective, row.bytes))
+        .collect();
+    let all = cells.len();
+    cells.sort_unstable();
+    cells.dedup();
+    assert!(all > 10 && cells.len() == all, "{text}");
+    assert!(compiled.choices.iter().all(|row| row.ranks == 2), "{text}");
+}
+
+#[test]
+fn a_table_is_not_written_into_a_pipe() {
+    let folder = folder(&network(Vec::new()));
+    let script = format!("cat n.json | {SABANI} model compile --ranks 2 --network /dev/stdin");
+    let mut command = Command::new("sh");
+    let done = command
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("--network /dev/stdin") && said.contains("no plain file"),
+        "{said}"
+    );
+    let other = "model predict bcast --ranks 2 --network /dev/stdin";
+    let script = format!("cat n.json | {SABANI} {other}");
+    let mut command = Command::new("sh");
+    let read = command
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(
+        read.status.success(),
+        "what is only read may come from a pipe"
     );
 }
 
