@@ -3,7 +3,7 @@
 
 use sabani_collective::Choice;
 
-use super::ranking::{ALIKE, Ranked, TRIED, replicated, survey};
+use super::ranking::{Ranked, TRIED, replicated, survey};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -11,6 +11,11 @@ use crate::task::Task;
 /// not exact enough to tell which one is faster. Smaller parts were tried on the networks that it was developed with: they
 /// leave more to the rule than they save.
 const WORTH: f64 = 0.97;
+
+/// What is expected to take no more than so many times as long as the best may be as fast, and whichever of them has the fewest messages
+/// is chosen: what no simulation knows comes with each of them. (In a lab of 8 hosts a `split_binary` broadcast of 256 KiB, of some 200 messages, was
+/// expected to take 2 % less than a flat one of 7, and took 20 % more. With 1.1 the choice of allgathers on trees is 0.6 % off the best, and not 0.0.)
+const ALIKE: f64 = 1.05;
 
 /// What is chosen for a task.
 #[derive(Clone, Debug, PartialEq)]
