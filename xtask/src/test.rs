@@ -11,6 +11,15 @@ use crate::{fuzz, shell};
 /// How tests are run.
 const HOW: &str = "--no-fail-fast --color never -- --show-output";
 
+/// How the same sockets are driven by more than one thread.
+const LAYERED: [(&str, &str); 2] = [
+    ("each layer", "per-layer"),
+    (
+        "the way out",
+        "[messages+channel+opening+receiving][sealing+sending]",
+    ),
+];
+
 /// How much to test.
 #[derive(Args)]
 pub struct Options {
@@ -25,13 +34,14 @@ pub struct Options {
 /// If anything fails.
 pub fn run(options: &Options) -> Result<()> {
     let mut counts = cargo_test(shell::cargo(&format!("test --workspace {HOW}")))?;
-    // The same sockets, driven by more than one thread.
-    println!("\nwith a thread for each layer:");
-    let mut layered = shell::cargo(&format!(
-        "test --package sabani --package sabani-tests {HOW}"
-    ));
-    layered.env("SABANI_LAYERS", "per-layer");
-    counts.add(cargo_test(layered)?);
+    for (what, schedule) in LAYERED {
+        println!("\nwith a thread for {what}:");
+        let mut layered = shell::cargo(&format!(
+            "test --package sabani --package sabani-tests {HOW}"
+        ));
+        layered.env("SABANI_LAYERS", schedule);
+        counts.add(cargo_test(layered)?);
+    }
     if options.fuzz_seconds > 0 {
         counts.add(fuzz::count(options.fuzz_seconds)?);
     }

@@ -42,3 +42,30 @@ pub struct Counters {
     /// one message.
     pub trains_cut: u64,
 }
+
+impl Counters {
+    /// What was done through this handle of a socket and through another one. What the kernel dropped each of them counts.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            send_calls: self.send_calls + other.send_calls,
+            datagrams_sent: self.datagrams_sent + other.datagrams_sent,
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            recv_calls: self.recv_calls + other.recv_calls,
+            empty_polls: self.empty_polls + other.empty_polls,
+            datagrams_received: self.datagrams_received + other.datagrams_received,
+            bytes_received: self.bytes_received + other.bytes_received,
+            truncated: self.truncated + other.truncated,
+            kernel_drops: self.kernel_drops.max(other.kernel_drops),
+            would_block: self.would_block + other.would_block,
+            no_buffers: self.no_buffers + other.no_buffers,
+            too_big: self.too_big + other.too_big,
+            failed: self.failed + other.failed,
+            icmp_errors: self.icmp_errors + other.icmp_errors,
+            repeated_calls: self.repeated_calls + other.repeated_calls,
+            gso_refusals: self.gso_refusals + other.gso_refusals,
+            hot_peers: self.hot_peers + other.hot_peers,
+            trains_cut: self.trains_cut + other.trains_cut,
+        }
+    }
+}

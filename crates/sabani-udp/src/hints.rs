@@ -6,8 +6,10 @@
 
 use crate::control::{Control, Fact, QueuedError, interpret, space};
 use crate::sys::{self, Errno, Incoming};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An ICMP error said something about a peer. Anybody can forge one, so it is a reason to ask the peer,
 /// never a verdict.
@@ -42,16 +44,54 @@ const DRAINED_AT_ONCE: usize = 64;
 /// Extended error and offender's address, and room for a destination address.
 const ERROR_SPACE: usize = space(16 + 28) + space(20) + space(20);
 
+/// What was last taken off the queue of a socket with several handles: a call through one of them may fail by an error of which
+/// another has taken the entry off.
+#[derive(Debug, Default)]
+struct Log {
+    entries: VecDeque<(Option<SocketAddr>, Errno)>,
+    /// Entries so far.
+    count: u64,
+}
+
+impl Log {
+    fn note(&mut self, of: Option<SocketAddr>, errno: Errno) {
+        if self.entries.len() == DRAINED_AT_ONCE {
+            self.entries.pop_front();
+        }
+        self.entries.push_back((of, errno));
+        self.count += 1;
+    }
+
+    /// Those that came behind so many, as far as they are known.
+    fn behind(&self, count: u64) -> impl Iterator<Item = (Option<SocketAddr>, Errno)> {
+        let new = (self.count - count).min(self.entries.len() as u64) as usize;
+        self.entries.iter().rev().take(new).copied()
+    }
+}
+
 /// Collects hints.
 #[derive(Debug)]
 pub(crate) struct Hints {
     kept: Vec<IcmpHint>,
+    /// Of a socket with several handles, and how many of its entries this one has seen.
+    log: Option<Arc<Mutex<Log>>>,
+    seen: u64,
 }
 
 impl Hints {
     pub fn new() -> Self {
         Self {
             kept: Vec::with_capacity(KEPT),
+            log: None,
+            seen: 0,
+        }
+    }
+
+    /// Those of another handle of the same socket.
+    pub fn another(&mut self) -> Self {
+        Self {
+            log: Some(Arc::clone(self.log.get_or_insert_default())),
+            ..Self::new()
         }
     }
 
@@ -59,9 +99,31 @@ impl Hints {
         into.append(&mut self.kept);
     }
 
-    /// Empties the error queue; tells of whom each ICMP error in it was, and its number.
+    /// Empties the error queue; tells of whom each ICMP error in it was, and its number, also of those that another handle has taken off
+    /// it meanwhile. How many were in it.
     #[cold]
-    pub fn drain(&mut self, fd: BorrowedFd<'_>, mut seen: impl FnMut(Option<SocketAddr>, Errno)) {
+    pub fn drain(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        mut seen: impl FnMut(Option<SocketAddr>, Errno),
+    ) -> u64 {
+        let Some(log) = self.log.clone() else {
+            return self.take_off(fd, seen);
+        };
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = self.take_off(fd, |of, errno| log.note(of, errno));
+        log.behind(self.seen)
+            .for_each(|(of, errno)| seen(of, errno));
+        self.seen = log.count;
+        count
+    }
+
+    fn take_off(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        mut seen: impl FnMut(Option<SocketAddr>, Errno),
+    ) -> u64 {
+        let mut count = 0;
         for _ in 0..DRAINED_AT_ONCE {
             let mut entry = Incoming::<ERROR_SPACE>::EMPTY;
             if sys::recv_error(fd, &mut entry).is_err() {
@@ -71,8 +133,10 @@ impl Hints {
                 let of = entry.from.decode();
                 seen(of, error.errno);
                 self.keep(of, error);
+                count += 1;
             }
         }
+        count
     }
 
     fn keep(&mut self, to: Option<SocketAddr>, error: QueuedError) {

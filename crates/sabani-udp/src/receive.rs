@@ -344,14 +344,14 @@ impl Receiver {
                     return Err(io::Error::from_raw_os_error(errno));
                 }
                 Err(_) => {
-                    hints.drain(fd, |_, _| counters.icmp_errors += 1);
+                    counters.icmp_errors += hints.drain(fd, |_, _| ());
                     counters.repeated_calls += 1;
                 }
             }
         }
         counters.empty_polls += 1;
         if counters.empty_polls.is_multiple_of(POLLS_PER_LOOK) {
-            hints.drain(fd, |_, _| counters.icmp_errors += 1);
+            counters.icmp_errors += hints.drain(fd, |_, _| ());
         }
         batch.clear();
         Ok(0)

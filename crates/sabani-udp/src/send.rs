@@ -75,6 +75,11 @@ impl Sender {
         }
     }
 
+    /// That of another handle of the same socket.
+    pub fn another(&self) -> Self {
+        Self::new(self.family, self.max_segments)
+    }
+
     /// Whether it can send to such an address.
     pub fn speaks_to(&self, peer: IpAddr) -> bool {
         self.family.takes(peer)
@@ -407,12 +412,8 @@ impl Context<'_> {
     }
 
     /// Empties the error queue; tells of whom each ICMP error in it was, and its number.
-    fn drain_hints(&mut self, mut seen: impl FnMut(Option<SocketAddr>, Errno)) {
-        let icmp_errors = &mut self.counters.icmp_errors;
-        self.hints.drain(self.fd, |of, errno| {
-            *icmp_errors += 1;
-            seen(of, errno);
-        });
+    fn drain_hints(&mut self, seen: impl FnMut(Option<SocketAddr>, Errno)) {
+        self.counters.icmp_errors += self.hints.drain(self.fd, seen);
     }
 
     fn count_sent(&mut self, bytes: usize, segment: usize) {

@@ -63,6 +63,25 @@ impl Socket {
         })
     }
 
+    /// Another handle of the same socket, for a thread that sends while this one receives, say. Each of them counts what it does itself,
+    /// and everything is received through one descriptor from now on.
+    #[must_use]
+    pub fn another(&mut self) -> Self {
+        self.keep_together();
+        Self {
+            socket: Arc::clone(&self.socket),
+            hot: None,
+            thermometer: Thermometer::new(false),
+            local_addr: self.local_addr,
+            capabilities: self.capabilities.clone(),
+            sender: self.sender.another(),
+            receiver: Receiver::new(&self.capabilities),
+            hints: self.hints.another(),
+            counters: Counters::default(),
+            kernel_drops: AtomicU64::new(0),
+        }
+    }
+
     /// The address it is bound to, with the port that the kernel chose where 0 was asked for.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr

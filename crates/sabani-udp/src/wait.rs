@@ -26,6 +26,20 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Sleeps until there is room to send, or an ICMP error to be read, until `other` is readable, or until `timeout` has passed. For a
+    /// thread that leaves what comes to others.
+    ///
+    /// # Errors
+    ///
+    /// Those of ppoll(2), except that an interruption by a signal ends the wait without an error.
+    pub fn wait_for_room(
+        &self,
+        other: BorrowedFd<'_>,
+        timeout: Option<Duration>,
+    ) -> io::Result<Ready> {
+        self.poll(libc::POLLOUT, Some(other), timeout)
+    }
+
     /// Sleeps until the socket is readable (or, with `room_to_send`, writable), until `other` is
     /// readable, or until `timeout` has passed; `None` waits for ever. The resolution is that of the
     /// kernel's timers, about 50 µs.
@@ -40,6 +54,15 @@ impl Watch {
         timeout: Option<Duration>,
     ) -> io::Result<Ready> {
         let direction = if room_to_send { libc::POLLOUT } else { 0 };
+        self.poll(libc::POLLIN | direction, other, timeout)
+    }
+
+    fn poll(
+        &self,
+        events: libc::c_short,
+        other: Option<BorrowedFd<'_>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<Ready> {
         // The kernel ignores negative descriptors.
         let watch = |fd: Option<BorrowedFd<'_>>, events| pollfd {
             fd: fd.map_or(-1, |fd| fd.as_raw_fd()),
@@ -48,8 +71,8 @@ impl Watch {
         };
         let hot = self.hot.as_ref().map(|hot| hot.as_fd());
         let mut fds = [
-            watch(Some(self.main.as_fd()), libc::POLLIN | direction),
-            watch(hot, libc::POLLIN),
+            watch(Some(self.main.as_fd()), events),
+            watch(hot, events & libc::POLLIN),
             watch(other, libc::POLLIN),
         ];
         match sys::poll(&mut fds, timeout) {

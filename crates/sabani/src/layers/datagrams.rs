@@ -17,6 +17,8 @@ use super::uplink::{self, Uplink};
 /// them in while the next are built.
 const SEND_TRAINS: usize = 32;
 const SEND_BYTES: usize = 16 << 10;
+/// A load of so many bytes is little.
+const LITTLE_BYTES: usize = 8 << 10;
 /// Buffers of one receiving call.
 const RECV_BUFFERS: usize = 16;
 
@@ -84,6 +86,13 @@ impl Load {
                 unsealed.seal(&mut self.bytes[*at..*at + train.bytes], train.segment);
             }
         }
+    }
+
+    /// Whether it is so little that a call for it takes no longer than to hand it to another thread.
+    #[inline]
+    pub fn is_little(&self) -> bool {
+        let bytes = self.trains.iter().map(|(_, train)| train.bytes);
+        bytes.sum::<usize>() <= LITTLE_BYTES
     }
 
     /// Whether the socket is done with all of it.
@@ -307,7 +316,7 @@ impl Datagrams {
     /// Passes on what ICMP said. A router's word on the MTU is forgeable: the path's own probes
     /// decide.
     #[inline]
-    fn take_hints(&mut self) {
+    pub fn take_hints(&mut self) {
         self.socket.take_icmp_hints(&mut self.hints);
         for hint in self.hints.drain(..) {
             if let HintKind::Unreachable(errno) = hint.kind {
@@ -342,6 +351,15 @@ impl Datagrams {
         load.settle(taken, part);
         self.give_up_refused(load, now_ns);
         load.is_settled()
+    }
+
+    /// Seals and offers a load of which another thread takes care if that is of no avail; returns whether the socket is done with all
+    /// of it.
+    #[inline]
+    pub fn send_at_once(&mut self, load: &mut Load, clock: &mut Clock) -> bool {
+        self.refusal = None;
+        load.seal();
+        self.send(load, clock)
     }
 
     /// Reads the clock, and asks what waits for the host's own link.

@@ -1,7 +1,7 @@
 //! The rings between two layers on different threads.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
@@ -9,7 +9,7 @@ use sabani_proto::Node;
 use sabani_ring::{Inlet, Item, Outlet, Pool, ring};
 use sabani_udp::{Counters, Waker};
 
-use super::datagrams::{Arrivals, Load, Report};
+use super::datagrams::{Arrivals, Datagrams, Load, Report};
 use super::doorbell::Doorbell;
 use super::worker::{Group, Lower, SLAB, Worker};
 use super::{Clock, News};
@@ -38,6 +38,8 @@ pub(crate) struct Common {
     pub stop: AtomicBool,
     /// The lower thread holds a load that the system does not take now.
     pub stuck: AtomicBool,
+    /// Loads that the lower thread has passed on.
+    pub passed: AtomicU64,
     counters: Mutex<Counters>,
 }
 
@@ -55,6 +57,8 @@ impl Common {
 /// The upper end of the rings.
 pub(crate) struct Line {
     down: Outlet<Item<Load>>,
+    /// Loads so far.
+    put: u64,
     up: Inlet<Up>,
     loads: Pool<Load>,
     /// What came last.
@@ -84,14 +88,17 @@ impl Line {
             poll: OnceLock::new(),
             stop: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
+            passed: AtomicU64::new(0),
             counters: Mutex::new(lower.counters()),
         });
         let worker = Worker {
             from_above,
             to_above,
             keyring: group.keyring,
+            seals: group.seals,
             lower,
             load: None,
+            passed: 0,
             clock: group.clock,
             common: Arc::clone(&common),
         };
@@ -99,6 +106,7 @@ impl Line {
         let thread = threads.spawn(group.name, move || worker.run(spin))?;
         Ok(Line {
             down,
+            put: 0,
             up,
             loads: Pool::new(SLAB, Load::new),
             batch: None,
@@ -117,31 +125,69 @@ impl Line {
     /// Passes on what may leave now; `false` if there is nothing, or no room.
     #[inline]
     pub fn pass(&mut self, node: &mut Node, now_ns: u64) -> bool {
-        if self.is_blocked() || !node.has_queued() {
+        let load = self.fill(node, now_ns);
+        load.map(|load| self.put_there(load)).is_some()
+    }
+
+    /// The same, but little is sealed and sent here, unless it would overtake what is on its way below.
+    #[inline]
+    pub fn pass_beside(
+        &mut self,
+        node: &mut Node,
+        clock: &mut Clock,
+        here: &mut Datagrams,
+    ) -> bool {
+        let Some(mut load) = self.fill(node, clock.now_ns) else {
             return false;
+        };
+        let trains = load.get_mut().expect("nobody else refers to it");
+        let stays = self.is_idle() && trains.is_little();
+        if stays && here.send_at_once(trains, clock) {
+            self.loads.give(load);
+        } else {
+            self.put_there(load);
+        }
+        true
+    }
+
+    /// Whether all loads have been passed on below.
+    fn is_idle(&self) -> bool {
+        self.common.passed.load(Relaxed) == self.put
+    }
+
+    /// Fills a load with what may leave now, if there is anything, and room for it.
+    #[inline]
+    fn fill(&mut self, node: &mut Node, now_ns: u64) -> Option<Item<Load>> {
+        if self.is_blocked() || !node.has_queued() {
+            return None;
         }
         let mut any = false;
         let load = self.loads.take(|load| any = load.fill(node, now_ns));
         if !any {
             self.loads.give(load);
-            return false;
+            return None;
         }
+        Some(load)
+    }
+
+    #[inline]
+    fn put_there(&mut self, load: Item<Load>) {
         let refused = self.put(load).is_err();
         debug_assert!(!refused, "there was room, and only this end takes it");
-        true
     }
 
     /// Passes a load on; gives it back if there is no room.
     #[inline]
     fn put(&mut self, load: Item<Load>) -> Result<(), Item<Load>> {
         self.down.put(load)?;
+        self.put += 1;
         self.common.below.ring();
         Ok(())
     }
 
     /// Takes what comes next.
     #[inline]
-    fn take(&mut self) -> Option<Up> {
+    pub fn take(&mut self) -> Option<Up> {
         let news = self.up.take()?;
         // The lower thread may have waited for room.
         self.common.below.ring();
@@ -164,6 +210,13 @@ impl Line {
                 }
             }
         }
+    }
+
+    /// Takes the reports of a thread that only sends.
+    #[inline]
+    pub fn hear(&mut self) {
+        let none = matches!(self.receive(), News::Nothing);
+        debug_assert!(none, "who only sends has nothing else to tell");
     }
 
     #[inline]

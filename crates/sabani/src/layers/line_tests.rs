@@ -68,12 +68,7 @@ fn loads_taken(refuses: bool, reports: usize) -> usize {
         cores: sabani_ring::allowed(),
     };
     let bell = || Arc::new(Doorbell::new().unwrap());
-    let group = || Group {
-        name: "test",
-        keyring: None,
-        bell: bell(),
-        clock: Clock::new(),
-    };
+    let group = || Group::new("test", &Clock::new()).unwrap();
     let taken = Arc::new(AtomicUsize::new(0));
     let system = System {
         taken: Arc::clone(&taken),

@@ -8,6 +8,8 @@ mod datagrams;
 mod doorbell;
 mod line;
 mod pause;
+mod receiving;
+mod sending;
 mod uplink;
 mod worker;
 
@@ -28,7 +30,8 @@ use crate::threads::Threads;
 use crate::timing::{Stage, Stopwatch};
 use datagrams::{Arrivals, Datagrams, Load, Look};
 use line::Line;
-use worker::{Group, Lowest};
+use receiving::{Receiving, ReceivingApart};
+use worker::{Group, Intake, Lowest};
 
 pub(crate) use datagrams::Report;
 pub(crate) use doorbell::Doorbell;
@@ -36,6 +39,11 @@ pub(crate) use doorbell::Doorbell;
 /// The layers, uppermost first, as schedules name them. Those joined here share a thread under every
 /// schedule.
 const LAYERS: [&str; 3] = ["messages+channel", "seal", "datagrams"];
+/// The same with the two ways apart that seal and datagrams have: in, and out. As far as loads go, the way out is the lower one.
+const WAYS: [&str; 3] = ["messages+channel", "opening+receiving", "sealing+sending"];
+
+/// What divides a node's work into two parts that take about as long as each other (docs/layers.md).
+const FOR_TWO_CORES: &str = "[messages+channel+opening+receiving][sealing+sending]";
 
 /// The clock of one thread; those of a node's threads have one beginning.
 #[derive(Clone, Debug)]
@@ -97,6 +105,8 @@ pub(crate) struct Below {
 enum Way {
     /// On the same thread.
     Here(Box<Here>),
+    /// The way in on the same thread, the way out on another.
+    Parted(Box<Parted>),
     /// On another.
     Line(Box<Line>),
 }
@@ -105,6 +115,12 @@ enum Way {
 struct Here {
     datagrams: Datagrams,
     load: Load,
+    arrivals: Arrivals,
+}
+
+/// Those of a thread that runs all of them on the way in.
+struct Parted {
+    receiving: Receiving,
     arrivals: Arrivals,
 }
 
@@ -129,6 +145,11 @@ impl Below {
         }
         let way = if cuts.above_seal || cuts.above_datagrams {
             Way::Line(Box::new(lines(datagrams, cuts, bell, clock, threads)?))
+        } else if cuts.above_way_out {
+            Way::Parted(Box::new(Parted {
+                receiving: Receiving::start(datagrams, bell, clock, threads)?,
+                arrivals: Arrivals::new(),
+            }))
         } else {
             Way::Here(Box::new(Here {
                 datagrams,
@@ -155,6 +176,7 @@ impl Below {
     pub fn counters(&self) -> Counters {
         match &self.way {
             Way::Here(here) => here.datagrams.socket.counters(),
+            Way::Parted(parted) => parted.receiving.counters(),
             Way::Line(line) => line.counters(),
         }
     }
@@ -176,6 +198,12 @@ impl Below {
                 clock.lap(Stage::CallOut);
                 true
             }
+            Way::Parted(parted) => {
+                let Receiving { datagrams, line } = &mut parted.receiving;
+                let any = line.pass_beside(node, clock, datagrams);
+                clock.lap(Stage::ChannelOut);
+                any
+            }
             Way::Line(line) => {
                 let any = line.pass(node, now_ns);
                 clock.lap(Stage::ChannelOut);
@@ -189,6 +217,7 @@ impl Below {
     pub fn is_blocked(&self) -> bool {
         match &self.way {
             Way::Here(here) => !here.load.is_settled(),
+            Way::Parted(parted) => parted.receiving.line.is_blocked(),
             Way::Line(line) => line.is_blocked(),
         }
     }
@@ -198,7 +227,7 @@ impl Below {
     pub fn retry_ns(&self) -> Option<u64> {
         match &self.way {
             Way::Here(here) => here.datagrams.retry_ns(),
-            Way::Line(_) => None,
+            Way::Parted(_) | Way::Line(_) => None,
         }
     }
 
@@ -206,17 +235,14 @@ impl Below {
     #[inline]
     pub fn receive(&mut self, clock: &mut Clock) -> News<'_> {
         match &mut self.way {
-            Way::Here(here) => {
-                let look = here.datagrams.receive(&mut here.arrivals.batch, clock);
-                clock.lap(match look {
-                    Look::Filled => Stage::CallIn,
-                    Look::Emptied | Look::Nothing => Stage::Waiting,
-                });
-                match look {
-                    Look::Filled => News::Batch(&mut here.arrivals),
-                    Look::Emptied => News::Emptied,
-                    Look::Nothing => News::Nothing,
-                }
+            Way::Here(here) => look(&mut here.datagrams, &mut here.arrivals, clock),
+            Way::Parted(parted) => {
+                let Parted {
+                    receiving,
+                    arrivals,
+                } = &mut **parted;
+                receiving.line.hear();
+                look(&mut receiving.datagrams, arrivals, clock)
             }
             Way::Line(line) => {
                 let news = line.receive();
@@ -232,15 +258,25 @@ impl Below {
     /// So many bytes are still to come from whoever was heard last.
     #[inline]
     pub fn expect(&mut self, bytes: u64) {
-        if let Way::Here(here) = &mut self.way {
-            here.datagrams.pause.expect(bytes);
+        if let Some(datagrams) = self.read_here() {
+            datagrams.pause.expect(bytes);
         }
     }
 
     /// Makes sure that what waits in the socket is found by the next look.
     pub fn look_everywhere(&mut self) {
-        if let Way::Here(here) = &mut self.way {
-            here.datagrams.look_everywhere();
+        if let Some(datagrams) = self.read_here() {
+            datagrams.look_everywhere();
+        }
+    }
+
+    /// What the thread above reads itself.
+    #[inline]
+    fn read_here(&mut self) -> Option<&mut Datagrams> {
+        match &mut self.way {
+            Way::Here(here) => Some(&mut here.datagrams),
+            Way::Parted(parted) => Some(&mut parted.receiving.datagrams),
+            Way::Line(_) => None,
         }
     }
 
@@ -249,6 +285,7 @@ impl Below {
     pub fn has_reports(&self) -> bool {
         match &self.way {
             Way::Here(here) => here.datagrams.has_news(),
+            Way::Parted(parted) => parted.receiving.has_reports(),
             Way::Line(line) => line.has_reports(),
         }
     }
@@ -261,6 +298,7 @@ impl Below {
                 into.append(&mut here.datagrams.reports);
                 into.extend(here.datagrams.take_unsent());
             }
+            Way::Parted(parted) => parted.receiving.take_reports(into),
             Way::Line(line) => line.take_reports(into),
         }
     }
@@ -273,6 +311,14 @@ impl Below {
                 watch: here.datagrams.socket.watch(),
                 room_to_send: self.is_blocked() && self.retry_ns().is_none(),
             }),
+            Way::Parted(parted) => {
+                let Receiving { datagrams, line } = &parted.receiving;
+                let watch = || Rest::Socket {
+                    watch: datagrams.socket.watch(),
+                    room_to_send: false,
+                };
+                (!line.retire(wants_to_send)).then(watch)
+            }
             Way::Line(line) => (!line.retire(wants_to_send)).then_some(Rest::Bell),
         }
     }
@@ -284,6 +330,12 @@ impl Below {
     pub fn poll_fd(&mut self) -> io::Result<PollFd> {
         match &mut self.way {
             Way::Here(here) => PollFd::new(Some(here.datagrams.watched().as_fd())),
+            Way::Parted(parted) => {
+                let Receiving { datagrams, line } = &mut parted.receiving;
+                let poll_fd = PollFd::new(Some(datagrams.watched().as_fd()))?;
+                line.poll_on(poll_fd.waker());
+                Ok(poll_fd)
+            }
             Way::Line(line) => {
                 let poll_fd = PollFd::new(None)?;
                 line.poll_on(poll_fd.waker());
@@ -294,9 +346,26 @@ impl Below {
 
     /// Ends the threads below, after they have sent what waits as far as the socket takes it.
     pub fn stop(&mut self) {
-        if let Way::Line(line) = &mut self.way {
-            line.stop();
+        match &mut self.way {
+            Way::Here(_) => {}
+            Way::Parted(parted) => parted.receiving.line.stop(),
+            Way::Line(line) => line.stop(),
         }
+    }
+}
+
+/// Takes what comes next over this socket.
+#[inline]
+fn look<'a>(datagrams: &mut Datagrams, arrivals: &'a mut Arrivals, clock: &mut Clock) -> News<'a> {
+    let look = datagrams.receive(&mut arrivals.batch, clock);
+    clock.lap(match look {
+        Look::Filled => Stage::CallIn,
+        Look::Emptied | Look::Nothing => Stage::Waiting,
+    });
+    match look {
+        Look::Filled => News::Batch(arrivals),
+        Look::Emptied => News::Emptied,
+        Look::Nothing => News::Nothing,
     }
 }
 
@@ -311,30 +380,43 @@ fn lines(
     clock: &Clock,
     threads: &Threads,
 ) -> io::Result<Line> {
-    let group = |name, keyring| -> io::Result<Group> {
-        let clock = Clock {
-            watch: None,
-            ..clock.clone()
-        };
-        Ok(Group {
-            name,
-            keyring,
-            bell: Arc::new(Doorbell::new()?),
-            clock,
-        })
-    };
-    let (bell, lowest) = (Arc::clone(bell), Lowest::new(datagrams));
+    let lowest = |group, above| lowest(datagrams, cuts, group, above, threads);
     if !cuts.above_seal {
-        let datagrams = group("sabani-datagrams", None)?;
-        return Line::start(lowest, datagrams, bell, threads);
+        return lowest(Group::new("sabani-datagrams", clock)?, bell);
     }
-    let seal = group("sabani-seal", Some(Keyring::default()))?;
+    let seal = Group {
+        keyring: Some(Keyring::default()),
+        seals: !cuts.above_way_out,
+        ..Group::new("sabani-seal", clock)?
+    };
     if !cuts.above_datagrams {
-        return Line::start(lowest, seal, bell, threads);
+        return lowest(seal, bell);
     }
-    let datagrams = group("sabani-datagrams", None)?;
-    let line = Line::start(lowest, datagrams, Arc::clone(&seal.bell), threads)?;
-    Line::start(line, seal, bell, threads)
+    let datagrams = Group::new("sabani-datagrams", clock)?;
+    let line = lowest(datagrams, &seal.bell)?;
+    Line::start(line, seal, Arc::clone(bell), threads)
+}
+
+/// The thread that reads the socket, and that of the way out if it has one.
+///
+/// # Errors
+/// If the system has no thread or no descriptor left.
+fn lowest(
+    datagrams: Datagrams,
+    cuts: Cuts,
+    group: Group,
+    above: &Arc<Doorbell>,
+    threads: &Threads,
+) -> io::Result<Line> {
+    let above = Arc::clone(above);
+    if !cuts.above_way_out {
+        return Line::start(Lowest::new(datagrams), group, above, threads);
+    }
+    let lower = ReceivingApart {
+        receiving: Receiving::start(datagrams, &group.bell, &group.clock, threads)?,
+        intake: Intake::new(),
+    };
+    Line::start(lower, group, above, threads)
 }
 
 impl std::fmt::Debug for Below {
@@ -385,6 +467,8 @@ pub(crate) struct Cuts {
     pub above_messages: bool,
     pub above_seal: bool,
     pub above_datagrams: bool,
+    /// From the way in to the way out.
+    pub above_way_out: bool,
 }
 
 impl Cuts {
@@ -393,33 +477,69 @@ impl Cuts {
     /// # Errors
     /// If its groups are not those of a node.
     pub fn of(schedule: &Schedule, cores: usize) -> Result<Self, ScheduleError> {
-        let groups = with_joined(schedule).groups(&LAYERS, cores)?;
+        let schedule = &match (schedule, cores) {
+            (Schedule::PerCore, 2) => FOR_TWO_CORES.parse()?,
+            (schedule, _) => schedule.clone(),
+        };
+        let ways_are_apart = tells_ways_apart(schedule);
+        let layers = match ways_are_apart {
+            true => WAYS,
+            false => LAYERS,
+        };
+        let groups = with_joined(schedule, &layers).groups(&layers, cores)?;
         let begins = |layer| groups.iter().any(|group| group.start == layer);
         Ok(Cuts {
             above_messages: *schedule == Schedule::Background,
             above_seal: begins(1),
-            above_datagrams: begins(2),
+            above_datagrams: !ways_are_apart && begins(2),
+            above_way_out: ways_are_apart && begins(2),
         })
+    }
+
+    /// Whether trains are sealed when they have been passed on.
+    pub fn seal_below(self) -> bool {
+        self.above_seal || self.above_way_out
     }
 
     /// Threads of the node's own that do its work.
     pub fn own_threads(self) -> usize {
-        [self.above_messages, self.above_seal, self.above_datagrams]
+        let Cuts {
+            above_messages,
+            above_seal,
+            above_datagrams,
+            above_way_out,
+        } = self;
+        [above_messages, above_seal, above_datagrams, above_way_out]
             .into_iter()
             .filter(|&cut| cut)
             .count()
     }
 }
 
+/// Whether a schedule names one of the two ways.
+fn tells_ways_apart(schedule: &Schedule) -> bool {
+    let Schedule::Groups(groups) = schedule else {
+        return false;
+    };
+    let mut parts = WAYS[1..].iter().flat_map(|way| way.split('+'));
+    parts.any(|part| groups.iter().flatten().any(|name| name == part))
+}
+
 /// The same schedule, with one name for layers that are joined.
-fn with_joined(schedule: &Schedule) -> Schedule {
+fn with_joined(schedule: &Schedule, layers: &[&str]) -> Schedule {
     let Schedule::Groups(groups) = schedule else {
         return schedule.clone();
     };
-    let joined: Vec<_> = LAYERS[0].split('+').collect();
-    let join = |group: &Vec<String>| match group.split_at_checked(joined.len()) {
-        Some((front, rest)) if front == joined => [&[LAYERS[0].to_owned()], rest].concat(),
-        _ => group.clone(),
+    let join = |group: &Vec<String>| {
+        let (mut joined, mut rest) = (Vec::new(), &group[..]);
+        while let [first, others @ ..] = rest {
+            let parts = |layer: &str| rest.get(..layer.split('+').count());
+            let is_first = |layer: &&&str| parts(layer).is_some_and(|it| layer.split('+').eq(it));
+            let layer = layers.iter().find(is_first);
+            joined.push(layer.map_or_else(|| first.clone(), ToString::to_string));
+            rest = layer.map_or(others, |layer| &rest[layer.split('+').count()..]);
+        }
+        joined
     };
     Schedule::Groups(groups.iter().map(join).collect())
 }
@@ -451,17 +571,40 @@ mod tests {
             above_messages: true,
             ..none
         };
+        let way_out = Cuts {
+            above_way_out: true,
+            ..none
+        };
+        let both_ways = Cuts {
+            above_seal: true,
+            ..way_out
+        };
         for (schedule, cores, expected) in [
             ("inline", 8, none),
             ("background", 8, background),
             ("per-core", 1, none),
-            ("per-core", 2, seal),
+            ("per-core", 2, way_out),
             ("per-core", 3, both),
             ("per-layer", 1, both),
             ("[messages+channel+seal][datagrams]", 1, datagrams),
             ("[messages+channel][seal+datagrams]", 1, seal),
             ("[messages+channel][seal][datagrams]", 1, both),
             ("[messages+channel+seal+datagrams]", 1, none),
+            (
+                "[messages+channel+opening+receiving][sealing+sending]",
+                1,
+                way_out,
+            ),
+            (
+                "[messages+channel][opening+receiving][sealing+sending]",
+                1,
+                both_ways,
+            ),
+            (
+                "[messages+channel][opening+receiving+sealing+sending]",
+                1,
+                seal,
+            ),
         ] {
             assert_eq!(cuts(schedule, cores), Ok(expected), "{schedule}");
         }
@@ -472,6 +615,14 @@ mod tests {
         for schedule in ["[messages][channel+seal+datagrams]", "[messages+channel]"] {
             let error = cuts(schedule, 2).unwrap_err();
             assert_eq!(error, ScheduleError::OtherLayers(LAYERS.join(", ")));
+        }
+        for schedule in [
+            "[messages+channel+opening+receiving+sealing][sending]",
+            "[messages+channel+seal+receiving][sending]",
+            "[messages+channel+openings+receiving][sealing+sending]",
+        ] {
+            let error = cuts(schedule, 2).unwrap_err();
+            assert_eq!(error, ScheduleError::OtherLayers(WAYS.join(", ")));
         }
     }
 }

@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::Duration;
 
 use sabani_proto::Keyring;
 use sabani_ring::{Inlet, Item, Outlet, Pool};
@@ -15,6 +14,7 @@ use super::Clock;
 use super::datagrams::{Arrivals, Datagrams, Load, Look, Report};
 use super::doorbell::Doorbell;
 use super::line::{Common, Up};
+use super::sending::Sending;
 use crate::shared::Spin;
 
 /// Buffers that a pool allocates at a time.
@@ -23,11 +23,32 @@ pub(crate) const SLAB: usize = 2;
 /// Layers that share a thread below the channel.
 pub(crate) struct Group {
     pub name: &'static str,
-    /// If the seal is one of them: no keys yet.
+    /// If they open what comes: no keys yet.
     pub keyring: Option<Keyring>,
+    /// Whether they seal what goes.
+    pub seals: bool,
     /// Where the thread sleeps.
     pub bell: Arc<Doorbell>,
     pub clock: Clock,
+}
+
+impl Group {
+    /// A group whose thread is to be started, without the seal.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub fn new(name: &'static str, clock: &Clock) -> io::Result<Self> {
+        Ok(Group {
+            name,
+            keyring: None,
+            seals: false,
+            bell: Arc::new(Doorbell::new()?),
+            clock: Clock {
+                watch: None,
+                ..clock.clone()
+            },
+        })
+    }
 }
 
 /// What a thread passes loads on to: the socket's layer, or rings to the next thread.
@@ -72,9 +93,12 @@ pub(crate) struct Worker<L> {
     pub from_above: Inlet<Item<Load>>,
     pub to_above: Outlet<Up>,
     pub keyring: Option<Keyring>,
+    pub seals: bool,
     pub lower: L,
     /// What has not been passed on yet.
     pub load: Option<Item<Load>>,
+    /// Loads that have been.
+    pub passed: u64,
     pub clock: Clock,
     pub common: Arc<Common>,
 }
@@ -139,15 +163,21 @@ impl<L: Lower> Worker<L> {
         self.load = self.lower.send(load, &mut self.clock);
         let stuck = self.load.is_some() && self.lower.is_stuck();
         self.common.stuck.store(stuck, Relaxed);
+        if self.load.is_none() {
+            self.passed += 1;
+            self.common.passed.store(self.passed, Relaxed);
+        }
         fresh || self.load.is_none()
     }
 
     fn take_load(&mut self) -> Option<Item<Load>> {
         let mut load = self.from_above.take()?;
+        let trains = load.get_mut().expect("nobody else refers to it");
         if let Some(keyring) = &mut self.keyring {
-            let load = load.get_mut().expect("nobody else refers to it");
-            load.hand_keys_to(keyring);
-            load.seal();
+            trains.hand_keys_to(keyring);
+        }
+        if self.seals {
+            trains.seal();
         }
         Some(load)
     }
@@ -204,44 +234,21 @@ impl<L: Lower> Worker<L> {
     }
 }
 
-/// The socket's layer, on the lowest thread.
-pub(crate) struct Lowest {
-    datagrams: Datagrams,
+/// Batches of datagrams that are on their way up.
+pub(crate) struct Intake {
     batches: Pool<Arrivals>,
 }
 
-impl Lowest {
-    pub fn new(datagrams: Datagrams) -> Self {
-        Lowest {
-            datagrams,
+impl Intake {
+    pub fn new() -> Self {
+        Intake {
             batches: Pool::new(SLAB, Arrivals::new),
         }
     }
 
-    fn next_report(&mut self) -> Option<Up> {
-        let reports = &mut self.datagrams.reports;
-        (!reports.is_empty()).then(|| Up::Report(reports.remove(0)))
-    }
-}
-
-impl Lower for Lowest {
-    fn send(&mut self, mut load: Item<Load>, clock: &mut Clock) -> Option<Item<Load>> {
-        // What must be heard above goes first, so that it is bounded.
-        if !self.datagrams.reports.is_empty() {
-            return Some(load);
-        }
-        let trains = load.get_mut().expect("nobody else refers to it");
-        clock.read();
-        let settled = self.datagrams.send(trains, clock);
-        (!settled).then_some(load)
-    }
-
-    fn receive(&mut self, clock: &mut Clock) -> Option<Up> {
-        if let Some(report) = self.next_report() {
-            return Some(report);
-        }
+    /// What has come; `None` if nothing has.
+    pub fn next(&mut self, datagrams: &mut Datagrams, clock: &mut Clock) -> Option<Up> {
         let mut look = Look::Nothing;
-        let datagrams = &mut self.datagrams;
         let batch = self
             .batches
             .take(|arrivals| look = datagrams.receive(&mut arrivals.batch, clock));
@@ -249,44 +256,66 @@ impl Lower for Lowest {
             return Some(Up::Batch(batch));
         }
         self.batches.give(batch);
-        match look {
-            Look::Emptied => Some(Up::Emptied),
-            // The look may have brought hints. What waits for the link can itself wait.
-            _ => self.next_report().or_else(|| {
-                let unsent = self.datagrams.take_unsent();
-                unsent.map(Up::Report)
-            }),
+        (look == Look::Emptied).then_some(Up::Emptied)
+    }
+}
+
+/// The socket's layer, on the lowest thread.
+pub(crate) struct Lowest {
+    sending: Sending,
+    intake: Intake,
+}
+
+impl Lowest {
+    pub fn new(datagrams: Datagrams) -> Self {
+        Lowest {
+            sending: Sending { datagrams },
+            intake: Intake::new(),
         }
+    }
+}
+
+impl Lower for Lowest {
+    fn send(&mut self, load: Item<Load>, clock: &mut Clock) -> Option<Item<Load>> {
+        self.sending.send(load, clock)
+    }
+
+    fn receive(&mut self, clock: &mut Clock) -> Option<Up> {
+        let Lowest { sending, intake } = self;
+        let report = sending.next_report();
+        let come = report.or_else(|| intake.next(&mut sending.datagrams, clock));
+        // The look may have brought hints.
+        come.or_else(|| sending.next_report())
+            .or_else(|| sending.unsent())
     }
 
     fn is_stuck(&self) -> bool {
-        self.datagrams.reports.is_empty()
+        self.sending.is_stuck()
     }
 
-    fn has_work(&self, _blocked: bool, full: bool) -> bool {
-        // There may have been no room for them when they were last looked at.
-        !full && self.datagrams.has_news()
+    fn has_work(&self, blocked: bool, full: bool) -> bool {
+        self.sending.has_work(blocked, full)
     }
 
     fn sleep(&mut self, bell: &Waker, blocked: bool, full: bool, clock: &Clock) -> io::Result<()> {
-        let retry_ns = self.datagrams.retry_ns();
-        let pause = retry_ns.map(|at| Duration::from_nanos(at.saturating_sub(clock.now_ns)));
+        let pause = self.sending.pause(clock);
+        let datagrams = &mut self.sending.datagrams;
         let outcome = match full {
             // What waits in the socket must not wake it over and over.
             true => bell.wait(pause),
             false => {
-                let watch = self.datagrams.socket.watch();
+                let watch = datagrams.socket.watch();
                 let room_to_send = blocked && pause.is_none();
                 let ready = watch.wait(room_to_send, Some(bell.as_fd()), pause);
                 ready.map(|_| ())
             }
         };
-        self.datagrams.look_everywhere();
+        datagrams.look_everywhere();
         outcome
     }
 
     fn counters(&self) -> Counters {
-        self.datagrams.socket.counters()
+        self.sending.counters()
     }
 
     fn stop(&mut self) {}
@@ -306,10 +335,10 @@ mod tests {
         let mut lowest = Lowest::new(Datagrams::new(socket));
         assert!(!lowest.has_work(false, false));
         let report = Report::TooBig { to: any, bytes: 1 };
-        lowest.datagrams.reports.push(report);
+        lowest.sending.datagrams.reports.push(report);
         assert!(lowest.has_work(true, false));
         assert!(!lowest.has_work(true, true));
-        assert!(matches!(lowest.next_report(), Some(Up::Report(_))));
+        assert!(matches!(lowest.sending.next_report(), Some(Up::Report(_))));
         assert!(!lowest.has_work(false, false));
     }
 }

@@ -24,7 +24,7 @@ pub struct SchedulesArgs {
         long,
         value_delimiter = ',',
         value_parser = parse_schedule,
-        default_value = "inline,background,[messages+channel+seal][datagrams],[messages+channel][seal+datagrams],per-layer"
+        default_value = "inline,background,[messages+channel+seal][datagrams],[messages+channel][seal+datagrams],[messages+channel+opening+receiving][sealing+sending],per-layer"
     )]
     pub layers: Vec<Schedule>,
     /// Message sizes, as in `1k,64k` (powers of 1,024), each between 4 B and 64 MiB.

@@ -191,6 +191,8 @@ mod tests {
             "background",
             "[messages+channel+seal][datagrams]",
             "[messages+channel][seal+datagrams]",
+            "[messages+channel+opening+receiving][sealing+sending]",
+            "[messages+channel][opening+receiving][sealing+sending]",
             "per-layer",
         ] {
             for places in [Places::Together(cores.clone()), apart.clone()] {
