@@ -106,9 +106,10 @@ pub struct Config {
     /// The socket's address, if it is bound to that alone: peers at the same one are on this very host, and what goes to them does not
     /// wait for its link. Default: not told.
     pub address: Option<IpAddr>,
-    /// The driver seals and opens packets, on a thread of its own perhaps: [`crate::Transmit::unsealed`],
-    /// [`crate::Keyring`], [`crate::Node::handle_opened`]. Default no: the node does.
+    /// The driver seals packets, on a thread of its own perhaps: [`crate::Transmit::unsealed`]. Default no: the node does.
     pub seal_below: bool,
+    /// The driver opens packets, as far as it can: [`crate::Keyring`], [`crate::Node::handle_opened`]. Default no: the node does.
+    pub open_below: bool,
     /// Hand out traffic secrets as [`crate::Event::Secrets`], for decrypting captures. Default no.
     pub key_log: bool,
 }
@@ -146,6 +147,7 @@ impl Config {
             cookie_above: 64,
             address: None,
             seal_below: false,
+            open_below: false,
             key_log: false,
         }
     }

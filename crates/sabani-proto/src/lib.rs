@@ -24,8 +24,8 @@
 //! 6. Ask for [`Node::next_deadline`] again; sleep until then, or until a datagram or the program
 //!    comes.
 //!
-//! With [`Config::seal_below`] the driver has two more things to do, on any thread: to seal each train with what comes with
-//! it ([`Unsealed`]), and to open what arrives as far as a [`Keyring`] can, which hears of keys by
+//! The driver may have two more things to do, on any thread: with [`Config::seal_below`] to seal each train with what comes with
+//! it ([`Unsealed`]), and with [`Config::open_below`] to open what arrives as far as a [`Keyring`] can, which hears of keys by
 //! [`Node::take_key_news`]; [`Node::handle_opened`] takes what comes of it.
 //!
 //! `now_ns` never goes back. Calls take bounded time: a constant amount per datagram, per packet

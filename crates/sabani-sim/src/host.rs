@@ -163,7 +163,7 @@ const SLICE_NS: u64 = 20 * US;
 /// Time from an arrival until a process runs.
 const WAKE_NS: u64 = 2 * US;
 
-/// The layer that seals and opens what a node leaves to it ([`Config::seal_below`]).
+/// The layer that seals and opens what a node leaves to it ([`Config::seal_below`], [`Config::open_below`]).
 #[derive(Debug, Default)]
 struct SealLayer {
     keyring: Keyring,

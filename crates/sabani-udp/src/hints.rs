@@ -91,6 +91,7 @@ impl Hints {
     pub fn another(&mut self) -> Self {
         Self {
             log: Some(Arc::clone(self.log.get_or_insert_default())),
+            seen: self.seen,
             ..Self::new()
         }
     }
@@ -161,4 +162,24 @@ fn icmp_error<const N: usize>(control: &Control<N>) -> Option<QueuedError> {
             Fact::Error(error) if error.from_icmp => Some(error),
             _ => None,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_handle_sees_each_entry_once_as_far_as_they_are_known() {
+        let mut log = Log::default();
+        let peer = |port: u64| Some(SocketAddr::from(([127, 0, 0, 1], port as u16)));
+        let entries = 2 * DRAINED_AT_ONCE as u64;
+        for port in 0..entries {
+            log.note(peer(port), libc::ECONNREFUSED);
+        }
+        assert_eq!(log.count, entries);
+        assert_eq!(log.behind(0).count(), DRAINED_AT_ONCE);
+        let last: Vec<_> = log.behind(entries - 2).map(|(of, _)| of).collect();
+        assert_eq!(last, [peer(entries - 1), peer(entries - 2)]);
+        assert_eq!(log.behind(entries).count(), 0);
+    }
 }

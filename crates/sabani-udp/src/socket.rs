@@ -248,6 +248,25 @@ impl Socket {
         self.watch().wait(false, other, timeout)
     }
 
+    /// Sleeps until there is room to send, until `other` is readable, or until `timeout` has passed: for a thread that leaves what comes
+    /// to another one, which has [another](Socket::another) handle. An ICMP error ends it too, and is collected.
+    ///
+    /// # Errors
+    ///
+    /// Those of ppoll(2), except that an interruption by a signal ends the wait without an error.
+    pub fn wait_for_room(
+        &mut self,
+        other: BorrowedFd<'_>,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        let ready = self.watch().poll(libc::POLLOUT, Some(other), timeout)?;
+        if ready.socket {
+            let fd = self.socket.as_fd();
+            self.counters.icmp_errors += self.hints.drain(fd, |_, _| ());
+        }
+        Ok(())
+    }
+
     /// Moves the ICMP hints collected so far to the end of `into`. Free when there are none. Hints are
     /// collected while sending and receiving; at most 64 are kept.
     pub fn take_icmp_hints(&mut self, into: &mut Vec<IcmpHint>) {

@@ -26,20 +26,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Sleeps until there is room to send, or an ICMP error to be read, until `other` is readable, or until `timeout` has passed. For a
-    /// thread that leaves what comes to others.
-    ///
-    /// # Errors
-    ///
-    /// Those of ppoll(2), except that an interruption by a signal ends the wait without an error.
-    pub fn wait_for_room(
-        &self,
-        other: BorrowedFd<'_>,
-        timeout: Option<Duration>,
-    ) -> io::Result<Ready> {
-        self.poll(libc::POLLOUT, Some(other), timeout)
-    }
-
     /// Sleeps until the socket is readable (or, with `room_to_send`, writable), until `other` is
     /// readable, or until `timeout` has passed; `None` waits for ever. The resolution is that of the
     /// kernel's timers, about 50 µs.
@@ -57,7 +43,7 @@ impl Watch {
         self.poll(libc::POLLIN | direction, other, timeout)
     }
 
-    fn poll(
+    pub(crate) fn poll(
         &self,
         events: libc::c_short,
         other: Option<BorrowedFd<'_>>,

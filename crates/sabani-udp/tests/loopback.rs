@@ -388,6 +388,38 @@ fn icmp_errors_are_hints_on_a_socket_of_both_families() {
 }
 
 #[test]
+fn two_threads_send_and_receive_over_one_port() {
+    let (mut left, mut right) = (local(&Options::default()), local(&Options::default()));
+    let mut sending = left.another();
+    assert_eq!(sending.local_addr(), left.local_addr());
+    let (to, nobody) = (right.local_addr(), deserted("127.0.0.1"));
+    const ROUNDS: usize = 1_000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                let trains = [
+                    Train::new(nobody, 0, b"anybody?"),
+                    Train::new(to, 0, b"you"),
+                ];
+                assert_eq!(send_all(&mut sending, &trains), [SendOutcome::Sent; 2]);
+            }
+        });
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                let from = collect(&mut right, 1)[0].from;
+                send_all(&mut right, &[Train::new(from, 0, b"I")]);
+            }
+        });
+        assert_eq!(collect(&mut left, ROUNDS).len(), ROUNDS);
+    });
+    let counters = left.counters().with(sending.counters());
+    assert_eq!(counters.datagrams_sent, 2 * ROUNDS as u64);
+    assert_eq!(counters.datagrams_received, ROUNDS as u64);
+    assert_eq!((counters.failed, counters.kernel_drops), (0, 0));
+    assert!(counters.icmp_errors > 0, "{counters:?}");
+}
+
+#[test]
 fn kernel_drops_are_counted() {
     let small = Options {
         recv_buffer_bytes: 4_096,

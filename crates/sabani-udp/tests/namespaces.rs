@@ -5,8 +5,9 @@
 
 #![cfg(not(miri))]
 
-use sabani_udp::{Options, RecvBatch, SendOutcome, Socket, Train};
+use sabani_udp::{Options, RecvBatch, SendOutcome, Socket, Train, Waker};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -151,6 +152,23 @@ fn a_full_device_queue_is_reported_and_passes() {
     });
 }
 
+/// What comes wakes nobody who waits for room over another handle.
+fn waits_for_room_alone(mut left: Socket, mut right: Socket, train: Train<'_>) {
+    let mut sending = left.another();
+    let wakes = Train::new(left.local_addr(), 0, b"not to be read");
+    assert_eq!(outcomes(&mut right, &[wakes]), [SendOutcome::Sent]);
+    let waker = Waker::new().unwrap();
+    let left_at_once = |sending: &mut Socket| outcomes(sending, &[train]) == [SendOutcome::Sent];
+    while left_at_once(&mut sending) {}
+    let mut waits = 0;
+    while !left_at_once(&mut sending) {
+        sending.wait_for_room(waker.as_fd(), PATIENCE).unwrap();
+        waits += 1;
+    }
+    // Each one has found some: half of the buffer.
+    assert!(waits < 100, "{waits}");
+}
+
 #[test]
 fn a_full_send_buffer_is_reported_and_passes() {
     const TEST: &str = "a_full_send_buffer_is_reported_and_passes";
@@ -186,6 +204,7 @@ fn a_full_send_buffer_is_reported_and_passes() {
                 }
             }
             assert!(left.counters().would_block > 0);
+            waits_for_room_alone(left, right, rest);
         }
     });
 }

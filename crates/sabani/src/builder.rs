@@ -341,7 +341,8 @@ impl Builder {
         let (_, cuts) = self.layered(cores.len())?;
         let spin = self.spin.among(1 + cuts.own_threads(), cores.len());
         let threads = Threads { spin, cores };
-        self.config.seal_below = cuts.seal_below();
+        self.config.seal_below = cuts.above_seal || cuts.above_way_out;
+        self.config.open_below = cuts.above_seal;
         let addr = self.local()?;
         let socket =
             Socket::bind(addr, &self.options).map_err(|source| Error::Socket { addr, source })?;

@@ -109,7 +109,13 @@ fn a_sender_that_waits_for_room_is_released_by_a_disconnect() {
 #[test]
 fn who_can_not_be_reached_is_named_with_what_is_in_the_way() {
     let closed = UdpSocket::bind(here()).unwrap().local_addr().unwrap();
-    for schedule in ["inline", "background", "per-layer", "per-core"] {
+    for schedule in [
+        "inline",
+        "background",
+        "per-layer",
+        "[messages+channel+opening+receiving][sealing+sending]",
+        "[messages+channel][opening+receiving][sealing+sending]",
+    ] {
         let node = Node::builder(LEFT)
             .bind(here())
             .plain(Checksum::None)

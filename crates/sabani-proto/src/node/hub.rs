@@ -83,7 +83,7 @@ impl Hub {
             words_bytes: 0,
             fates: Vec::new(),
             late_ack: None,
-            keys: KeyJournal::new(config.seal_below),
+            keys: KeyJournal::new(config.open_below),
             past: Counters::default(),
             events: VecDeque::new(),
             events_dropped: 0,

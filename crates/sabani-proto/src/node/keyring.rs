@@ -1,4 +1,4 @@
-//! The seal as a layer below the node: what it has to do, and the keys for it ([`crate::Config::seal_below`]).
+//! The seal as a layer below the node: what it has to do, and the keys for it ([`crate::Config::seal_below`], [`crate::Config::open_below`]).
 
 use crate::seal::{Opening, PacketKey, SealRx};
 use crate::wire::{ConnectionId, Kind, Prelude};

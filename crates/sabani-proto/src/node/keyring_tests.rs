@@ -23,6 +23,7 @@ impl End {
     fn new(id: u32, mode: &Mode, seal_below: bool, seed: u8) -> Self {
         let config = Config {
             seal_below,
+            open_below: seal_below,
             ..Config::new(PeerId(id), mode.clone())
         };
         let mut node = Node::new(config, [seed; 32]);

@@ -181,7 +181,7 @@ impl Node {
     }
 
     /// Moves to the end of `into` what a [`Keyring`] is to hear. Never anything, unless
-    /// [`crate::Config::seal_below`] asks for that.
+    /// [`crate::Config::open_below`] asks for that.
     #[inline]
     pub fn take_key_news(&mut self, into: &mut Vec<KeyNews>) {
         into.append(&mut self.hub.keys.news);

@@ -357,7 +357,7 @@ settings! {
     /// Switches may mark what is sent to nodes (ECN), and they take notice.
     ecn: bool => |c, v| c.ecn = v;
     /// Packets are sealed and opened by a layer of its own.
-    seal_below: bool => |c, v| c.seal_below = v;
+    seal_below: bool => |c, v| (c.seal_below, c.open_below) = (v, v);
     /// A peer that is silent for so long is lost.
     dead_after: Time, "1ms" to "1000s" => |c, v| c.dead_after_ns = v.0;
     /// While one of two programs has disconnected, a peer that is silent for so long is lost.

@@ -1,12 +1,16 @@
 //! The lowest layer: gives trains to the socket, and takes what comes from it.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use sabani_proto::seal::Opening;
 use sabani_proto::{KeyNews, Keyring, Node, Obstacle, Transmit, Unsent};
 use sabani_ring::Recycle;
 use sabani_udp::{
     Ecn, HintKind, IcmpHint, MAX_TRAIN_BYTES, Received, RecvBatch, SendOutcome, Socket, Train,
+    Waker,
 };
 
 use super::Clock;
@@ -17,8 +21,9 @@ use super::uplink::{self, Uplink};
 /// them in while the next are built.
 const SEND_TRAINS: usize = 32;
 const SEND_BYTES: usize = 16 << 10;
-/// A load of so many bytes is little.
+/// A load of no more than this is little.
 const LITTLE_BYTES: usize = 8 << 10;
+const LITTLE_TRAINS: usize = 4;
 /// Buffers of one receiving call.
 const RECV_BUFFERS: usize = 16;
 
@@ -88,11 +93,11 @@ impl Load {
         }
     }
 
-    /// Whether it is so little that a call for it takes no longer than to hand it to another thread.
+    /// Whether it is so little that a call for it takes hardly longer than to hand it to another thread.
     #[inline]
     pub fn is_little(&self) -> bool {
         let bytes = self.trains.iter().map(|(_, train)| train.bytes);
-        bytes.sum::<usize>() <= LITTLE_BYTES
+        self.trains.len() <= LITTLE_TRAINS && bytes.sum::<usize>() <= LITTLE_BYTES
     }
 
     /// Whether the socket is done with all of it.
@@ -353,13 +358,45 @@ impl Datagrams {
         load.is_settled()
     }
 
-    /// Seals and offers a load of which another thread takes care if that is of no avail; returns whether the socket is done with all
-    /// of it.
+    /// Seals and sends a load while nothing waits for the host's own link: what another thread has sent may wait in another queue of the
+    /// card. Where that is of no avail, the other thread goes on with it; returns whether the socket is done with all of it.
     #[inline]
-    pub fn send_at_once(&mut self, load: &mut Load, clock: &mut Clock) -> bool {
+    pub fn send_alone(&mut self, load: &mut Load, clock: &mut Clock) -> bool {
+        if self.socket.unsent_bytes() > 0 {
+            return false;
+        }
         self.refusal = None;
         load.seal();
         self.send(load, clock)
+    }
+
+    /// The first thing that is still to be heard above.
+    pub fn next_report(&mut self) -> Option<Report> {
+        (!self.reports.is_empty()).then(|| self.reports.remove(0))
+    }
+
+    /// Sleeps until something comes, or this bell rings; with `room_to_send` also until there is some, and for `timeout` at most. What
+    /// comes does not wake it over and over where that is `full` to which it goes.
+    ///
+    /// # Errors
+    /// Those of ppoll(2), except for interruptions.
+    pub fn sleep(
+        &mut self,
+        bell: &Waker,
+        full: bool,
+        room_to_send: bool,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        let outcome = match full {
+            true => bell.wait(timeout),
+            false => {
+                let watch = self.socket.watch();
+                let ready = watch.wait(room_to_send, Some(bell.as_fd()), timeout);
+                ready.map(|_| ())
+            }
+        };
+        self.look_everywhere();
+        outcome
     }
 
     /// Reads the clock, and asks what waits for the host's own link.
@@ -425,7 +462,7 @@ impl Datagrams {
                     self.reports.extend(gone);
                 }
                 SendOutcome::Failed(errno) => {
-                    let error = std::io::Error::from_raw_os_error(errno);
+                    let error = io::Error::from_raw_os_error(errno);
                     tracing::debug!(%to, %error, "the system refused a datagram");
                     let obstacle = self.local_obstacle(to, errno);
                     self.reports.push(Report::Unreachable { to, obstacle });
@@ -475,26 +512,59 @@ mod tests {
 
     use super::*;
 
+    fn load(to: SocketAddr, trains: usize, bytes: usize) -> Load {
+        let mut load = Load::new();
+        load.trains.extend((0..trains).map(|at| {
+            let train = Transmit {
+                to,
+                from: None,
+                bytes,
+                segment: 100,
+                ecn: false,
+                express: false,
+                stays_here: false,
+                unsealed: None,
+            };
+            (at * bytes, train)
+        }));
+        load
+    }
+
+    #[test]
+    fn little_is_few_trains_of_few_bytes() {
+        let to = ([127, 0, 0, 1], 1).into();
+        for (trains, bytes, is_little) in [
+            (1, LITTLE_BYTES, true),
+            (1, LITTLE_BYTES + 1, false),
+            (4, LITTLE_BYTES / 4, true),
+            (4, LITTLE_BYTES / 4 + 1, false),
+            (LITTLE_TRAINS, 1, true),
+            (LITTLE_TRAINS + 1, 1, false),
+        ] {
+            let load = load(to, trains, bytes);
+            assert_eq!(load.is_little(), is_little, "{trains} of {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_beside_another_thread_is_not_asked_about() {
+        let any = ([127, 0, 0, 1], 0).into();
+        let mut datagrams = Datagrams::new(Socket::bind(any, &Options::default()).unwrap());
+        datagrams.uplink = Uplink::silent();
+        let (mut clock, to) = (Clock::new(), datagrams.socket.local_addr());
+        let mut load = load(to, 2, 1_000);
+        assert!(datagrams.send_alone(&mut load, &mut clock));
+        assert!(!datagrams.has_news());
+    }
+
     #[test]
     fn what_waits_is_asked_for_once_for_each_load() {
         let any = ([127, 0, 0, 1], 0).into();
         let mut datagrams = Datagrams::new(Socket::bind(any, &Options::default()).unwrap());
         let to = datagrams.socket.local_addr();
         let mut clock = Clock::new();
-        let mut load = Load::new();
-        for (at, stays_here) in [(0, false), (1_000, true)] {
-            let train = Transmit {
-                to,
-                from: None,
-                bytes: 1_000,
-                segment: 100,
-                ecn: false,
-                express: false,
-                stays_here,
-                unsealed: None,
-            };
-            load.trains.push((at, train));
-        }
+        let mut load = load(to, 2, 1_000);
+        load.trains[1].1.stays_here = true;
         assert!(datagrams.send(&mut load, &mut clock));
         let [before, behind] = datagrams.uplink.news.take().expect("it was asked");
         assert_eq!((before.handed, before.waiting), (0, 0));

@@ -14,6 +14,7 @@ use super::doorbell::Doorbell;
 use super::worker::{Group, Lower, SLAB, Worker};
 use super::{Clock, News};
 use crate::threads::Threads;
+use crate::timing::Stage;
 
 /// Loads, and batches of datagrams, that wait between two threads: enough that neither waits for the
 /// other while both work, and no more than fit into a cache of 2 MiB.
@@ -98,7 +99,6 @@ impl Line {
             seals: group.seals,
             lower,
             load: None,
-            passed: 0,
             clock: group.clock,
             common: Arc::clone(&common),
         };
@@ -129,7 +129,7 @@ impl Line {
         load.map(|load| self.put_there(load)).is_some()
     }
 
-    /// The same, but little is sealed and sent here, unless it would overtake what is on its way below.
+    /// The same, but little leaves from here, unless it would overtake what is on its way below.
     #[inline]
     pub fn pass_beside(
         &mut self,
@@ -140,9 +140,11 @@ impl Line {
         let Some(mut load) = self.fill(node, clock.now_ns) else {
             return false;
         };
+        clock.lap(Stage::ChannelOut);
         let trains = load.get_mut().expect("nobody else refers to it");
         let stays = self.is_idle() && trains.is_little();
-        if stays && here.send_at_once(trains, clock) {
+        if stays && here.send_alone(trains, clock) {
+            clock.lap(Stage::CallOut);
             self.loads.give(load);
         } else {
             self.put_there(load);

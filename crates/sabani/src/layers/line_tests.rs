@@ -58,15 +58,19 @@ impl Lower for System {
 /// what is reported of the first.
 const LOADS: usize = 2 * SLOTS + 1;
 
-/// Passes loads on through two threads, and ends these at once; how many loads the system has taken.
-fn loads_taken(refuses: bool, reports: usize) -> usize {
-    let threads = Threads {
+fn threads() -> Threads {
+    Threads {
         spin: Spin {
             time: Duration::ZERO,
             yields: false,
         },
         cores: sabani_ring::allowed(),
-    };
+    }
+}
+
+/// Passes loads on through two threads, and ends these at once; how many loads the system has taken.
+fn loads_taken(refuses: bool, reports: usize) -> usize {
+    let threads = threads();
     let bell = || Arc::new(Doorbell::new().unwrap());
     let group = || Group::new("test", &Clock::new()).unwrap();
     let taken = Arc::new(AtomicUsize::new(0));
@@ -93,6 +97,30 @@ fn loads_taken(refuses: bool, reports: usize) -> usize {
 #[test]
 fn what_was_passed_on_leaves_although_the_next_ring_is_full() {
     assert_eq!(loads_taken(false, 0), LOADS);
+}
+
+#[test]
+fn a_line_is_idle_once_all_has_been_passed_on_below() {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let system = System {
+        taken: Arc::clone(&taken),
+        refuses: false,
+        reports: 0,
+        unheard: 0,
+    };
+    let group = Group::new("test", &Clock::new()).unwrap();
+    let bell = Arc::new(Doorbell::new().unwrap());
+    let mut line = Line::start(system, group, bell, &threads()).unwrap();
+    for loads in 1..=3 {
+        assert!(line.is_idle());
+        let load = line.loads.take(|_| {});
+        assert!(line.put(load).is_ok());
+        while !line.is_idle() {
+            thread::yield_now();
+        }
+        assert_eq!(taken.load(Relaxed), loads);
+    }
+    line.stop();
 }
 
 #[test]

@@ -42,9 +42,6 @@ const LAYERS: [&str; 3] = ["messages+channel", "seal", "datagrams"];
 /// The same with the two ways apart that seal and datagrams have: in, and out. As far as loads go, the way out is the lower one.
 const WAYS: [&str; 3] = ["messages+channel", "opening+receiving", "sealing+sending"];
 
-/// What divides a node's work into two parts that take about as long as each other (docs/layers.md).
-const FOR_TWO_CORES: &str = "[messages+channel+opening+receiving][sealing+sending]";
-
 /// The clock of one thread; those of a node's threads have one beginning.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
@@ -200,9 +197,7 @@ impl Below {
             }
             Way::Parted(parted) => {
                 let Receiving { datagrams, line } = &mut parted.receiving;
-                let any = line.pass_beside(node, clock, datagrams);
-                clock.lap(Stage::ChannelOut);
-                any
+                line.pass_beside(node, clock, datagrams)
             }
             Way::Line(line) => {
                 let any = line.pass(node, now_ns);
@@ -472,15 +467,22 @@ pub(crate) struct Cuts {
 }
 
 impl Cuts {
+    /// What divides a node's work into two parts that take about as long as each other (docs/layers.md).
+    const FOR_TWO_CORES: Cuts = Cuts {
+        above_messages: false,
+        above_seal: false,
+        above_datagrams: false,
+        above_way_out: true,
+    };
+
     /// Where a schedule cuts on a machine with so many cores.
     ///
     /// # Errors
     /// If its groups are not those of a node.
     pub fn of(schedule: &Schedule, cores: usize) -> Result<Self, ScheduleError> {
-        let schedule = &match (schedule, cores) {
-            (Schedule::PerCore, 2) => FOR_TWO_CORES.parse()?,
-            (schedule, _) => schedule.clone(),
-        };
+        if (schedule, cores) == (&Schedule::PerCore, 2) {
+            return Ok(Cuts::FOR_TWO_CORES);
+        }
         let ways_are_apart = tells_ways_apart(schedule);
         let layers = match ways_are_apart {
             true => WAYS,
@@ -494,11 +496,6 @@ impl Cuts {
             above_datagrams: !ways_are_apart && begins(2),
             above_way_out: ways_are_apart && begins(2),
         })
-    }
-
-    /// Whether trains are sealed when they have been passed on.
-    pub fn seal_below(self) -> bool {
-        self.above_seal || self.above_way_out
     }
 
     /// Threads of the node's own that do its work.
@@ -532,16 +529,23 @@ fn with_joined(schedule: &Schedule, layers: &[&str]) -> Schedule {
     };
     let join = |group: &Vec<String>| {
         let (mut joined, mut rest) = (Vec::new(), &group[..]);
-        while let [first, others @ ..] = rest {
-            let parts = |layer: &str| rest.get(..layer.split('+').count());
-            let is_first = |layer: &&&str| parts(layer).is_some_and(|it| layer.split('+').eq(it));
-            let layer = layers.iter().find(is_first);
-            joined.push(layer.map_or_else(|| first.clone(), ToString::to_string));
-            rest = layer.map_or(others, |layer| &rest[layer.split('+').count()..]);
+        while let Some(first) = rest.first() {
+            let (layer, parts) = joined_at(rest, layers).unwrap_or((first, 1));
+            joined.push(layer.to_owned());
+            rest = &rest[parts..];
         }
         joined
     };
     Schedule::Groups(groups.iter().map(join).collect())
+}
+
+/// The layer of which the first of these names are the parts, and how many parts that has.
+fn joined_at<'l>(names: &[String], layers: &[&'l str]) -> Option<(&'l str, usize)> {
+    layers.iter().find_map(|layer| {
+        let parts = layer.split('+').count();
+        let front = names.get(..parts)?;
+        layer.split('+').eq(front).then_some((*layer, parts))
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! receiver's part of it.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use sabani_ring::Item;
@@ -14,6 +13,7 @@ use super::datagrams::{Datagrams, Load, Report};
 use super::doorbell::Doorbell;
 use super::line::{Line, Up};
 use super::sending::Sending;
+use super::uplink::Uplink;
 use super::worker::{Group, Intake, Lower};
 use crate::threads::Threads;
 
@@ -38,6 +38,8 @@ impl Receiving {
         let lower = Sending {
             datagrams: Datagrams::new(datagrams.socket.another()),
         };
+        // What leaves over this one finds nothing before it: what waits for the link is for the other to tell.
+        datagrams.uplink = Uplink::silent();
         let sending = Group {
             seals: true,
             ..Group::new("sabani-sending", clock)?
@@ -48,13 +50,13 @@ impl Receiving {
 
     /// What an ICMP error said, or the thread that sends has to report.
     fn next_report(&mut self) -> Option<Up> {
-        let own = self.datagrams.reports.pop().map(Up::Report);
+        let own = self.datagrams.next_report().map(Up::Report);
         own.or_else(|| self.line.take())
     }
 
     /// Whether something was heard of peers' addresses.
     pub fn has_reports(&self) -> bool {
-        self.datagrams.has_news() || self.line.has_reports()
+        !self.datagrams.reports.is_empty() || self.line.has_reports()
     }
 
     /// Moves what was heard of peers' addresses to the end of `into`.
@@ -93,7 +95,7 @@ impl Lower for ReceivingApart {
 
     fn has_work(&self, blocked: bool, full: bool) -> bool {
         let Receiving { datagrams, line } = &self.receiving;
-        line.has_work(blocked, full) || (!full && datagrams.has_news())
+        line.has_work(blocked, full) || (!full && !datagrams.reports.is_empty())
     }
 
     fn sleep(
@@ -103,20 +105,7 @@ impl Lower for ReceivingApart {
         full: bool,
         _clock: &Clock,
     ) -> io::Result<()> {
-        let datagrams = &mut self.receiving.datagrams;
-        let outcome = match full {
-            // What waits in the socket must not wake it over and over.
-            true => bell.wait(None),
-            false => {
-                let ready = datagrams
-                    .socket
-                    .watch()
-                    .wait(false, Some(bell.as_fd()), None);
-                ready.map(|_| ())
-            }
-        };
-        datagrams.look_everywhere();
-        outcome
+        self.receiving.datagrams.sleep(bell, full, false, None)
     }
 
     fn counters(&self) -> Counters {

@@ -19,8 +19,7 @@ pub(crate) struct Sending {
 
 impl Sending {
     pub fn next_report(&mut self) -> Option<Up> {
-        let reports = &mut self.datagrams.reports;
-        (!reports.is_empty()).then(|| Up::Report(reports.remove(0)))
+        self.datagrams.next_report().map(Up::Report)
     }
 
     /// What waits for the host's own link can itself wait until nothing else has to be heard.
@@ -44,11 +43,11 @@ impl Lower for Sending {
         let trains = load.get_mut().expect("nobody else refers to it");
         clock.read();
         let settled = self.datagrams.send(trains, clock);
+        self.datagrams.take_hints();
         (!settled).then_some(load)
     }
 
     fn receive(&mut self, _clock: &mut Clock) -> Option<Up> {
-        self.datagrams.take_hints();
         self.next_report().or_else(|| self.unsent())
     }
 
@@ -64,8 +63,9 @@ impl Lower for Sending {
     fn sleep(&mut self, bell: &Waker, blocked: bool, _full: bool, clock: &Clock) -> io::Result<()> {
         let pause = self.pause(clock);
         if blocked && pause.is_none() && self.is_stuck() {
-            let watch = self.datagrams.socket.watch();
-            return watch.wait_for_room(bell.as_fd(), None).map(|_| ());
+            self.datagrams.socket.wait_for_room(bell.as_fd(), None)?;
+            self.datagrams.take_hints();
+            return Ok(());
         }
         bell.wait(pause)
     }

@@ -26,6 +26,14 @@ pub(super) struct Uplink {
 }
 
 impl Uplink {
+    /// One that never asks.
+    pub fn silent() -> Self {
+        Uplink {
+            ask_ns: u64::MAX,
+            ..Uplink::default()
+        }
+    }
+
     /// Whether to ask, with the next sending call.
     #[inline]
     pub fn is_due(&self, now_ns: u64) -> bool {

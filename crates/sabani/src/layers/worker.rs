@@ -1,7 +1,6 @@
 //! The thread of the layers at the lower end of a pair of rings.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -97,8 +96,6 @@ pub(crate) struct Worker<L> {
     pub lower: L,
     /// What has not been passed on yet.
     pub load: Option<Item<Load>>,
-    /// Loads that have been.
-    pub passed: u64,
     pub clock: Clock,
     pub common: Arc<Common>,
 }
@@ -164,8 +161,7 @@ impl<L: Lower> Worker<L> {
         let stuck = self.load.is_some() && self.lower.is_stuck();
         self.common.stuck.store(stuck, Relaxed);
         if self.load.is_none() {
-            self.passed += 1;
-            self.common.passed.store(self.passed, Relaxed);
+            self.common.passed.fetch_add(1, Relaxed);
         }
         fresh || self.load.is_none()
     }
@@ -299,19 +295,9 @@ impl Lower for Lowest {
 
     fn sleep(&mut self, bell: &Waker, blocked: bool, full: bool, clock: &Clock) -> io::Result<()> {
         let pause = self.sending.pause(clock);
+        let room_to_send = blocked && pause.is_none();
         let datagrams = &mut self.sending.datagrams;
-        let outcome = match full {
-            // What waits in the socket must not wake it over and over.
-            true => bell.wait(pause),
-            false => {
-                let watch = datagrams.socket.watch();
-                let room_to_send = blocked && pause.is_none();
-                let ready = watch.wait(room_to_send, Some(bell.as_fd()), pause);
-                ready.map(|_| ())
-            }
-        };
-        datagrams.look_everywhere();
-        outcome
+        datagrams.sleep(bell, full, room_to_send, pause)
     }
 
     fn counters(&self) -> Counters {
