@@ -12,7 +12,7 @@ use crate::exit::Usage;
 #[derive(Args, Clone, Debug, Default)]
 pub struct LayersOption {
     /// Which layers of a node share a thread: inline, background, per-core, per-layer, or groups as in
-    /// `[messages+channel][seal+datagrams]`.
+    /// `[messages+channel][seal+datagrams]`, or by the two ways, as in `[messages+channel+opening+receiving][sealing+sending]`.
     ///
     /// inline does everything on the threads that wait for it; background has one thread for all. Default: what
     /// SABANI_LAYERS says, else inline.

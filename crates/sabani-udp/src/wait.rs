@@ -11,7 +11,7 @@ use std::time::Duration;
 /// What a wait ended with. Neither: the time is over, or a signal came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// There is something to receive, or, where that was waited for, room to send.
+    /// There is something to receive, an ICMP error, or, where that was waited for, room to send.
     pub socket: bool,
     /// The other descriptor is readable.
     pub other: bool,

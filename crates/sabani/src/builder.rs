@@ -150,13 +150,14 @@ impl Builder {
         self
     }
 
-    /// Which of the node's layers (`messages+channel`, `seal`, `datagrams`) share a thread. Default: what
+    /// Which of the node's layers (`messages+channel`, `seal`, `datagrams`) share a thread. Groups may also tell the two ways
+    /// apart (`messages+channel`, `opening+receiving`, `sealing+sending`). Default: what
     /// the environment variable [`LAYERS_VARIABLE`] says, else [`Schedule::Inline`]: handing over to
     /// another thread takes longer than most messages do.
     ///
     /// What is in the uppermost group is done by the threads that call, and by a helper while none does;
     /// each other group has a thread of the node's own, which spins as waiting calls do
-    /// ([`Builder::spin`]). [`Schedule::Background`] leaves everything to one thread of the node's own.
+    /// ([`Builder::spin`]). [`Schedule::PerCore`] with two cores gives the way out a thread. [`Schedule::Background`] leaves everything to one thread of the node's own.
     /// With more threads than cores, all of them yield while they spin ([`Builder::spin_yielding`]). None
     /// is pinned: they may run where the thread that opens the node may, or, where that is a single core,
     /// on all cores of the process's main thread.

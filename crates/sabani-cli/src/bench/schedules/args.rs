@@ -19,7 +19,8 @@ use crate::{
 /// turn and their median is told.
 #[derive(Args, Debug)]
 pub struct SchedulesArgs {
-    /// Schedules: inline, background, per-core, per-layer, or groups as in `[messages+channel][seal+datagrams]`.
+    /// Schedules: inline, background, per-core, per-layer, or groups as in `[messages+channel][seal+datagrams]` or
+    /// `[messages+channel+opening+receiving][sealing+sending]`.
     #[arg(
         long,
         value_delimiter = ',',
