@@ -41,8 +41,24 @@ impl Schedule {
                     })
                     .collect())
             }
-            Self::Groups(_) => Err(ScheduleError::OtherLayers(names.join(", "))),
+            Self::Groups(groups) => Err(misfit(groups, names)),
         }
+    }
+}
+
+/// Why groups are not these layers in this order. The name of layers that are always together has `+` between theirs.
+fn misfit(groups: &[Vec<String>], names: &[&str]) -> ScheduleError {
+    let parts = || names.iter().flat_map(|name| name.split('+'));
+    let given = || groups.iter().flatten().flat_map(|name| name.split('+'));
+    let layers = names.join(", ");
+    if let Some(name) = given().find(|name| parts().all(|part| part != *name)) {
+        let name = name.to_owned();
+        return ScheduleError::NoLayer { name, layers };
+    }
+    let is_whole = |name: &&&str| groups.iter().flatten().any(|given| given == **name);
+    match names.iter().find(|name| !is_whole(name)) {
+        Some(name) if given().eq(parts()) => ScheduleError::Divided((*name).to_owned()),
+        _ => ScheduleError::OtherLayers(layers),
     }
 }
 
@@ -122,7 +138,16 @@ impl fmt::Display for Schedule {
 pub enum ScheduleError {
     /// It can't be read, for this reason.
     Unreadable(&'static str),
-    /// It does not name the layers that there are, which are these.
+    /// It names something that is none of the layers.
+    NoLayer {
+        /// What it names.
+        name: String,
+        /// The layers.
+        layers: String,
+    },
+    /// It divides these layers, which share a thread under every schedule.
+    Divided(String),
+    /// It does not name the layers that there are, which are these, once each and in this order.
     OtherLayers(String),
 }
 
@@ -132,6 +157,13 @@ impl fmt::Display for ScheduleError {
             Self::Unreadable(why) => write!(
                 f,
                 "not a schedule: {why}; there are inline, background, per-core, per-layer, and groups as in [a+b][c]"
+            ),
+            Self::NoLayer { name, layers } => {
+                write!(f, "`{name}` is none of the layers here, which are {layers}")
+            }
+            Self::Divided(layers) => write!(
+                f,
+                "{layers} share a thread under every schedule: no bracket may stand between them"
             ),
             Self::OtherLayers(names) => {
                 let example = names.replacen(", ", "][", 1).replace(", ", "+");
@@ -203,10 +235,12 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["[a][b]", "[a][c][b]", "[a+b+c+d]"] {
+        for text in ["[a][b]", "[a][c][b]", "[a+b+c+a]"] {
             let error = parsed(text).groups(&NAMES, 2).unwrap_err();
             assert_eq!(error, ScheduleError::OtherLayers("a, b, c".into()));
             assert!(error.to_string().ends_with("as in [a][b+c]"), "{error}");
         }
+        let error = parsed("[a+b][d]").groups(&NAMES, 2).unwrap_err();
+        assert!(error.to_string().starts_with("`d` is none"), "{error}");
     }
 }

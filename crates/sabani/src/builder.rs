@@ -158,7 +158,7 @@ impl Builder {
     /// What is in the uppermost group is done by the threads that call, and by a helper while none does;
     /// each other group has a thread of the node's own, which spins as waiting calls do
     /// ([`Builder::spin`]). [`Schedule::PerCore`] with two cores gives the way out a thread. [`Schedule::Background`] leaves everything to one thread of the node's own.
-    /// With more threads than cores, all of them yield while they spin ([`Builder::spin_yielding`]). None
+    /// With less than two cores for each thread, all of them yield while they spin ([`Builder::spin_yielding`]). None
     /// is pinned: they may run where the thread that opens the node may, or, where that is a single core,
     /// on all cores of the process's main thread.
     pub fn layers(mut self, schedule: Schedule) -> Self {
@@ -182,7 +182,7 @@ impl Builder {
     }
 
     /// Whether a call that spins lets others have its core between two looks at the socket. Default no,
-    /// unless the node has more threads than there are cores ([`Builder::layers`]). Of
+    /// unless the node has threads of its own ([`Builder::layers`]), and with the calling one more than half as many as there are cores. Of
     /// use where there are more processes than cores: whoever has something to do does it, and what
     /// comes meanwhile finds this one awake. It costs a system call for each look, and where others
     /// compute for long, what came waits until they have had their share.

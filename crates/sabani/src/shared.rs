@@ -44,10 +44,12 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// As it suits so many threads on so many cores.
+    /// As it suits a node with so many threads on so many cores. Where these are too few for two such nodes, which may talk to each other on
+    /// one machine, a thread that spins would keep another from what it waits for.
     pub fn among(self, threads: usize, cores: usize) -> Self {
+        let are_few = threads > 1 && 2 * threads > cores;
         Spin {
-            yields: self.yields || threads > cores,
+            yields: self.yields || are_few,
             ..self
         }
     }
@@ -424,4 +426,33 @@ impl State {
 /// A duration in nanoseconds, as far as they go.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     duration.as_nanos().min(u128::from(u64::MAX / 4)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_yield_where_two_such_nodes_have_too_few_cores() {
+        let spin = Spin {
+            time: Duration::ZERO,
+            yields: false,
+        };
+        for (threads, cores, yields) in [
+            (1, 1, false),
+            (2, 2, true),
+            (2, 3, true),
+            (2, 4, false),
+            (3, 4, true),
+            (3, 6, false),
+        ] {
+            let is = spin.among(threads, cores).yields;
+            assert_eq!(is, yields, "{threads} threads, {cores} cores");
+        }
+        let always = Spin {
+            yields: true,
+            ..spin
+        };
+        assert!(always.among(1, 64).yields);
+    }
 }

@@ -186,6 +186,7 @@ impl Network {
     /// If it can't be used.
     pub fn from_json(text: &str) -> Result<Self, BadNetwork> {
         #[derive(Deserialize)]
+        #[serde(expecting = "a network's file, with its version")]
         struct Versioned {
             version: u32,
         }

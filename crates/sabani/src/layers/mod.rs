@@ -615,18 +615,39 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_belong_together_are_not_cut() {
-        for schedule in ["[messages][channel+seal+datagrams]", "[messages+channel]"] {
-            let error = cuts(schedule, 2).unwrap_err();
-            assert_eq!(error, ScheduleError::OtherLayers(LAYERS.join(", ")));
-        }
-        for schedule in [
-            "[messages+channel+opening+receiving+sealing][sending]",
-            "[messages+channel+seal+receiving][sending]",
-            "[messages+channel+openings+receiving][sealing+sending]",
+    fn what_is_no_division_of_the_layers_is_refused_with_the_reason() {
+        let said = |schedule| cuts(schedule, 2).unwrap_err().to_string();
+        for (schedule, divided) in [
+            (
+                "[messages][channel+seal+datagrams]",
+                "messages+channel share",
+            ),
+            (
+                "[messages+channel+opening+receiving][sealing][sending]",
+                "sealing+sending share",
+            ),
+            (
+                "[messages+channel][opening][receiving][sealing][sending]",
+                "opening+receiving share",
+            ),
         ] {
-            let error = cuts(schedule, 2).unwrap_err();
-            assert_eq!(error, ScheduleError::OtherLayers(WAYS.join(", ")));
+            let said = said(schedule);
+            assert!(said.starts_with(divided), "{schedule}: {said}");
         }
+        for (schedule, name, layers) in [
+            ("[messages+channel][seals+datagrams]", "seals", LAYERS),
+            ("[messages+channel+seal+receiving][sending]", "seal", WAYS),
+            (
+                "[messages+channel+openings+receiving][sealing+sending]",
+                "openings",
+                WAYS,
+            ),
+        ] {
+            let (name, layers) = (name.to_owned(), layers.join(", "));
+            let error = cuts(schedule, 2).unwrap_err();
+            assert_eq!(error, ScheduleError::NoLayer { name, layers });
+        }
+        let missing = said("[messages+channel]");
+        assert!(missing.contains("must name all layers"), "{missing}");
     }
 }
