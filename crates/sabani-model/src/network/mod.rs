@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn numbers_that_are_out_of_order_or_none_are_refused_by_their_names() {
         type Change = fn(&mut Transport);
-        let refused: [(Change, &str); 14] = [
+        let refused: [(Change, &str); 15] = [
             (|tcp| tcp.latencies.clear(), "latencies is empty"),
             (
                 |tcp| tcp.latencies = tcp.latencies.repeat(2),
@@ -449,6 +449,10 @@ mod tests {
             (
                 |tcp| tcp.recovery.later_ns.value = -1.0,
                 "recovery: later_ns",
+            ),
+            (
+                |tcp| tcp.recovery.later_packets = 0,
+                "recovery: later_packets",
             ),
         ];
         for (change, said) in refused {

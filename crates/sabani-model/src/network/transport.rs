@@ -107,6 +107,10 @@ impl Recovery {
         expect(
             self.ack_bytes <= MOST_PACKET,
             "recovery: ack_bytes is above 65535",
+        )?;
+        expect(
+            self.later_packets > 0,
+            "recovery: later_packets is 0, but nothing shows a loss by itself",
         )
     }
 }
