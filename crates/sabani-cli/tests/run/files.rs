@@ -18,6 +18,13 @@ fn sabani(folder: &Path, words: &str) -> Output {
     command.output().unwrap()
 }
 
+/// Runs a line of a shell's in a folder.
+fn shell(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(folder);
+    command.output().unwrap()
+}
+
 /// What is said where the command line is wrong.
 fn usage(folder: &Path, words: &str) -> String {
     let done = sabani(folder, words);
@@ -139,27 +146,15 @@ fn each_number_of_ranks_has_its_lines_once() {
 #[test]
 fn a_table_is_not_written_into_a_pipe() {
     let folder = folder(&network(Vec::new()));
-    let script = format!("cat n.json | {SABANI} model compile --ranks 2 --network /dev/stdin");
-    let mut command = Command::new("sh");
-    let done = command
-        .args(["-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
+    let from_pipe = |words| shell(folder.path(), &format!("cat n.json | {SABANI} {words}"));
+    let done = from_pipe("model compile --ranks 2 --network /dev/stdin");
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{said}");
     assert!(
         said.contains("--network /dev/stdin") && said.contains("no plain file"),
         "{said}"
     );
-    let other = "model predict bcast --ranks 2 --network /dev/stdin";
-    let script = format!("cat n.json | {SABANI} {other}");
-    let mut command = Command::new("sh");
-    let read = command
-        .args(["-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
+    let read = from_pipe("model predict bcast --ranks 2 --network /dev/stdin");
     assert!(
         read.status.success(),
         "what is only read may come from a pipe"
@@ -171,13 +166,8 @@ fn a_table_is_not_written_into_a_pipe() {
 fn what_can_not_be_written_whole_is_not_left_behind() {
     let folder = folder(&network(Vec::new()));
     for output in ["--html page.html", "--json lines.json"] {
-        let script = format!("trap '' XFSZ; ulimit -f 0; exec {SABANI} {PREDICT} {output}");
-        let mut command = Command::new("sh");
-        let done = command
-            .args(["-c", &script])
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
+        let limited = format!("trap '' XFSZ; ulimit -f 0; exec {SABANI} {PREDICT} {output}");
+        let done = shell(folder.path(), &limited);
         let said = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(1), "{said}");
         assert!(
