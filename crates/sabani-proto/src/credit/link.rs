@@ -14,6 +14,8 @@ const UNKNOWN_NS: u64 = 10_000_000;
 /// A rate that has fallen to this part's inverse is not believed but looked for anew, if what may be on its way could no longer bring what
 /// it was: else it is not that which keeps it low. (Where four flows shared a link in the middle, each doubled again and again what it had on
 /// its way: 0.8 MB waited there, 0.13 s of 50 Mbit/s, and the same four in both directions took a tenth longer.)
+/// Nor where grants leave at what is believed because of loss: peers that paused for 70 ms left 40 kB/s, and what had come then was what had
+/// been granted, for seconds.
 const COLLAPSE: f64 = 4.0;
 /// More of the queue's term than this is not granted at a time, in full packets: two trains.
 const TRAINS: u64 = 128;
@@ -402,10 +404,15 @@ impl Link {
         }
     }
 
-    /// It brings far less than it did, and more on its way may be what it lacks.
+    /// It brings far less than it did, and more on its way, or sooner, may be what it lacks.
     fn has_collapsed(&self) -> bool {
         let lacks = self.settled * self.rtt_ns() as f64 > self.ahead();
-        lacks && self.rate() < self.settled / COLLAPSE
+        (lacks || self.is_slowed()) && self.rate() < self.settled / COLLAPSE
+    }
+
+    /// Because of loss grants leave at what the link is believed to carry, and no faster.
+    fn is_slowed(&self) -> bool {
+        self.blame.slow() < 1.0
     }
 
     /// The path was interrupted, or is another one: what it carries is found by doubling again.
