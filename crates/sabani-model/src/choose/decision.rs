@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::choose::rank;
     use crate::network::{Estimate, Fit, Noise};
-    use crate::simulate::Simulation;
+    use crate::simulate::{Simulation, TIMEOUTS_COME};
     use crate::testing::switched;
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
             simulation.predict(TRIED).timeout_probability
         };
         let usual = survey(&network, transport, &task);
-        assert!(waits(&chosen(&usual, WORTH, USUAL)[0].choice) > 0.9);
+        assert!(waits(&chosen(&usual, WORTH, USUAL)[0].choice) > 0.9 * TIMEOUTS_COME);
         assert_eq!(waits(&decide(&network, transport, &task).choice), 0.0);
         // Whatever is best, nobody leaves the rule by a measurement that can't be believed.
         network.graph.fit = Some(Fit {

@@ -79,6 +79,11 @@ const TURN_BYTES: usize = 64 << 10;
 /// from one rank to several at 64 KiB are within 2 % so.
 const TURN_PACKETS: f64 = 8.0;
 
+/// Of the runs of which the simulation says that they wait for a timeout so many do. Replicates vary by what was measured, and not by what nobody
+/// knows of a connection: where all of them waited, 0.89 of the runs did in labs of 12 and 33 hosts, where most of them did fewer, and this brings
+/// the mean of Brier's scores there to its least (docs/model.md).
+pub(crate) const TIMEOUTS_COME: f64 = 0.85;
+
 /// The streams of random numbers of what came before a run.
 const BEFORE: u64 = 1 << 63;
 
@@ -114,7 +119,8 @@ pub struct Prediction {
     pub ns: Estimate,
     /// Repairs in a run on average, in the order of [`Repair::ALL`].
     pub repairs: [f64; Repair::ALL.len()],
-    /// In which share of the runs a tail waited for a timeout, or TCP's sender probed for one and the run took as long.
+    /// How likely it is that a tail waits for a timeout, or that TCP's sender probes for one and the run takes as long: the share of the
+    /// replicates, of which not all come true.
     pub timeout_probability: f64,
     /// The resource that limits most, and for which share of the time.
     pub bound_by: Option<(String, f64)>,
@@ -247,7 +253,8 @@ impl Prediction {
                 high: off.most * times[times.len() - 1],
             },
             repairs: [0, 1, 2].map(|kind| mean(&|outcome| outcome.repairs[kind])),
-            timeout_probability: mean(&|outcome| f64::from(outcome.has_waited(recovery))),
+            timeout_probability: TIMEOUTS_COME
+                * mean(&|outcome| f64::from(outcome.has_waited(recovery))),
             bound_by: bound
                 .max_by(|one, other| one.1.total_cmp(&other.1))
                 .filter(|(_, share)| *share > 0.0),
@@ -649,7 +656,7 @@ mod tests {
         let bare = incast(30_000, |network| {
             set_recovery(network, |recovery| recovery.probe_ns = None)
         });
-        assert_eq!(bare.timeout_probability, 1.0, "{bare:?}");
+        assert_eq!(bare.timeout_probability, TIMEOUTS_COME, "{bare:?}");
         assert!(bare.ns.value > 200e6);
         let narrow = |recovery: &mut crate::network::Recovery| {
             recovery.window_bytes = Estimate::exact(5_000.0);
