@@ -258,6 +258,13 @@ impl Line {
     }
 }
 
+/// As where the system has no thread left for the layers above.
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl Lower for Line {
     fn send(&mut self, load: Item<Load>, _clock: &mut Clock) -> Option<Item<Load>> {
         self.put(load).err()

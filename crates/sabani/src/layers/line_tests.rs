@@ -17,6 +17,18 @@ struct System {
     unheard: usize,
 }
 
+impl System {
+    /// Takes all, reports nothing, and counts what it has taken.
+    fn counting(taken: &Arc<AtomicUsize>) -> Self {
+        System {
+            taken: Arc::clone(taken),
+            refuses: false,
+            reports: 0,
+            unheard: 0,
+        }
+    }
+}
+
 impl Lower for System {
     fn send(&mut self, load: Item<Load>, _clock: &mut Clock) -> Option<Item<Load>> {
         if self.refuses || self.unheard > 0 {
@@ -75,10 +87,9 @@ fn loads_taken(refuses: bool, reports: usize) -> usize {
     let group = || Group::new("test", &Clock::new()).unwrap();
     let taken = Arc::new(AtomicUsize::new(0));
     let system = System {
-        taken: Arc::clone(&taken),
         refuses,
         reports,
-        unheard: 0,
+        ..System::counting(&taken)
     };
     let upper = group();
     let lower = Line::start(system, group(), Arc::clone(&upper.bell), &threads).unwrap();
@@ -102,12 +113,7 @@ fn what_was_passed_on_leaves_although_the_next_ring_is_full() {
 #[test]
 fn a_line_is_idle_once_all_has_been_passed_on_below() {
     let taken = Arc::new(AtomicUsize::new(0));
-    let system = System {
-        taken: Arc::clone(&taken),
-        refuses: false,
-        reports: 0,
-        unheard: 0,
-    };
+    let system = System::counting(&taken);
     let group = Group::new("test", &Clock::new()).unwrap();
     let bell = Arc::new(Doorbell::new().unwrap());
     let mut line = Line::start(system, group, bell, &threads()).unwrap();
@@ -121,6 +127,17 @@ fn a_line_is_idle_once_all_has_been_passed_on_below() {
         assert_eq!(taken.load(Relaxed), loads);
     }
     line.stop();
+}
+
+/// As where the system has no thread left for the layers above.
+#[test]
+fn a_line_that_is_dropped_leaves_no_thread_behind() {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let system = System::counting(&taken);
+    let group = Group::new("test", &Clock::new()).unwrap();
+    let bell = Arc::new(Doorbell::new().unwrap());
+    drop(Line::start(system, group, bell, &threads()).unwrap());
+    assert_eq!(Arc::strong_count(&taken), 1, "its thread has it");
 }
 
 #[test]
