@@ -54,7 +54,7 @@ pub struct PredictArgs {
 
 /// What is said of the one that is chosen.
 const CHOSEN: &str = "Chosen: what a table would have, were it made for this length: the rule's choice, unless another one is surely faster (by the \
-                      usual run, and the mean of seven with what varies); of those that may be as fast, the one with the fewest messages";
+                      usual run, and the mean of some with what varies); of those that may be as fast, the one with the fewest messages, and over TCP the fastest";
 
 /// So many resources are named in a note; `--json` has all of them.
 const MOST_NAMED: usize = 6;
@@ -154,7 +154,7 @@ struct Record<'a> {
     /// Of an ordinary run; at least, if it was given up.
     usual_ns: f64,
     expected_ns: Option<f64>,
-    /// Of seven replicates: the choice goes by it, where the usual run does not decide (`choose::decide`).
+    /// Of seven replicates, 19 over TCP: the choice goes by it, where the usual run does not decide (`choose::decide`).
     mean_ns: Option<f64>,
     low_ns: Option<f64>,
     high_ns: Option<f64>,

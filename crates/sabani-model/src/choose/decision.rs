@@ -3,7 +3,7 @@
 
 use sabani_collective::Choice;
 
-use super::ranking::{Ranked, TRIED, replicated, survey};
+use super::ranking::{Ranked, replicated, survey, tried};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -38,13 +38,13 @@ const MANY_TIMEOUTS: f64 = 10.0;
 /// are close then by the mean of some replicates.
 ///
 /// # Cost
-/// A run of each candidate, and where that does not decide seven of the best ones: of computing for 64 ranks
+/// A run of each candidate, and where that does not decide seven of the best ones, 19 over TCP: of computing for 64 ranks
 /// some tenths of a second over Sabani, and up to some ten seconds over TCP.
 pub fn decide(network: &Network, transport: &Transport, task: &Task) -> Decision {
     let mut ranked = survey(network, transport, task);
     let expected_ns = criterion(network, transport, &ranked);
     if ranked.iter().all(|one| expected_ns(one).is_none()) {
-        ranked = replicated(network, transport, task, ranked, TRIED);
+        ranked = replicated(network, transport, task, ranked, tried(transport));
     }
     let [chosen, rule] = chosen(&ranked, Margins::of(network, transport), expected_ns);
     Decision {
@@ -249,7 +249,7 @@ mod tests {
             for bytes in [1 << 10, 1 << 14, 1 << 18] {
                 let task = Task::new(collective, 8, bytes, &network);
                 let decided = decide(&network, sabani, &task);
-                for replicates in [1, TRIED, 19] {
+                for replicates in [1, tried(sabani), 19] {
                     let ranked = rank(&network, sabani, &task, replicates);
                     let picked = pick(&network, sabani, &ranked);
                     assert_eq!(picked.choice, decided.choice, "{collective} {bytes}");
@@ -296,7 +296,7 @@ mod tests {
                 task: &task,
                 choice,
             };
-            simulation.predict(TRIED).timeout_probability
+            simulation.predict(tried(transport)).timeout_probability
         };
         let usual = survey(&network, transport, &task);
         assert!(waits(&chosen(&usual, USUAL_MARGINS, USUAL)[0].choice) > 0.9 * TIMEOUTS_COME);
