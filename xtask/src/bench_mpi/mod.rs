@@ -42,6 +42,9 @@ pub struct Options {
     /// Seconds for each collective and size in a turn
     #[arg(long, default_value_t = 0.05)]
     pub seconds: f64,
+    /// Bind the libraries' ranks to cores, too, as `sabani run` does where there are more ranks than cores; they don't by themselves
+    #[arg(long)]
+    pub bound: bool,
     /// Also write a line of JSON for each cell and library
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -52,7 +55,7 @@ pub struct Options {
 /// # Errors
 /// If something can't be installed or built, or fails.
 pub fn run(options: &Options) -> Result<()> {
-    let mut contest = Contest::new(mpi::contestants()?);
+    let mut contest = Contest::new(mpi::contestants(options.bound)?);
     for turn in 0..options.turns {
         for &ranks in &options.ranks {
             eprintln!("turn {} of {}: {ranks} ranks", turn + 1, options.turns);

@@ -30,6 +30,9 @@ const OPEN_MPI: &[&str] = &[
     "mpi_yield_when_idle",
     "1",
 ];
+/// An equal part of all ranks on each core.
+const OPEN_MPI_BOUND: &[&str] = &["--bind-to", "core:overload-allowed"];
+const MPICH_BOUND: &[&str] = &["-bind-to", "core"];
 /// MPICH's variables: over TCP alone, also between ranks of one machine.
 const MPICH_TCP: &[(&str, &str)] = &[
     ("MPIR_CVAR_CH4_NETMOD", "ofi"),
@@ -39,11 +42,11 @@ const MPICH_TCP: &[(&str, &str)] = &[
 /// What TCP uses where a program asks for nothing else; neither library does.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// Everybody, with what is missing installed and built.
+/// Everybody, with what is missing installed and built; the libraries' ranks bound to cores, or as these have them.
 ///
 /// # Errors
 /// If something can't be installed or built.
-pub fn contestants() -> Result<Vec<Contestant>> {
+pub fn contestants(bound: bool) -> Result<Vec<Contestant>> {
     let target = target()?;
     let folder = target.join("bench-mpi");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -53,10 +56,14 @@ pub fn contestants() -> Result<Vec<Contestant>> {
     let mpich_twin = twin(&folder, "mpich", &mpich.join("mpicc"))?;
     shell::run(&mut shell::cargo("build --release -p sabani-cli"))?;
     let sabani = target.join("release/sabani");
+    let if_bound = |options: &'static [&str]| if bound { options } else { &[] };
     let open_mpi = |role, name: &str, options: &[&str]| Contestant {
         role,
         name: name.into(),
-        launcher: words("mpirun.openmpi", &[OPEN_MPI, options].concat()),
+        launcher: words(
+            "mpirun.openmpi",
+            &[OPEN_MPI, if_bound(OPEN_MPI_BOUND), options].concat(),
+        ),
         program: vec![shown(&open_mpi_twin)],
         environment: &[],
     };
@@ -67,7 +74,7 @@ pub fn contestants() -> Result<Vec<Contestant>> {
         Contestant {
             role: Role::Tcp,
             name: "MPICH, TCP".into(),
-            launcher: vec![shown(&mpich.join("mpiexec.hydra"))],
+            launcher: words(&shown(&mpich.join("mpiexec.hydra")), if_bound(MPICH_BOUND)),
             program: vec![shown(&mpich_twin)],
             environment: MPICH_TCP,
         },

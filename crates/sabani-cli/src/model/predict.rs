@@ -30,7 +30,7 @@ pub struct PredictArgs {
     /// alltoall, scan or exscan.
     #[arg(value_parser = parse_collective)]
     collective: Collective,
-    /// Number of ranks: one on each host as long as there are enough, else host after host. 64 take a second or two, 256 half a
+    /// Number of ranks: one on each host as long as there are enough, else host after host. 64 take a second or two, over TCP five, 256 half a
     /// minute, 512 some minutes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: u32,

@@ -164,14 +164,18 @@ impl Job {
 
     /// How a rank is told which cores it may use.
     fn binding(&self, rank: u32) -> Vec<String> {
-        match self.args.bind {
-            Bind::None => Vec::new(),
-            Bind::Cores => {
-                let share = share(&self.cores, rank as usize, self.args.ranks as usize);
-                let list: Vec<_> = share.iter().map(usize::to_string).collect();
-                vec!["--cores".into(), list.join(",")]
-            }
+        let ranks = self.args.ranks as usize;
+        let binds = match self.args.bind {
+            Bind::Auto => ranks > self.cores.len(),
+            Bind::None => false,
+            Bind::Cores => true,
+        };
+        if !binds {
+            return Vec::new();
         }
+        let share = share(&self.cores, rank as usize, ranks);
+        let list: Vec<_> = share.iter().map(usize::to_string).collect();
+        vec!["--cores".into(), list.join(",")]
     }
 
     fn grace(&self) -> Duration {
@@ -346,14 +350,12 @@ impl Job {
     }
 }
 
-/// A rank's part of the cores: equal parts, or one each in turn if there are more ranks than cores.
+/// A rank's part of the cores: equal parts, or one for several ranks in a row if there are more ranks than cores. Neighbours exchange most, and trees
+/// go over half of the ranks first: so each of their levels keeps all cores busy.
 fn share(cores: &[usize], rank: usize, ranks: usize) -> &[usize] {
-    let count = cores.len();
-    if ranks > count {
-        let at = rank % count;
-        return &cores[at..=at];
-    }
-    &cores[rank * count / ranks..(rank + 1) * count / ranks]
+    let begin = rank * cores.len() / ranks;
+    let end = (rank + 1) * cores.len() / ranks;
+    &cores[begin..end.max(begin + 1)]
 }
 
 /// The cores that this process may use.
@@ -388,5 +390,7 @@ mod tests {
             [1, 1, 2]
         );
         assert_eq!(share(&cores, 6, 9), [4]);
+        let of_eight = [0, 1, 2, 3, 4, 5, 6, 7].map(|rank| share(&cores[..2], rank, 8));
+        assert_eq!(of_eight.concat(), [0, 0, 0, 0, 1, 1, 1, 1]);
     }
 }

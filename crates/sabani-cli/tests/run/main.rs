@@ -520,6 +520,29 @@ fn cores_are_shared_out_when_asked_for() {
 }
 
 #[test]
+fn each_core_has_as_many_ranks_if_there_are_more_than_cores() {
+    let script = "grep Cpus_allowed_list /proc/self/status";
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let ranks = (2 * cores).to_string();
+    let lists = |bind: &[&str]| {
+        let job = ["-n", &ranks, "--no-prefix"];
+        let done = run(&[&job, bind, &["--", "sh", "-c", script]].concat());
+        let mut lines: Vec<_> = done.out.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let of_each = lists(&[]);
+    let firsts = of_each.iter().step_by(2);
+    assert!(of_each.iter().skip(1).step_by(2).eq(firsts), "{of_each:?}");
+    let mut others = of_each.clone();
+    others.dedup();
+    assert_eq!(others.len(), cores, "{of_each:?}");
+    let mut free = lists(&["--bind", "none"]);
+    free.dedup();
+    assert_eq!(free.len(), 1, "{free:?}");
+}
+
+#[test]
 fn mistakes_are_said_once() {
     let done = run(&["-n", "3", "--", "sabani-no-such-program"]);
     assert_eq!(done.status, 127);

@@ -1,10 +1,13 @@
 //! The host's sockets.
 
-use std::io::{ErrorKind, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::frames::{End, Frames};
@@ -15,6 +18,8 @@ use crate::Departure;
 
 /// Connections of strangers at a time: a bound on the memory that they can take.
 const STRANGERS_MAX: usize = 256;
+/// How long nobody is let in once there was no room for a connection.
+const FULL: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 struct Connection {
@@ -156,7 +161,11 @@ impl Host {
         let Door::Listener(listener, job_key) = &self.door else {
             return;
         };
-        while let Ok((stream, from)) = listener.accept() {
+        loop {
+            let (stream, from) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => return self.cannot_accept(&error),
+            };
             let strangers = self.connections.iter().filter(|c| c.place.is_none());
             let mut nonce = [0; 32];
             let refused = strangers.count() >= STRANGERS_MAX
@@ -176,6 +185,24 @@ impl Host {
                 open: true,
             });
         }
+    }
+
+    /// Nobody is there to be let in, or there is no room: then whoever waits is told why, and the door is left alone for a while, for it would be
+    /// found open again at once. It ends nothing: anybody may knock.
+    fn cannot_accept(&self, error: &Error) {
+        let Door::Listener(listener, _) = &self.door else {
+            return;
+        };
+        let cure = match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => return,
+            Some(Errno::EMFILE) => ": raise this process's limit (`ulimit -n`)",
+            _ => "",
+        };
+        if let Ok(address) = listener.local_addr() {
+            let why = format!("nobody can be let in: {error}{cure}");
+            self.refusals.add(address.ip(), &why);
+        }
+        thread::sleep(FULL);
     }
 
     fn read(&mut self, at: usize) {

@@ -19,10 +19,10 @@ const CLOSE: f64 = 1.5;
 /// So many get an interval at most.
 const MOST_CLOSE: usize = 6;
 /// After so many replicates, what took longer in each of them than the best one did, on a network that was off in the same way, gets no
-/// more, unless it is what is chosen: if both took the same, that would seldom be so, and make no difference.
+/// more, unless it is what is chosen: if both took the same, that would seldom be so, and make no difference. The choice goes by as many.
 const TRIED: u64 = 7;
 
-/// How many replicates the choice goes by. Over connections that have to find out how much a queue holds it is waits that decide that come in one run of
+/// How many replicates come before that, and before the choice. Over connections that have to find out how much a queue holds it is waits that decide that come in one run of
 /// five, and seven may have none: an all-to-all of 32 KiB by 16 hosts took 56 % more than the best one, and 3 % with all of them.
 pub(super) fn tried(transport: &Transport) -> u64 {
     match transport.recovery.learned {

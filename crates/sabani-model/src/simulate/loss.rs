@@ -32,6 +32,8 @@ pub struct Losses {
     pub later_ns: f64,
     probe_ns: Option<f64>,
     timeout_ns: f64,
+    /// One was seen, and with it the queue that was full.
+    seen: bool,
     pub packet_bytes: f64,
     later_packets: f64,
     pub granted: bool,
@@ -63,6 +65,7 @@ impl Losses {
             later_ns: pick(recovery.later_ns),
             probe_ns: recovery.probe_ns.map(&mut pick),
             timeout_ns: pick(recovery.timeout_ns),
+            seen: recovery.seen,
             packet_bytes: recovery.packet_bytes,
             later_packets: f64::from(recovery.later_packets),
             granted: recovery.granted,
@@ -86,9 +89,13 @@ impl Losses {
         probe_ns.map_or(timeout_ns, |probe_ns| probe_ns.min(timeout_ns))
     }
 
-    /// How long a timeout takes: a round trip (RFC 6298), and what was measured where nothing waits: Linux's least variance of that.
+    /// How long a timeout takes: a round trip (RFC 6298) beside what the timer is set to, which is Linux's least variance of that. One that was seen
+    /// had both in it.
     fn timed_out_ns(&self, full: &Resource) -> f64 {
-        self.timeout_ns + self.queue_ns(full)
+        match self.seen {
+            true => self.timeout_ns,
+            false => self.timeout_ns + self.queue_ns(full),
+        }
     }
 
     /// How much longer a round trip is through the queue that is full. Where receivers grant credit, they keep it from that.
@@ -333,6 +340,11 @@ mod tests {
         let timeout_ns = losses(false, true).timeout_ns;
         assert_eq!(losses(true, false).probed_ns(&full), timeout_ns);
         assert_eq!(losses(false, false).probed_ns(&full), timeout_ns + 8e6);
+        let seen = Losses {
+            seen: true,
+            ..losses(false, false)
+        };
+        assert_eq!(seen.timed_out_ns(&full), timeout_ns, "with the queue");
         let endless = Resource {
             queue_bytes: 1e9,
             ..full

@@ -144,6 +144,14 @@ impl Blame {
         matches!(self.test, Test::Settling | Test::Looking(_))
     }
 
+    /// What a link carries is looked for anew, at any pace: a test would show nothing.
+    pub fn give_up_test(&mut self) {
+        if self.is_testing() {
+            self.slow = self.slow_before;
+            self.test = Test::None;
+        }
+    }
+
     /// Loss of late, if going slower changes nothing: a test has shown that of much of it, or there is so much that none
     /// would show anything.
     pub fn acquitted_loss(&self) -> Option<f64> {

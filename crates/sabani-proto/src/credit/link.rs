@@ -14,9 +14,12 @@ const UNKNOWN_NS: u64 = 10_000_000;
 /// A rate that has fallen to this part's inverse is not believed but looked for anew, if what may be on its way could no longer bring what
 /// it was: else it is not that which keeps it low. (Where four flows shared a link in the middle, each doubled again and again what it had on
 /// its way: 0.8 MB waited there, 0.13 s of 50 Mbit/s, and the same four in both directions took a tenth longer.)
-/// Nor where grants leave at what is believed because of loss: peers that paused for 70 ms left 40 kB/s, and what had come then was what had
+/// It is not believed either where loss slows grants down to it: peers that paused for 70 ms left 40 kB/s, and what had come then was what had
 /// been granted, for seconds.
 const COLLAPSE: f64 = 4.0;
+/// While loss is looked into, it is one that has fallen to this part's inverse: a test compares what is lost at one pace with what is lost at another,
+/// but of 40 kB/s it takes 15 s.
+const COLLAPSE_IN_TEST: f64 = COLLAPSE * COLLAPSE;
 /// More of the queue's term than this is not granted at a time, in full packets: two trains.
 const TRAINS: u64 = 128;
 /// A long path's content is granted in so many parts, and one more is on its way while the room for
@@ -407,18 +410,20 @@ impl Link {
     /// It brings far less than it did, and more on its way, or sooner, may be what it lacks.
     fn has_collapsed(&self) -> bool {
         let lacks = self.settled * self.rtt_ns() as f64 > self.ahead();
-        (lacks || self.is_slowed()) && self.rate() < self.settled / COLLAPSE
-    }
-
-    /// Because of loss grants leave at what the link is believed to carry, and no faster.
-    fn is_slowed(&self) -> bool {
-        self.blame.slow() < 1.0
+        let is_below = |part: f64| self.rate() < self.settled / part;
+        // Because of loss grants leave at what the link is believed to carry, and no faster.
+        let is_slowed = self.blame.slow() < 1.0;
+        match is_slowed && !lacks && self.blame.is_testing() {
+            true => is_below(COLLAPSE_IN_TEST),
+            false => (lacks || is_slowed) && is_below(COLLAPSE),
+        }
     }
 
     /// The path was interrupted, or is another one: what it carries is found by doubling again.
     fn restart(&mut self) {
         let window = self.cap(self.rtt_ns()) as f64;
         self.startup = Some(Startup::at(window, self.socket_share));
+        self.blame.give_up_test();
         self.queue.pause();
         self.version += 1;
     }
@@ -589,5 +594,97 @@ impl Link {
             return Ok(());
         }
         Err(((charge - self.tokens) / self.pace()).ceil() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::{Data, datagram_cost};
+    use crate::credit::CreditPolicy;
+
+    const FULL: u64 = datagram_cost(1_472) as u64;
+    const RTT_NS: u64 = 100_000;
+
+    /// A link over which two send who want credit.
+    struct Path {
+        link: Link,
+        now_ns: u64,
+    }
+
+    impl Path {
+        /// So many packets come in this time, and so many are lost.
+        fn bring(&mut self, packets: u32, lost: u32, took_ns: u64) {
+            self.now_ns += took_ns;
+            let charge = u64::from(packets) * FULL;
+            let arrival = Arrival {
+                charge,
+                bytes: u64::from(packets) * 1_472,
+                packets,
+                lost,
+                advanced: (charge + u64::from(lost) * FULL) as u32,
+                data: Data::Long,
+                ..Arrival::default()
+            };
+            let pressure = Pressure {
+                limited: true,
+                unused: false,
+                waiting: 2,
+                senders: 2,
+            };
+            self.link.on_arrival(&arrival, RTT_NS, false);
+            self.link.tick(pressure, true, self.now_ns);
+        }
+
+        /// The same until that holds, but not for ever.
+        fn bring_until(&mut self, packets: [u32; 2], took_ns: u64, is: impl Fn(&Link) -> bool) {
+            let [packets, lost] = packets;
+            for _ in 0..10_000 {
+                if is(&self.link) {
+                    return;
+                }
+                self.bring(packets, lost, took_ns);
+            }
+            panic!("{:?}", self.link);
+        }
+    }
+
+    #[test]
+    fn a_low_rate_that_loss_slows_grants_down_to_is_looked_for_anew_once_that_was_tested() {
+        let config = CreditConfig {
+            socket_bytes: 8 << 20,
+            full_cost: FULL as u32,
+            window_max: u32::MAX,
+            expected_peers: 2,
+            policy: CreditPolicy::default(),
+        };
+        let mut path = Path {
+            link: Link::new(&config),
+            now_ns: 0,
+        };
+        const MS: u64 = 1_000_000;
+        path.bring_until([5, 0], MS, |link| !link.is_starting());
+        let settled = path.link.rate();
+        let low_ns = (2.0 * FULL as f64 / settled * 1.5 * COLLAPSE) as u64;
+        path.bring_until([2, 0], low_ns, |link| link.rate() < settled / COLLAPSE);
+        assert!(
+            !path.link.is_starting(),
+            "more on its way would not bring it"
+        );
+        path.bring_until([2, 1], low_ns, |link| link.blame.is_testing());
+        path.bring_until([2, 0], low_ns, |link| {
+            let tests = link.blame.is_testing();
+            assert!(!(tests && link.is_starting()), "a test goes slower");
+            !tests
+        });
+        assert!(path.link.is_starting(), "{:?}", path.link);
+        // A rate that is hardly one is not tested.
+        path.bring_until([5, 0], MS, |link| !link.is_starting());
+        path.bring_until([5, 0], MS, |link| link.blame.slow() == 1.0);
+        path.bring_until([2, 0], 70 * MS, |link| {
+            link.rate() < settled / COLLAPSE_IN_TEST
+        });
+        path.bring_until([2, 1], 70 * MS, Link::is_starting);
+        assert!(!path.link.blame.is_testing(), "{:?}", path.link);
     }
 }

@@ -75,7 +75,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE", help_heading = RANKS)]
     network: Option<PathBuf>,
     /// What the ranks' messages go over: sabani, tcp-cubic or tcp-bbr. It must have been measured.
-    #[arg(long, value_name = "NAME", default_value = "sabani", value_parser = wire::transport, requires = "network", help_heading = RANKS)]
+    #[arg(long, value_name = "NAME", default_value = "sabani", value_parser = wire::transport, requires = "network",
+          conflicts_with_all = ["hosts", "networks", "link", "seed", "count"], help_heading = RANKS)]
     transport: Transport,
     /// Lengths of the vector; of a block for gather, scatter, allgather, reduce_scatter and alltoall. Between
     /// ranks, multiples of 4. A barrier has none.
