@@ -42,9 +42,9 @@ pub struct Options {
     /// Seconds for each collective and size in a turn
     #[arg(long, default_value_t = 0.05)]
     pub seconds: f64,
-    /// Bind the libraries' ranks to cores, too, as `sabani run` does where there are more ranks than cores; they don't by themselves
+    /// Leave it to the system where ranks run; else those of all are bound, as many to each core
     #[arg(long)]
-    pub bound: bool,
+    pub unbound: bool,
     /// Also write a line of JSON for each cell and library
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -55,14 +55,18 @@ pub struct Options {
 /// # Errors
 /// If something can't be installed or built, or fails.
 pub fn run(options: &Options) -> Result<()> {
-    let mut contest = Contest::new(mpi::contestants(options.bound)?);
+    let mut contest = Contest::new(mpi::contestants(!options.unbound)?);
     for turn in 0..options.turns {
         for &ranks in &options.ranks {
             eprintln!("turn {} of {}: {ranks} ranks", turn + 1, options.turns);
             contest.turn(options, ranks, turn % 2 == 1)?;
         }
     }
-    println!("{}", mpi::versions()?);
+    let bound = match options.unbound {
+        true => "",
+        false => "; all ranks bound to cores",
+    };
+    println!("{}{bound}", mpi::versions()?);
     print!("{}", table::render(&contest));
     if let Some(path) = &options.json {
         let written = fs::write(path, table::json(&contest));

@@ -30,7 +30,8 @@ const OPEN_MPI: &[&str] = &[
     "mpi_yield_when_idle",
     "1",
 ];
-/// An equal part of all ranks on each core.
+/// An equal part of all ranks on each core: the system leaves those that yield on one while another has nothing to do.
+const SABANI_BOUND: &[&str] = &["--bind", "cores"];
 const OPEN_MPI_BOUND: &[&str] = &["--bind-to", "core:overload-allowed"];
 const MPICH_BOUND: &[&str] = &["-bind-to", "core"];
 /// MPICH's variables: over TCP alone, also between ranks of one machine.
@@ -42,7 +43,7 @@ const MPICH_TCP: &[(&str, &str)] = &[
 /// What TCP uses where a program asks for nothing else; neither library does.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// Everybody, with what is missing installed and built; the libraries' ranks bound to cores, or as these have them.
+/// Everybody, with what is missing installed and built; all ranks bound to cores, or none.
 ///
 /// # Errors
 /// If something can't be installed or built.
@@ -57,6 +58,7 @@ pub fn contestants(bound: bool) -> Result<Vec<Contestant>> {
     shell::run(&mut shell::cargo("build --release -p sabani-cli"))?;
     let sabani = target.join("release/sabani");
     let if_bound = |options: &'static [&str]| if bound { options } else { &[] };
+    let ours = |role, name, variant| ranks_of(&sabani, if_bound(SABANI_BOUND), role, name, variant);
     let open_mpi = |role, name: &str, options: &[&str]| Contestant {
         role,
         name: name.into(),
@@ -68,8 +70,8 @@ pub fn contestants(bound: bool) -> Result<Vec<Contestant>> {
         environment: &[],
     };
     Ok(vec![
-        ranks_of(&sabani, Role::Plain, "Sabani, plain", "--plain"),
-        ranks_of(&sabani, Role::Sealed, "Sabani, sealed", "--sealed"),
+        ours(Role::Plain, "Sabani, plain", "--plain"),
+        ours(Role::Sealed, "Sabani, sealed", "--sealed"),
         open_mpi(Role::Tcp, "Open MPI, TCP", OPEN_MPI_TCP),
         Contestant {
             role: Role::Tcp,
@@ -101,7 +103,7 @@ pub fn versions() -> Result<String> {
     ))
 }
 
-fn ranks_of(sabani: &Path, role: Role, name: &str, variant: &str) -> Contestant {
+fn ranks_of(sabani: &Path, bound: &[&str], role: Role, name: &str, variant: &str) -> Contestant {
     let sabani = shown(sabani);
     let program = [
         "--", &sabani, "bench", "coll", "--rounds", "1", "--json", "-", variant,
@@ -109,7 +111,7 @@ fn ranks_of(sabani: &Path, role: Role, name: &str, variant: &str) -> Contestant 
     Contestant {
         role,
         name: name.into(),
-        launcher: words(&sabani, &["run", "--no-prefix"]),
+        launcher: words(&sabani, &[&["run", "--no-prefix"], bound].concat()),
         program: program.map(String::from).into(),
         environment: &[],
     }

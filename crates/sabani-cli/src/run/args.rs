@@ -36,7 +36,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_prefix: bool,
     /// Which cores a rank may use.
-    #[arg(long, value_enum, default_value_t = Bind::Auto, value_name = "HOW")]
+    #[arg(long, value_enum, default_value_t = Bind::None, value_name = "HOW")]
     pub bind: Bind,
     /// Seconds from the first signal until ranks are killed.
     #[arg(long, default_value_t = 5, value_name = "SECONDS")]
@@ -61,8 +61,6 @@ pub enum OnFailure {
 /// Which cores a rank may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Bind {
-    /// As `cores` if there are more ranks than cores; else as `none`.
-    Auto,
     /// All that this command may: the system decides.
     None,
     /// An equal part of them; if there are more ranks than cores, as many ranks for each.

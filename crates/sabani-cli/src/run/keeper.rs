@@ -164,18 +164,14 @@ impl Job {
 
     /// How a rank is told which cores it may use.
     fn binding(&self, rank: u32) -> Vec<String> {
-        let ranks = self.args.ranks as usize;
-        let binds = match self.args.bind {
-            Bind::Auto => ranks > self.cores.len(),
-            Bind::None => false,
-            Bind::Cores => true,
-        };
-        if !binds {
-            return Vec::new();
+        match self.args.bind {
+            Bind::None => Vec::new(),
+            Bind::Cores => {
+                let share = share(&self.cores, rank as usize, self.args.ranks as usize);
+                let list: Vec<_> = share.iter().map(usize::to_string).collect();
+                vec!["--cores".into(), list.join(",")]
+            }
         }
-        let share = share(&self.cores, rank as usize, ranks);
-        let list: Vec<_> = share.iter().map(usize::to_string).collect();
-        vec!["--cores".into(), list.join(",")]
     }
 
     fn grace(&self) -> Duration {

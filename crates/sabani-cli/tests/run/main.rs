@@ -520,7 +520,7 @@ fn cores_are_shared_out_when_asked_for() {
 }
 
 #[test]
-fn each_core_has_as_many_ranks_if_there_are_more_than_cores() {
+fn each_core_has_as_many_ranks_if_they_are_bound_and_more_than_cores() {
     let script = "grep Cpus_allowed_list /proc/self/status";
     let cores = std::thread::available_parallelism().unwrap().get();
     let ranks = (2 * cores).to_string();
@@ -531,13 +531,13 @@ fn each_core_has_as_many_ranks_if_there_are_more_than_cores() {
         lines.sort_unstable();
         lines
     };
-    let of_each = lists(&[]);
+    let of_each = lists(&["--bind", "cores"]);
     let firsts = of_each.iter().step_by(2);
     assert!(of_each.iter().skip(1).step_by(2).eq(firsts), "{of_each:?}");
     let mut others = of_each.clone();
     others.dedup();
     assert_eq!(others.len(), cores, "{of_each:?}");
-    let mut free = lists(&["--bind", "none"]);
+    let mut free = lists(&[]);
     free.dedup();
     assert_eq!(free.len(), 1, "{free:?}");
 }

@@ -164,7 +164,7 @@ impl Host {
         loop {
             let (stream, from) = match listener.accept() {
                 Ok(accepted) => accepted,
-                Err(error) => return self.cannot_accept(&error),
+                Err(error) => return self.cannot_accept(listener, &error),
             };
             let strangers = self.connections.iter().filter(|c| c.place.is_none());
             let mut nonce = [0; 32];
@@ -189,17 +189,11 @@ impl Host {
 
     /// Nobody is there to be let in, or there is no room: then whoever waits is told why, and the door is left alone for a while, for it would be
     /// found open again at once. It ends nothing: anybody may knock.
-    fn cannot_accept(&self, error: &Error) {
-        let Door::Listener(listener, _) = &self.door else {
+    fn cannot_accept(&self, listener: &TcpListener, error: &Error) {
+        let Some(why) = why_full(error) else {
             return;
         };
-        let cure = match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => return,
-            Some(Errno::EMFILE) => ": raise this process's limit (`ulimit -n`)",
-            _ => "",
-        };
         if let Ok(address) = listener.local_addr() {
-            let why = format!("nobody can be let in: {error}{cure}");
             self.refusals.add(address.ip(), &why);
         }
         thread::sleep(FULL);
@@ -312,5 +306,29 @@ impl Host {
                 connection.frames.push(&reply);
             }
         }
+    }
+}
+
+/// Why nobody can be let in, unless there is just nobody.
+fn why_full(error: &Error) -> Option<String> {
+    let cure = match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => return None,
+        Some(Errno::EMFILE) => ": raise this process's limit (`ulimit -n`)",
+        _ => "",
+    };
+    Some(format!("nobody can be let in: {error}{cure}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_descriptors_is_told_with_its_cure_and_an_empty_door_is_not() {
+        let why = |errno: Errno| why_full(&Error::from(errno));
+        assert_eq!(why(Errno::EAGAIN), None);
+        assert_eq!(why(Errno::ECONNABORTED), None);
+        assert!(why(Errno::EMFILE).unwrap().contains("`ulimit -n`"));
+        assert!(why(Errno::ENFILE).unwrap().contains("open files"));
     }
 }

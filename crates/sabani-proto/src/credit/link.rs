@@ -18,7 +18,7 @@ const UNKNOWN_NS: u64 = 10_000_000;
 /// been granted, for seconds.
 const COLLAPSE: f64 = 4.0;
 /// While loss is looked into, it is one that has fallen to this part's inverse: a test compares what is lost at one pace with what is lost at another,
-/// but of 40 kB/s it takes 15 s.
+/// but at 40 kB/s it takes 8 s.
 const COLLAPSE_IN_TEST: f64 = COLLAPSE * COLLAPSE;
 /// More of the queue's term than this is not granted at a time, in full packets: two trains.
 const TRAINS: u64 = 128;
