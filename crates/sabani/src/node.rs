@@ -180,12 +180,12 @@ impl Node {
         Ok(())
     }
 
-    /// Waits for the oldest message that matches, and takes it.
+    /// Waits for a message that matches, and takes it.
     ///
-    /// A long message counts from the moment it is announced: a receive that takes messages of any
-    /// source is given the oldest one even while its body is still coming, and waits for that. Give
-    /// each source, or each kind of message, a receive of its own where one slow sender must not
-    /// hold up others.
+    /// Those of one peer come in the order in which it sent them. Of several peers', the one that was here first
+    /// is taken, so that a long one which is still coming, or a sender that has stopped in the middle of one, holds
+    /// up nobody else's. One that does not come before somebody asks for it, for want of memory
+    /// ([`Builder::memory`], [`Builder::peer_memory`]), has its turn when it is announced, and is then waited for.
     ///
     /// A receive from one peer waits if that has never been connected, for it may connect. When its
     /// connection has ended, whatever the reason, this says so each time, for as long as there is no
@@ -247,8 +247,14 @@ impl Node {
         timeout: Duration,
     ) -> Result<Option<Message>, Error> {
         check_source(&self.0.shared, &mut state, &wanted)?;
-        let ticket = state.engine.node.post(wanted, None);
-        self.wait_received(state, ticket, timeout)
+        if wanted.source().is_some() {
+            let ticket = state.engine.node.post(wanted, None);
+            return self.wait_received(state, ticket, timeout);
+        }
+        // Not posted: it would be given the message that is announced first, and wait for all of that.
+        let take = |state: &mut State| take_one_of(state, &[wanted]);
+        let (_, found) = self.0.shared.wait_on(state, Some(timeout), take)?;
+        found.transpose()
     }
 
     /// Takes a message that matches one of these: of several that are here, one that the first of them
@@ -276,13 +282,8 @@ impl Node {
         mut happened: impl FnMut(&mut State) -> bool,
     ) -> Result<Option<Message>, Error> {
         let mut take = |state: &mut State| {
-            let node = &mut state.engine.node;
-            let message = wanted.iter().find_map(|wanted| node.try_take(wanted));
-            let found = message.map(|message| Ok(Some(message))).or_else(|| {
-                let oversized = wanted.iter().find_map(|wanted| node.oversized(wanted));
-                oversized.map(|why| Err(Error::from(why)))
-            });
-            state.engine.send_queued();
+            let found = take_one_of(state, wanted);
+            let found = found.map(|found| found.map(Some));
             found.or_else(|| happened(state).then_some(Ok(None)))
         };
         {
@@ -316,7 +317,7 @@ impl Node {
         result.transpose().map_err(Error::from)
     }
 
-    /// Takes the oldest message that matches if it is here; makes progress otherwise.
+    /// Takes the message that [`Node::recv`] would take if it is here; makes progress otherwise.
     ///
     /// # Errors
     /// As [`Node::recv`], but for [`Error::Backlog`] and [`Error::Starved`].
@@ -355,8 +356,20 @@ impl Node {
             if state.engine.node.probe(&wanted).is_none() {
                 check_source(&self.0.shared, &mut state, &wanted)?;
             }
-            let ticket = state.engine.node.post_within(wanted, max);
-            if let Some(message) = self.wait_received(state, ticket, IN_VAIN_EVERY)? {
+            let message = if wanted.source().is_some() {
+                let ticket = state.engine.node.post_within(wanted, max);
+                self.wait_received(state, ticket, IN_VAIN_EVERY)?
+            } else {
+                let take = |state: &mut State| {
+                    let result = state.engine.node.try_receive(&wanted, max);
+                    state.engine.send_queued();
+                    result
+                };
+                let shared = &self.0.shared;
+                let (_, result) = shared.wait_on(state, Some(IN_VAIN_EVERY), take)?;
+                result.transpose()?
+            };
+            if let Some(message) = message {
                 return Ok(copy_out(&message, buffer));
             }
             self.check_in_vain(&[wanted], &mut vain)?;
@@ -366,7 +379,8 @@ impl Node {
     /// Posts a receive. With a buffer, the message goes straight into it, whatever its length up to
     /// the buffer's, or up to the capacity of one that is empty, which is filled with zeros first; without one,
     /// into memory of the node's. A receive from one peer ends with the
-    /// connection to it ([`Error::PeerLost`]); if there is none now, it waits for the next.
+    /// connection to it ([`Error::PeerLost`]); if there is none now, it waits for the next. A receive from any peer
+    /// is given one that is here, else the one that is or will be announced first, and waits for all of that.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].
@@ -405,7 +419,7 @@ impl Node {
         Ok(PostedInto { posted, buffer })
     }
 
-    /// Throws away the oldest message that matches, the one that [`Node::probe`] shows, and returns
+    /// Throws away a message that matches, the one that [`Node::probe`] shows, and returns
     /// its envelope; makes progress if there is none. For messages that the program does not want, or
     /// has no room for: that of an [`Error::TooLarge`] or [`Error::TooSmall`] is discarded by its
     /// source and tag.
@@ -428,8 +442,8 @@ impl Node {
         Ok(envelope)
     }
 
-    /// Looks at the oldest message that matches without taking it (U8: `datagram_ready`); makes
-    /// progress if there is none.
+    /// Looks at the message that [`Node::recv`] would take, without taking it (U8: `datagram_ready`): one that
+    /// is here, else the one that was announced first. Makes progress if there is none.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].
@@ -688,6 +702,18 @@ fn after_take(state: &mut State, message: Option<Message>) -> Option<Message> {
     }
     state.engine.send_queued();
     message
+}
+
+/// Takes a message that one of these matches, or says why the first that matches can't be taken.
+fn take_one_of(state: &mut State, wanted: &[Match]) -> Option<Result<Message, Error>> {
+    let node = &mut state.engine.node;
+    let message = wanted.iter().find_map(|wanted| node.try_take(wanted));
+    let found = message.map(Ok).or_else(|| {
+        let oversized = wanted.iter().find_map(|wanted| node.oversized(wanted));
+        oversized.map(|why| Err(Error::from(why)))
+    });
+    state.engine.send_queued();
+    found
 }
 
 /// Whether a receive whose message is not here may wait for it. If not, this makes progress: a program that

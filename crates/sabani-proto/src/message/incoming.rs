@@ -315,7 +315,7 @@ impl Incoming {
                         ..Charge::default()
                     },
                 };
-                inbox.mailbox.keep(inbox.source, entry.tag, arrived);
+                inbox.mailbox.keep(inbox.source, entry.tag, arrived, false);
             }
         }
         Ok(())
@@ -355,9 +355,12 @@ impl Incoming {
                     link: inbox.link,
                     id,
                 });
-                let key = inbox.mailbox.keep(inbox.source, entry.tag, pending);
-                body.owner = Owner::Unmatched(key);
                 self.prefetch(at, inbox);
+                let body = &mut self.bodies[at];
+                let comes = body.granted == body.total;
+                let mailbox = &mut *inbox.mailbox;
+                let key = mailbox.keep(inbox.source, entry.tag, pending, comes);
+                body.owner = Owner::Unmatched(key);
                 self.finish(at, inbox);
             }
         }
@@ -389,6 +392,9 @@ impl Incoming {
         }
         body.charge.unmatched = body.total;
         self.aside.unasked += body.total;
+        if let Owner::Unmatched(key) = body.owner {
+            inbox.mailbox.comes_unasked(key);
+        }
         self.grant(at);
     }
 

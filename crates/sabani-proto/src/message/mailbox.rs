@@ -1,6 +1,9 @@
 //! What the program sees of arriving messages: those that nobody has asked for yet, and receives
 //! that wait for one.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -313,11 +316,11 @@ impl Mailbox {
         None
     }
 
-    /// Keeps a message that nobody waits for.
+    /// Keeps a message that nobody waits for. `comes` if it is not here and will be before it is asked for.
     #[inline]
-    pub fn keep(&mut self, source: PeerId, tag: u64, arrived: Arrived) -> ArrivedKey {
+    pub fn keep(&mut self, source: PeerId, tag: u64, arrived: Arrived, comes: bool) -> ArrivedKey {
         self.read_all();
-        self.matcher.keep(source, tag, arrived)
+        self.matcher.keep(source, tag, arrived, comes)
     }
 
     /// Whether receives wait.
@@ -342,7 +345,7 @@ impl Mailbox {
                 ..Charge::default()
             };
             let arrived = Arrived::Whole { body, link, charge };
-            self.matcher.keep(source, tag, arrived);
+            self.matcher.keep(source, tag, arrived, false);
         });
     }
 
@@ -407,7 +410,14 @@ impl Mailbox {
                 link,
                 charge,
             };
+            self.read_all();
+            self.matcher.has_come(key);
         }
+    }
+
+    /// A body that nobody has asked for was given leave to come.
+    pub fn comes_unasked(&mut self, key: ArrivedKey) {
+        self.matcher.comes(key);
     }
 
     /// Posts a receive. The second value is what the message's connection must be told.
@@ -493,14 +503,16 @@ impl Mailbox {
         std::mem::take(&mut self.unmatched.freed) && !self.left.is_empty()
     }
 
-    /// The oldest parked message that matches, unless one in the matcher is older.
+    /// The oldest parked message that matches, unless one in the matcher comes before it: an older one of the
+    /// same sender, or the one that would be taken.
     fn parked_at(&mut self, wanted: &Match) -> Option<usize> {
         let at = self
             .parked
             .iter()
             .position(|parked| wanted.matches(parked.source, parked.tag))?;
-        let stamp = self.parked[at].stamp;
-        let older = self.matcher.stamp_of(wanted).is_some_and(|s| s < stamp);
+        let Parked { stamp, source, .. } = self.parked[at];
+        let mut is_older = |wanted| self.matcher.stamp_of(wanted).is_some_and(|s| s < stamp);
+        let older = is_older(wanted) || is_older(&wanted.from(source));
         (!older).then_some(at)
     }
 
@@ -519,7 +531,7 @@ impl Mailbox {
             let parked = &self.parked[at];
             return Some((parked.source, parked.tag, &parked.arrived));
         }
-        if self.matcher.peek(wanted).is_none() {
+        if !self.matcher.can_be_had(wanted) {
             self.read_all();
         }
         self.matcher.peek(wanted)
@@ -662,6 +674,11 @@ impl Mailbox {
         let limit = self.posted.limit();
         let fits = envelope.complete || envelope.len <= limit;
         (!fits).then_some(RecvError::TooLarge { envelope, limit })
+    }
+
+    /// Whether a receive without a buffer, for messages of at most `max` bytes, would end at once with an error.
+    pub fn is_misfit(&self, envelope: &Envelope, max: u64) -> bool {
+        envelope.len > max.min(self.posted.limit())
     }
 
     /// The body that the oldest matching message still waits for, if it is not here yet.

@@ -6,9 +6,16 @@
 //! the posted receives that match a message, the one posted first gets it, whether it names the sender
 //! and the tag exactly or not.
 //!
+//! Between senders there is no order to keep, and a message may be known long before all of it is here.
+//! So there are two lanes: those that can be had at once are taken first, in the order in which they
+//! could; then those that are still coming, in the order in which they were announced. A message that
+//! is here, but has one of its own sender before it that is still coming, waits behind that. One that
+//! will not come until a receive asks for it counts as one that can be had, or others could keep it from
+//! ever being asked for.
+//!
 //! # Cost
 //!
-//! Each side is one queue in order of age. A look-up first tries the oldest few entries, so in the
+//! Each lane, and what is posted, is a queue in order of age. A look-up first tries the oldest few entries, so in the
 //! usual case, where messages are taken in about the order in which they come, it touches the front of
 //! the queue and nothing else. Only when the front does not match is the rest entered into a hash index,
 //! each entry at most once per index while it waits, and from then on looked up there:
@@ -26,14 +33,15 @@
 //! of it is gone.
 //!
 //! A waiting message takes 32 bytes beside its payload. An index in use takes 8 bytes more for each
-//! slot and 10 to 20 for each different key; there are up to three (source and tag, source, tag),
-//! each built only when a receive of its kind is waiting for something that is not at the front.
+//! slot and 10 to 20 for each different key; each lane has up to three (source and tag, source, tag),
+//! each built only when something of its kind is looked for that is not at the front.
 //!
 //! Tags are chosen by remote peers, so the index hashes under a random seed: nobody who does not know
 //! it can make the keys collide.
 
 mod index;
 mod key;
+mod lane;
 mod queue;
 mod steps;
 mod table;
@@ -44,7 +52,8 @@ use std::fmt;
 
 use self::index::Index;
 use self::key::Key;
-use self::queue::{Handle, Queue, Slot};
+use self::lane::Lane;
+use self::queue::{Handle, Queue, Slot, Slots};
 use crate::PeerId;
 
 /// Which messages a receive takes: those of one sender or of any, with one tag, with some bits of the
@@ -146,8 +155,20 @@ pub struct ArrivedKey(Handle);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PostedKey(Handle);
 
+/// Which lane a message is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// That of messages that can be had at once.
+    Ready,
+    /// That of those to come; it is coming itself.
+    Coming,
+    /// That of those to come, for an earlier one of its sender is coming.
+    Behind,
+}
+
 struct Arrived<A> {
     source: PeerId,
+    place: Place,
     tag: u64,
     payload: A,
 }
@@ -168,11 +189,11 @@ struct Posted<R> {
 /// An exact look-up, on either side, costs the same however much is waiting; the module's text says
 /// what else costs what.
 pub struct Matcher<A, R> {
-    arrived: Queue<Arrived<A>>,
-    by_pair: Index<Arrived<A>>,
-    by_source: Index<Arrived<A>>,
-    by_tag: Index<Arrived<A>>,
-    posted: Queue<Posted<R>>,
+    messages: Slots<Arrived<A>>,
+    ready: Lane<A>,
+    coming: Lane<A>,
+    receives: Slots<Posted<R>>,
+    posted: Queue,
     by_pattern: Index<Posted<R>>,
 }
 
@@ -182,10 +203,10 @@ impl<A, R> Matcher<A, R> {
     /// knew it could make them collide in the index.
     pub fn new(seed: u64) -> Self {
         Matcher {
-            arrived: Queue::new(),
-            by_pair: Index::new(seed, |entry| Key::Pair(entry.source, entry.tag)),
-            by_source: Index::new(seed, |entry| Key::Source(entry.source)),
-            by_tag: Index::new(seed, |entry| Key::Tag(entry.tag)),
+            messages: Slots::new(),
+            ready: Lane::new(seed),
+            coming: Lane::new(seed),
+            receives: Slots::new(),
             posted: Queue::new(),
             by_pattern: Index::new(seed, |entry| entry.pattern.key()),
         }
@@ -204,25 +225,64 @@ impl<A, R> Matcher<A, R> {
             Key::Rest,
         ];
         let matches = |posted: &Posted<R>| posted.pattern.matches(source, tag);
-        let slot = self.by_pattern.oldest(&self.posted, keys, matches)?;
+        let slot = self
+            .by_pattern
+            .oldest(&self.receives, &self.posted, keys, matches)?;
         Some(self.remove_posted(slot))
     }
 
-    /// Lets a message wait for a receive, as the youngest.
+    /// Lets a message wait for a receive, as the youngest. `comes` if it is still on its way and will be
+    /// here by itself, whereupon [`Matcher::has_come`] is to be called.
     ///
     /// # Panics
     ///
     /// If 2³¹ messages are waiting; the caller's budgets stop far below.
     #[inline]
-    pub fn keep(&mut self, source: PeerId, tag: u64, payload: A) -> ArrivedKey {
-        ArrivedKey(self.arrived.push(Arrived {
+    pub fn keep(&mut self, source: PeerId, tag: u64, payload: A, comes: bool) -> ArrivedKey {
+        let place = if comes {
+            Place::Coming
+        } else if self.coming.first_of(&self.messages, source).is_some() {
+            Place::Behind
+        } else {
+            Place::Ready
+        };
+        let slot = self.messages.insert(Arrived {
             source,
+            place,
             tag,
             payload,
-        }))
+        });
+        let (lane, messages) = self.lane(place);
+        lane.push(messages, slot);
+        ArrivedKey(self.messages.handle(slot))
     }
 
-    /// Takes away the oldest waiting message that matches.
+    /// A waiting message that would not have come unasked is on its way now. If it could be had already, by
+    /// a receive that asks for it, that stays so.
+    pub fn comes(&mut self, key: ArrivedKey) {
+        if let Some(slot) = self.messages.locate(key.0) {
+            let message = self.messages.get_mut(slot);
+            if message.place == Place::Behind {
+                message.place = Place::Coming;
+            }
+        }
+    }
+
+    /// A waiting message that was on its way is here.
+    #[inline]
+    pub fn has_come(&mut self, key: ArrivedKey) {
+        if let Some(slot) = self.messages.locate(key.0) {
+            let message = self.messages.get_mut(slot);
+            if message.place == Place::Coming {
+                message.place = Place::Behind;
+                let source = message.source;
+                self.advance(source);
+            }
+        }
+    }
+
+    /// Takes away the first waiting message that matches: the oldest that can be had, else the oldest
+    /// that is coming.
     #[inline]
     pub fn take(&mut self, pattern: &Match) -> Option<(PeerId, u64, A)> {
         let slot = self.find_arrived(pattern)?;
@@ -236,77 +296,107 @@ impl<A, R> Matcher<A, R> {
     #[inline]
     pub fn peek(&mut self, pattern: &Match) -> Option<(PeerId, u64, &A)> {
         let slot = self.find_arrived(pattern)?;
-        let message = self.arrived.get(slot);
+        let message = self.messages.get(slot);
         Some((message.source, message.tag, &message.payload))
     }
 
-    /// The age of the message that [`Matcher::peek`] shows: lower stamps are older.
+    /// Whether the message that [`Matcher::take`] would take is one that can be had at once.
+    #[inline]
+    pub fn can_be_had(&mut self, pattern: &Match) -> bool {
+        self.ready.find(&self.messages, pattern).is_some()
+    }
+
+    /// The age of the message that [`Matcher::peek`] shows: of one sender's, lower stamps are older.
     #[inline]
     pub fn stamp_of(&mut self, pattern: &Match) -> Option<u64> {
         let slot = self.find_arrived(pattern)?;
-        Some(self.arrived.stamp(slot))
+        Some(self.messages.stamp(slot))
     }
 
     /// The stamp of a message that arrives now and is not kept.
     #[inline]
     pub fn pass(&mut self) -> u64 {
-        self.arrived.pass()
+        self.messages.pass()
     }
 
     /// The payload of a waiting message; `None` if it waits no more.
     #[inline]
     pub fn get_mut(&mut self, key: ArrivedKey) -> Option<&mut A> {
-        let slot = self.arrived.locate(key.0)?;
-        Some(&mut self.arrived.get_mut(slot).payload)
+        let slot = self.messages.locate(key.0)?;
+        Some(&mut self.messages.get_mut(slot).payload)
     }
 
     /// Takes away a waiting message; `None` if it waits no more.
     pub fn remove(&mut self, key: ArrivedKey) -> Option<A> {
-        let slot = self.arrived.locate(key.0)?;
+        let slot = self.messages.locate(key.0)?;
         Some(self.remove_arrived(slot).payload)
     }
 
     /// Shows `keep` each waiting message from `source`, oldest first, and drops those for which it
     /// returns false. Visits every waiting message of every peer.
     pub fn retain_arrived(&mut self, source: PeerId, mut keep: impl FnMut(&mut A) -> bool) {
-        let mut next = self.arrived.oldest();
-        while let Some(slot) = next {
-            next = self.arrived.younger(slot);
-            let message = self.arrived.get_mut(slot);
-            if message.source == source && !keep(&mut message.payload) {
-                self.remove_arrived(slot);
+        for place in [Place::Ready, Place::Coming] {
+            let mut next = self.lane(place).0.oldest();
+            while let Some(slot) = next {
+                next = self.messages.younger(slot);
+                let message = self.messages.get_mut(slot);
+                if message.source == source && !keep(&mut message.payload) {
+                    self.take_out(slot);
+                }
             }
         }
+        self.advance(source);
     }
 
     /// How many messages wait for a receive.
     pub fn arrived_len(&self) -> usize {
-        self.arrived.len()
+        self.messages.len()
+    }
+
+    #[inline]
+    fn lane(&mut self, place: Place) -> (&mut Lane<A>, &mut Slots<Arrived<A>>) {
+        let lane = match place {
+            Place::Ready => &mut self.ready,
+            Place::Coming | Place::Behind => &mut self.coming,
+        };
+        (lane, &mut self.messages)
     }
 
     #[inline]
     fn find_arrived(&mut self, pattern: &Match) -> Option<Slot> {
-        let matches = |message: &Arrived<A>| pattern.matches(message.source, message.tag);
-        let key = pattern.key();
-        let index = match key {
-            Key::Pair(..) => &mut self.by_pair,
-            Key::Source(_) => &mut self.by_source,
-            Key::Tag(_) => &mut self.by_tag,
-            Key::Rest => return self.arrived.find(matches),
-        };
-        index.oldest(&self.arrived, [key], matches)
+        let ready = self.ready.find(&self.messages, pattern);
+        ready.or_else(|| self.coming.find(&self.messages, pattern))
+    }
+
+    /// Those messages of a peer can be had that have nothing before them any more.
+    fn advance(&mut self, source: PeerId) {
+        while let Some(slot) = self.coming.first_of(&self.messages, source)
+            && self.messages.get(slot).place == Place::Behind
+        {
+            self.coming.remove(&mut self.messages, slot);
+            self.messages.get_mut(slot).place = Place::Ready;
+            self.ready.push(&mut self.messages, slot);
+        }
     }
 
     #[inline]
     fn remove_arrived(&mut self, slot: Slot) -> Arrived<A> {
-        for index in [&mut self.by_pair, &mut self.by_source, &mut self.by_tag] {
-            index.forget(&self.arrived, slot);
+        let message = self.take_out(slot);
+        if message.place != Place::Ready {
+            self.advance(message.source);
         }
-        let message = self.arrived.remove(slot);
-        if self.arrived.shrink_if_drained() {
-            self.by_pair.clear();
-            self.by_source.clear();
-            self.by_tag.clear();
+        message
+    }
+
+    /// Takes a message away, and leaves those behind it where they are.
+    #[inline]
+    fn take_out(&mut self, slot: Slot) -> Arrived<A> {
+        let (lane, messages) = self.lane(self.messages.get(slot).place);
+        lane.remove(messages, slot);
+        let message = self.messages.take(slot);
+        if self.messages.shrink_if_drained() {
+            self.ready.clear();
+            self.coming.clear();
         }
         message
     }
@@ -321,18 +411,20 @@ impl<A, R> Matcher<A, R> {
     /// If 2³¹ receives are waiting.
     #[inline]
     pub fn post(&mut self, pattern: Match, payload: R) -> PostedKey {
-        PostedKey(self.posted.push(Posted { pattern, payload }))
+        let slot = self.receives.insert(Posted { pattern, payload });
+        self.posted.push(&mut self.receives, slot);
+        PostedKey(self.receives.handle(slot))
     }
 
     /// What a posted receive waits for; `None` if it was matched or cancelled before.
     pub fn pattern(&self, key: PostedKey) -> Option<Match> {
-        let slot = self.posted.locate(key.0)?;
-        Some(self.posted.get(slot).pattern)
+        let slot = self.receives.locate(key.0)?;
+        Some(self.receives.get(slot).pattern)
     }
 
     /// Takes away a posted receive; `None` if it was matched or cancelled before.
     pub fn cancel(&mut self, key: PostedKey) -> Option<R> {
-        let slot = self.posted.locate(key.0)?;
+        let slot = self.receives.locate(key.0)?;
         Some(self.remove_posted(slot))
     }
 
@@ -341,8 +433,8 @@ impl<A, R> Matcher<A, R> {
     pub fn cancel_from(&mut self, source: PeerId, mut cancelled: impl FnMut(R)) {
         let mut next = self.posted.oldest();
         while let Some(slot) = next {
-            next = self.posted.younger(slot);
-            if self.posted.get(slot).pattern.source == Some(source) {
+            next = self.receives.younger(slot);
+            if self.receives.get(slot).pattern.source == Some(source) {
                 cancelled(self.remove_posted(slot));
             }
         }
@@ -350,14 +442,15 @@ impl<A, R> Matcher<A, R> {
 
     /// How many receives wait for a message.
     pub fn posted_len(&self) -> usize {
-        self.posted.len()
+        self.receives.len()
     }
 
     #[inline]
     fn remove_posted(&mut self, slot: Slot) -> R {
-        self.by_pattern.forget(&self.posted, slot);
-        let receive = self.posted.remove(slot);
-        if self.posted.shrink_if_drained() {
+        self.by_pattern.forget(&self.receives, slot);
+        self.posted.remove(&mut self.receives, slot);
+        let receive = self.receives.take(slot);
+        if self.receives.shrink_if_drained() {
             self.by_pattern.clear();
         }
         receive.payload

@@ -221,7 +221,7 @@ impl Node {
                     link: LinkRef::SELF,
                     charge: Default::default(),
                 };
-                self.hub.mailbox.keep(source, tag, arrived);
+                self.hub.mailbox.keep(source, tag, arrived, false);
             }
         }
         want_ticket.then(|| self.hub.sends.insert(SendState::Arrived))

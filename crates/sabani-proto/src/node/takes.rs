@@ -20,7 +20,7 @@ impl Node {
         self.hub.mailbox.arrived_len()
     }
 
-    /// Posts a receive: the oldest message that matches, here already or still to come, goes to
+    /// Posts a receive: the oldest message that matches and is here, or the one that is announced first, goes to
     /// it, into `buffer` if one is handed over: as many bytes as that has, or, if it is empty, as it has
     /// room for. One that takes messages of one peer only ends with the
     /// connection to it; if there is none, it waits for the next.
@@ -67,7 +67,9 @@ impl Node {
         result
     }
 
-    /// Takes the oldest message that matches, if all of it is here.
+    /// Takes the oldest message that matches, if all of it is here. Those of one peer have the order in which it
+    /// sent them; those of several have that in which they were here, or, if they do not come unasked for want of memory,
+    /// announced.
     #[inline]
     pub fn try_take(&mut self, wanted: &Match) -> Option<Message> {
         let Node {
@@ -85,14 +87,31 @@ impl Node {
             self.settle(taken);
             return Some(message);
         }
+        self.ask_for(wanted);
+        None
+    }
+
+    /// Lets the first message that matches come, if it is not here.
+    fn ask_for(&mut self, wanted: &Match) {
         if let Some((link, id)) = self.hub.mailbox.pending(wanted) {
             self.with_incoming(link, |incoming, inbox| incoming.want(id, inbox));
             self.enqueue(link.peer);
         }
-        None
     }
 
-    /// Throws the oldest message that matches away, and returns its envelope. What is not here yet
+    /// The result that a receive of at most `max` bytes has at once. `None` if it would have to wait; then its
+    /// message is let come.
+    pub fn try_receive(&mut self, wanted: &Match, max: u64) -> Option<Result<Message, RecvError>> {
+        let envelope = self.probe(wanted)?;
+        if !envelope.complete && !self.hub.mailbox.is_misfit(&envelope, max) {
+            self.ask_for(wanted);
+            return None;
+        }
+        let ticket = self.post_within(*wanted, max);
+        self.take_received(ticket)
+    }
+
+    /// Throws the message away that [`Node::probe`] shows, and returns its envelope. What is not here yet
     /// comes all the same, for its sender keeps it until it has arrived, but takes no memory: the
     /// message may be of any length. To its sender it has arrived when all of it has come. A message
     /// that a posted receive has been given is out of reach until that is withdrawn.
@@ -112,7 +131,8 @@ impl Node {
         self.hub.mailbox.oversized(wanted)
     }
 
-    /// Looks at the oldest message that matches, without taking it.
+    /// Looks at the message that would be taken: the oldest that matches and is here, else the one that was announced
+    /// first.
     pub fn probe(&mut self, wanted: &Match) -> Option<Envelope> {
         self.hub.mailbox.peek(wanted)
     }

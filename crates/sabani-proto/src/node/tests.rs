@@ -12,6 +12,7 @@ mod later;
 mod leaving;
 mod telling;
 mod trains;
+mod turns;
 
 struct Pair {
     nodes: [Node; 2],

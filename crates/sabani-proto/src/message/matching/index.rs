@@ -1,7 +1,7 @@
 //! Finds the oldest entry of a queue that matches, without looking at those with other keys.
 
 use super::key::{Key, KeyHash};
-use super::queue::{NONE, Queue, Slot, some};
+use super::queue::{NONE, Queue, Slot, Slots, some};
 use super::steps::step;
 use super::table::Table;
 
@@ -58,33 +58,34 @@ impl<T> Index<T> {
     #[inline]
     pub fn oldest<const N: usize>(
         &mut self,
-        queue: &Queue<T>,
+        slots: &Slots<T>,
+        queue: &Queue,
         keys: [Key; N],
         matches: impl Fn(&T) -> bool,
     ) -> Option<Slot> {
-        let indexed = self.oldest_indexed(queue, &keys, &matches);
+        let indexed = self.oldest_indexed(slots, &keys, &matches);
         if indexed.is_some() {
             return indexed;
         }
-        let mut next = self.first_unindexed(queue);
+        let mut next = self.first_unindexed(slots, queue);
         for _ in 0..TRIED {
             let slot = next?;
             step();
-            if matches(queue.get(slot)) {
+            if matches(slots.get(slot)) {
                 return next;
             }
-            next = queue.younger(slot);
+            next = slots.younger(slot);
         }
         next?;
-        self.catch_up(queue);
-        self.oldest_indexed(queue, &keys, &matches)
+        self.catch_up(slots, queue);
+        self.oldest_indexed(slots, &keys, &matches)
     }
 
     /// Takes the entry in `slot` out, if it is in; to be called before the queue removes it.
     #[inline]
-    pub fn forget(&mut self, queue: &Queue<T>, slot: Slot) {
+    pub fn forget(&mut self, slots: &Slots<T>, slot: Slot) {
         if self.last != NONE {
-            self.unlink(queue, slot);
+            self.unlink(slots, slot);
         }
     }
 
@@ -106,7 +107,7 @@ impl<T> Index<T> {
     #[inline]
     fn oldest_indexed<const N: usize>(
         &self,
-        queue: &Queue<T>,
+        slots: &Slots<T>,
         keys: &[Key; N],
         matches: &impl Fn(&T) -> bool,
     ) -> Option<Slot> {
@@ -116,12 +117,12 @@ impl<T> Index<T> {
         let mut best = None;
         let mut best_stamp = u64::MAX;
         for key in keys {
-            let mut next = self.chain(queue, key);
-            while let Some(slot) = next.filter(|&slot| queue.stamp(slot) < best_stamp) {
+            let mut next = self.chain(slots, key);
+            while let Some(slot) = next.filter(|&slot| slots.stamp(slot) < best_stamp) {
                 step();
-                if matches(queue.get(slot)) {
+                if matches(slots.get(slot)) {
                     best = next;
-                    best_stamp = queue.stamp(slot);
+                    best_stamp = slots.stamp(slot);
                     break;
                 }
                 next = some(self.links[slot as usize].younger);
@@ -131,40 +132,40 @@ impl<T> Index<T> {
     }
 
     /// The oldest indexed entry with this key.
-    fn chain(&self, queue: &Queue<T>, key: &Key) -> Option<Slot> {
+    fn chain(&self, slots: &Slots<T>, key: &Key) -> Option<Slot> {
         if self.chains[key.kind()] == 0 {
             return None;
         }
-        let equal = |slot| (self.key_of)(queue.get(slot)) == *key;
+        let equal = |slot| (self.key_of)(slots.get(slot)) == *key;
         let place = self.table.find(self.hash.of(key), equal)?;
         Some(self.table.get(place))
     }
 
     #[inline]
-    fn first_unindexed(&self, queue: &Queue<T>) -> Option<Slot> {
+    fn first_unindexed(&self, slots: &Slots<T>, queue: &Queue) -> Option<Slot> {
         match self.last {
             NONE => queue.oldest(),
-            last => queue.younger(last),
+            last => slots.younger(last),
         }
     }
 
     /// Indexes all entries of the queue that are not yet.
     #[cold]
-    fn catch_up(&mut self, queue: &Queue<T>) {
-        if self.links.len() < queue.slots() {
-            self.links.resize(queue.slots(), UNLINKED);
+    fn catch_up(&mut self, slots: &Slots<T>, queue: &Queue) {
+        if self.links.len() < slots.slots() {
+            self.links.resize(slots.slots(), UNLINKED);
         }
-        while let Some(slot) = self.first_unindexed(queue) {
+        while let Some(slot) = self.first_unindexed(slots, queue) {
             step();
-            self.link(queue, slot);
+            self.link(slots, slot);
             self.last = slot;
         }
     }
 
     /// Appends to the chain of its key.
-    fn link(&mut self, queue: &Queue<T>, slot: Slot) {
-        let key = (self.key_of)(queue.get(slot));
-        let equal = |other| (self.key_of)(queue.get(other)) == key;
+    fn link(&mut self, slots: &Slots<T>, slot: Slot) {
+        let key = (self.key_of)(slots.get(slot));
+        let equal = |other| (self.key_of)(slots.get(other)) == key;
         let older = match self.table.find_or_insert(self.hash.of(&key), slot, equal) {
             Some(oldest) => {
                 let youngest = self.link_of(oldest).older;
@@ -184,7 +185,7 @@ impl<T> Index<T> {
     }
 
     /// Takes out of the chain of its key, if it is in one.
-    fn unlink(&mut self, queue: &Queue<T>, slot: Slot) {
+    fn unlink(&mut self, slots: &Slots<T>, slot: Slot) {
         let Some(link) = self.links.get_mut(slot as usize) else {
             return;
         };
@@ -193,19 +194,19 @@ impl<T> Index<T> {
             return;
         }
         if slot == self.last {
-            self.last = queue.older(slot).unwrap_or(NONE);
+            self.last = slots.older(slot).unwrap_or(NONE);
         }
         let oldest = older == slot || self.link_of(older).younger == NONE;
         if oldest {
-            self.unlink_oldest(queue, slot, older, younger);
+            self.unlink_oldest(slots, slot, older, younger);
         } else {
-            self.unlink_other(queue, slot, older, younger);
+            self.unlink_other(slots, slot, older, younger);
         }
     }
 
     /// Takes the oldest of a chain out, and the chain with it if it was the only one.
-    fn unlink_oldest(&mut self, queue: &Queue<T>, slot: Slot, youngest: Slot, younger: Slot) {
-        let key = (self.key_of)(queue.get(slot));
+    fn unlink_oldest(&mut self, slots: &Slots<T>, slot: Slot, youngest: Slot, younger: Slot) {
+        let key = (self.key_of)(slots.get(slot));
         let place = self.table.find(self.hash.of(&key), |other| other == slot);
         let place = place.expect("the oldest of a chain is in the table");
         if younger == NONE {
@@ -218,11 +219,11 @@ impl<T> Index<T> {
     }
 
     /// Takes an entry out that is not the oldest of its chain.
-    fn unlink_other(&mut self, queue: &Queue<T>, slot: Slot, older: Slot, younger: Slot) {
+    fn unlink_other(&mut self, slots: &Slots<T>, slot: Slot, older: Slot, younger: Slot) {
         self.link_of(older).younger = younger;
         let successor = if younger == NONE {
-            let key = (self.key_of)(queue.get(slot));
-            let oldest = self.chain(queue, &key);
+            let key = (self.key_of)(slots.get(slot));
+            let oldest = self.chain(slots, &key);
             oldest.expect("a chain has an oldest entry")
         } else {
             younger

@@ -1,4 +1,4 @@
-//! A queue in order of age whose entries stay where they are and can be removed anywhere.
+//! Entries that stay where they are, and queues of them from which each can be removed anywhere.
 
 use super::steps::step;
 
@@ -8,7 +8,7 @@ pub(super) type Slot = u32;
 /// Stands for "no slot" in links.
 pub(super) const NONE: Slot = Slot::MAX;
 
-/// More slots than these are given back when the queue is empty, so that a node which once had a large
+/// More slots than these are given back when all are free, so that a node which once had a large
 /// backlog does not keep its memory. Up to here, some 200 KiB, growing again would cost more than
 /// the memory is worth.
 const KEPT: usize = 4096;
@@ -32,178 +32,208 @@ struct Held<T> {
     value: Option<T>,
 }
 
-/// A doubly linked list in one block of memory. All operations but [`find`](Queue::find) are O(1).
-pub(super) struct Queue<T> {
-    slots: Vec<Held<T>>,
-    oldest: Slot,
-    youngest: Slot,
+/// Entries, each with a stamp and with links to its neighbours in the queue that it is in.
+pub(super) struct Slots<T> {
+    held: Vec<Held<T>>,
     free: Slot,
     len: usize,
     next_stamp: u64,
 }
 
-impl<T> Queue<T> {
+impl<T> Slots<T> {
     pub fn new() -> Self {
-        Queue {
-            slots: Vec::new(),
-            oldest: NONE,
-            youngest: NONE,
+        Slots {
+            held: Vec::new(),
             free: NONE,
             len: 0,
             next_stamp: 1,
         }
     }
 
+    /// How many entries there are.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// How many slots there are, in use or free; every slot is below this.
     pub fn slots(&self) -> usize {
-        self.slots.len()
+        self.held.len()
     }
 
     /// The memory that the slots take.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
-        size_of_val(self.slots.as_slice())
+        size_of_val(self.held.as_slice())
     }
 
-    /// Appends the youngest entry.
+    /// Adds an entry, which is in no queue yet.
     #[inline]
-    pub fn push(&mut self, value: T) -> Handle {
+    pub fn insert(&mut self, value: T) -> Slot {
         let held = Held {
-            stamp: self.next_stamp,
-            older: self.youngest,
+            stamp: self.pass(),
+            older: NONE,
             younger: NONE,
             value: Some(value),
         };
+        self.len += 1;
         let slot = self.free;
-        let slot = match self.slots.get_mut(slot as usize) {
+        match self.held.get_mut(slot as usize) {
             Some(place) => {
                 self.free = place.younger;
                 *place = held;
                 slot
             }
             None => self.push_slot(held),
-        };
-        match self.youngest {
-            NONE => self.oldest = slot,
-            youngest => self.slots[youngest as usize].younger = slot,
-        }
-        self.youngest = slot;
-        self.len += 1;
-        self.next_stamp += 1;
-        Handle {
-            slot,
-            stamp: self.next_stamp - 1,
         }
     }
 
     fn push_slot(&mut self, held: Held<T>) -> Slot {
-        assert!(self.slots.len() < MOST, "too many entries are waiting");
-        self.slots.push(held);
-        (self.slots.len() - 1) as Slot
+        assert!(self.held.len() < MOST, "too many entries are waiting");
+        self.held.push(held);
+        (self.held.len() - 1) as Slot
     }
 
-    /// Takes away the entry in `slot`, which must be in use.
+    /// Takes away the entry in `slot`, which must be in use and in no queue any more.
     #[inline]
-    pub fn remove(&mut self, slot: Slot) -> T {
-        let held = &mut self.slots[slot as usize];
+    pub fn take(&mut self, slot: Slot) -> T {
+        let held = &mut self.held[slot as usize];
         let value = held.value.take().expect("slot in use");
-        let (older, younger) = (held.older, held.younger);
         held.stamp = 0;
         held.younger = self.free;
         self.free = slot;
         self.len -= 1;
-        match older {
-            NONE => self.oldest = younger,
-            older => self.slots[older as usize].younger = younger,
-        }
-        match younger {
-            NONE => self.youngest = older,
-            younger => self.slots[younger as usize].older = older,
-        }
         value
     }
 
-    /// Gives back the memory of a queue that is empty after having been large; whether it did.
+    /// Gives back the memory of slots that were many and are all free; whether it did.
     #[inline]
     pub fn shrink_if_drained(&mut self) -> bool {
-        let shrink = self.len == 0 && self.slots.len() > KEPT;
+        let shrink = self.len == 0 && self.held.len() > KEPT;
         if shrink {
-            self.slots = Vec::new();
+            self.held = Vec::new();
             self.free = NONE;
         }
         shrink
     }
 
+    /// Names the entry in `slot` for good.
+    #[inline]
+    pub fn handle(&self, slot: Slot) -> Handle {
+        Handle {
+            slot,
+            stamp: self.stamp(slot),
+        }
+    }
+
     /// Where the entry is, if it is still here.
     #[inline]
     pub fn locate(&self, handle: Handle) -> Option<Slot> {
-        let held = self.slots.get(handle.slot as usize)?;
+        let held = self.held.get(handle.slot as usize)?;
         (held.stamp == handle.stamp).then_some(handle.slot)
     }
 
     /// The entry in `slot`, which must be in use.
     #[inline]
     pub fn get(&self, slot: Slot) -> &T {
-        let value = &self.slots[slot as usize].value;
+        let value = &self.held[slot as usize].value;
         value.as_ref().expect("slot in use")
     }
 
     /// The entry in `slot`, which must be in use.
     #[inline]
     pub fn get_mut(&mut self, slot: Slot) -> &mut T {
-        let value = &mut self.slots[slot as usize].value;
+        let value = &mut self.held[slot as usize].value;
         value.as_mut().expect("slot in use")
     }
 
     /// When the entry in `slot` came, in comparison with others.
     #[inline]
     pub fn stamp(&self, slot: Slot) -> u64 {
-        self.slots[slot as usize].stamp
+        self.held[slot as usize].stamp
     }
 
-    /// Uses up a stamp, for something that passes without being queued.
+    /// Uses up a stamp, for something that passes without being kept.
     #[inline]
     pub fn pass(&mut self) -> u64 {
         self.next_stamp += 1;
         self.next_stamp - 1
     }
 
+    /// The entry behind the one in `slot`, in its queue.
+    #[inline]
+    pub fn younger(&self, slot: Slot) -> Option<Slot> {
+        some(self.held[slot as usize].younger)
+    }
+
+    /// The entry before the one in `slot`, in its queue.
+    #[inline]
+    pub fn older(&self, slot: Slot) -> Option<Slot> {
+        some(self.held[slot as usize].older)
+    }
+}
+
+/// A doubly linked list through some of the [`Slots`]. All operations but [`find`](Queue::find) are O(1).
+pub(super) struct Queue {
+    oldest: Slot,
+    youngest: Slot,
+}
+
+impl Queue {
+    pub fn new() -> Self {
+        Queue {
+            oldest: NONE,
+            youngest: NONE,
+        }
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.oldest == NONE
+    }
+
+    /// The first entry.
     #[inline]
     pub fn oldest(&self) -> Option<Slot> {
         some(self.oldest)
     }
 
-    /// The entry that came next after the one in `slot`.
+    /// Appends an entry that is in no queue.
     #[inline]
-    pub fn younger(&self, slot: Slot) -> Option<Slot> {
-        some(self.slots[slot as usize].younger)
+    pub fn push<T>(&mut self, slots: &mut Slots<T>, slot: Slot) {
+        let held = &mut slots.held[slot as usize];
+        (held.older, held.younger) = (self.youngest, NONE);
+        match self.youngest {
+            NONE => self.oldest = slot,
+            youngest => slots.held[youngest as usize].younger = slot,
+        }
+        self.youngest = slot;
     }
 
-    /// The entry that came just before the one in `slot`.
+    /// Takes out an entry that is in this queue.
     #[inline]
-    pub fn older(&self, slot: Slot) -> Option<Slot> {
-        some(self.slots[slot as usize].older)
+    pub fn remove<T>(&mut self, slots: &mut Slots<T>, slot: Slot) {
+        let held = &slots.held[slot as usize];
+        let (older, younger) = (held.older, held.younger);
+        match older {
+            NONE => self.oldest = younger,
+            older => slots.held[older as usize].younger = younger,
+        }
+        match younger {
+            NONE => self.youngest = older,
+            younger => slots.held[younger as usize].older = older,
+        }
     }
 
     /// The oldest entry for which `matches` holds, by a scan.
     #[inline]
-    pub fn find(&self, matches: impl Fn(&T) -> bool) -> Option<Slot> {
+    pub fn find<T>(&self, slots: &Slots<T>, matches: impl Fn(&T) -> bool) -> Option<Slot> {
         let mut next = self.oldest();
         while let Some(slot) = next {
             step();
-            if matches(self.get(slot)) {
+            if matches(slots.get(slot)) {
                 break;
             }
-            next = self.younger(slot);
+            next = slots.younger(slot);
         }
         next
     }

@@ -6,14 +6,41 @@ use super::*;
 
 const SEED: u64 = 0x5aba_0001;
 
+#[derive(Clone)]
+struct Waiting {
+    key: ArrivedKey,
+    source: PeerId,
+    tag: u64,
+    payload: u32,
+    is_coming: bool,
+    /// Since when it can be had, in comparison with others.
+    ready: Option<u32>,
+}
+
 /// The same rules, by scanning vectors.
 #[derive(Default)]
 struct Model {
-    arrived: Vec<(ArrivedKey, PeerId, u64, u32)>,
+    /// In the order of coming.
+    arrived: Vec<Waiting>,
     posted: Vec<(PostedKey, Match, u32)>,
+    now: u32,
 }
 
 impl Model {
+    /// Whatever can be had, can be from now on.
+    fn advance(&mut self) {
+        for at in 0..self.arrived.len() {
+            let (before, rest) = self.arrived.split_at_mut(at);
+            let entry = &mut rest[0];
+            let mut own = before.iter().filter(|other| other.source == entry.source);
+            let free = own.all(|other| other.ready.is_some());
+            if entry.ready.is_none() && !entry.is_coming && free {
+                self.now += 1;
+                entry.ready = Some(self.now);
+            }
+        }
+    }
+
     fn arrive(&mut self, source: PeerId, tag: u64) -> Option<u32> {
         let matches = |(_, m, _): &(_, Match, _)| m.matches(source, tag);
         let at = self.posted.iter().position(matches)?;
@@ -21,8 +48,10 @@ impl Model {
     }
 
     fn find(&self, pattern: &Match) -> Option<usize> {
-        let matches = |&(_, source, tag, _): &(_, _, _, _)| pattern.matches(source, tag);
-        self.arrived.iter().position(matches)
+        let matching = self.arrived.iter().enumerate();
+        let matching = matching.filter(|(_, entry)| pattern.matches(entry.source, entry.tag));
+        let first = matching.min_by_key(|(_, entry)| entry.ready.unwrap_or(u32::MAX));
+        first.map(|(at, _)| at)
     }
 }
 
@@ -31,6 +60,14 @@ enum Operation {
     Arrive(PeerId, u64),
     /// Keeps without asking for a posted receive, many times.
     Flood(PeerId, u64, u8),
+    /// Keeps one that is still coming.
+    Announce(PeerId, u64),
+    /// One that was not coming is.
+    Come(prop::sample::Index),
+    /// One that was coming is here.
+    Land(prop::sample::Index),
+    /// One is withdrawn.
+    Remove(prop::sample::Index),
     Receive(Match),
     /// Posts without asking for a waiting message.
     Post(Match),
@@ -63,11 +100,19 @@ impl Pair {
         }
     }
 
-    fn keep(&mut self, source: PeerId, tag: u64) {
+    fn keep(&mut self, source: PeerId, tag: u64, is_coming: bool) {
         self.next += 1;
-        let key = self.matcher.keep(source, tag, self.next);
+        let key = self.matcher.keep(source, tag, self.next, is_coming);
         self.arrived_keys.push(key);
-        self.model.arrived.push((key, source, tag, self.next));
+        self.model.arrived.push(Waiting {
+            key,
+            source,
+            tag,
+            payload: self.next,
+            is_coming,
+            ready: None,
+        });
+        self.model.advance();
     }
 
     fn post(&mut self, pattern: Match) {
@@ -79,9 +124,15 @@ impl Pair {
 
     fn take(&mut self, pattern: &Match) -> bool {
         let expected = self.model.find(pattern).map(|at| {
-            let (_, source, tag, payload) = self.model.arrived.remove(at);
+            let Waiting {
+                source,
+                tag,
+                payload,
+                ..
+            } = self.model.arrived.remove(at);
             (source, tag, payload)
         });
+        self.model.advance();
         assert_eq!(self.matcher.take(pattern), expected);
         expected.is_some()
     }
@@ -92,12 +143,16 @@ impl Pair {
                 let expected = self.model.arrive(source, tag);
                 assert_eq!(self.matcher.arrive(source, tag), expected);
                 if expected.is_none() {
-                    self.keep(source, tag);
+                    self.keep(source, tag, false);
                 }
             }
             Operation::Flood(source, tag, count) => {
-                (0..count).for_each(|_| self.keep(source, tag));
+                (0..count).for_each(|_| self.keep(source, tag, false));
             }
+            Operation::Announce(source, tag) => self.keep(source, tag, true),
+            Operation::Come(at) => self.come(at),
+            Operation::Land(at) => self.land(at),
+            Operation::Remove(at) => self.remove(at),
             Operation::Receive(pattern) => {
                 if !self.take(&pattern) {
                     self.post(pattern);
@@ -111,6 +166,7 @@ impl Pair {
             Operation::Retain(source, modulus) => self.retain(source, modulus),
             Operation::Drain => while self.take(&Match::any()) {},
         }
+        self.model.advance();
         assert_eq!(self.matcher.arrived_len(), self.model.arrived.len());
         assert_eq!(self.matcher.posted_len(), self.model.posted.len());
     }
@@ -119,23 +175,57 @@ impl Pair {
         let found = self.matcher.peek(pattern);
         let found = found.map(|(source, tag, payload)| (source, tag, *payload));
         let expected = self.model.find(pattern).map(|at| {
-            let (_, source, tag, payload) = self.model.arrived[at];
-            (source, tag, payload)
+            let entry = &self.model.arrived[at];
+            (entry.source, entry.tag, entry.payload)
         });
         assert_eq!(found, expected);
+        let ready = self.model.find(pattern);
+        let ready = ready.is_some_and(|at| self.model.arrived[at].ready.is_some());
+        assert_eq!(self.matcher.can_be_had(pattern), ready);
     }
 
     fn arrived_at(&self, key: ArrivedKey) -> Option<usize> {
-        self.model.arrived.iter().position(|entry| entry.0 == key)
+        self.model.arrived.iter().position(|entry| entry.key == key)
+    }
+
+    /// One of the keys ever given, and where the model has it.
+    fn any_arrived(&self, at: prop::sample::Index) -> Option<(ArrivedKey, Option<usize>)> {
+        let keys = &self.arrived_keys;
+        let key = (!keys.is_empty()).then(|| *at.get(keys))?;
+        Some((key, self.arrived_at(key)))
+    }
+
+    fn come(&mut self, at: prop::sample::Index) {
+        if let Some((key, at)) = self.any_arrived(at) {
+            self.matcher.comes(key);
+            let entry = at.map(|at| &mut self.model.arrived[at]);
+            if let Some(entry) = entry.filter(|entry| entry.ready.is_none()) {
+                entry.is_coming = true;
+            }
+        }
+    }
+
+    fn land(&mut self, at: prop::sample::Index) {
+        if let Some((key, at)) = self.any_arrived(at) {
+            self.matcher.has_come(key);
+            if let Some(at) = at {
+                self.model.arrived[at].is_coming = false;
+            }
+        }
+    }
+
+    fn remove(&mut self, at: prop::sample::Index) {
+        if let Some((key, at)) = self.any_arrived(at) {
+            let expected = at.map(|at| self.model.arrived.remove(at).payload);
+            assert_eq!(self.matcher.remove(key), expected);
+        }
     }
 
     fn change(&mut self, at: prop::sample::Index) {
-        if self.arrived_keys.is_empty() {
+        let Some((key, at)) = self.any_arrived(at) else {
             return;
-        }
-        let key = *at.get(&self.arrived_keys);
-        let at = self.arrived_at(key);
-        let expected = at.map(|at| &mut self.model.arrived[at].3);
+        };
+        let expected = at.map(|at| &mut self.model.arrived[at].payload);
         let found = self.matcher.get_mut(key);
         assert_eq!(found, expected);
         if let (Some(found), Some(expected)) = (found, expected) {
@@ -168,7 +258,7 @@ impl Pair {
             .retain_arrived(source, |payload| !payload.is_multiple_of(modulus));
         self.model
             .arrived
-            .retain(|entry| entry.1 != source || !entry.3.is_multiple_of(modulus));
+            .retain(|entry| entry.source != source || !entry.payload.is_multiple_of(modulus));
     }
 }
 
@@ -195,6 +285,10 @@ fn operations() -> impl Strategy<Value = Operation> {
     prop_oneof![
         16 => (peers(), tags()).prop_map(|(s, t)| Operation::Arrive(s, t)),
         2 => (peers(), tags(), 0..40u8).prop_map(|(s, t, n)| Operation::Flood(s, t, n)),
+        8 => (peers(), tags()).prop_map(|(s, t)| Operation::Announce(s, t)),
+        4 => index().prop_map(Operation::Come),
+        8 => index().prop_map(Operation::Land),
+        2 => index().prop_map(Operation::Remove),
         12 => patterns().prop_map(Operation::Receive),
         8 => patterns().prop_map(Operation::Post),
         4 => patterns().prop_map(Operation::Peek),
@@ -256,7 +350,9 @@ fn the_receive_posted_first_wins_exact_or_not() {
 fn gives_back_the_memory_of_a_backlog() {
     let mut matcher = Matcher::new(SEED);
     let peer = PeerId(1);
-    let kept: Vec<_> = (0..10_000).map(|tag| matcher.keep(peer, tag, ())).collect();
+    let kept: Vec<_> = (0..10_000)
+        .map(|tag| matcher.keep(peer, tag, (), false))
+        .collect();
     let posted: Vec<_> = (0..10_000)
         .map(|tag| matcher.post(Match::any().from(peer).tag(tag), ()))
         .collect();
@@ -265,9 +361,9 @@ fn gives_back_the_memory_of_a_backlog() {
     assert!(matcher.arrive(peer, 9_999).is_some());
     matcher.retain_arrived(peer, |_| false);
     matcher.cancel_from(peer, drop);
-    assert_eq!((matcher.arrived.slots(), matcher.posted.slots()), (0, 0));
+    assert_eq!((matcher.messages.slots(), matcher.receives.slots()), (0, 0));
     for _ in 0..100 {
-        matcher.keep(peer, 1, ());
+        matcher.keep(peer, 1, (), false);
         matcher.post(Match::any(), ());
     }
     assert!(kept.iter().all(|&key| matcher.get_mut(key).is_none()));
@@ -281,12 +377,12 @@ fn gives_back_the_memory_of_a_backlog() {
 fn reuses_slots() {
     let mut matcher = Matcher::<_, ()>::new(SEED);
     for tag in 0..1000 {
-        matcher.keep(PeerId(1), tag, ());
-        matcher.keep(PeerId(2), tag, ());
+        matcher.keep(PeerId(1), tag, (), false);
+        matcher.keep(PeerId(2), tag, (), false);
         matcher.take(&Match::any().from(PeerId(1)));
         matcher.take(&Match::any());
     }
-    assert_eq!(matcher.arrived.slots(), 2);
+    assert_eq!(matcher.messages.slots(), 2);
 }
 
 /// The module's promise: at most 56 bytes beside the payload with an index in use.
@@ -294,14 +390,15 @@ fn reuses_slots() {
 fn waiting_messages_are_small() {
     let mut matcher = Matcher::<Box<u64>, ()>::new(SEED);
     for tag in 0..100_000 {
-        matcher.keep(PeerId(1), tag, Box::new(tag));
+        matcher.keep(PeerId(1), tag, Box::new(tag), false);
     }
     let payload = 100_000 * size_of::<Box<u64>>();
-    assert_eq!(matcher.arrived.bytes() - payload, 32 * 100_000);
+    assert_eq!(matcher.messages.bytes() - payload, 32 * 100_000);
     matcher.peek(&Match::any().from(PeerId(1)).tag(99_999));
-    let bytes = matcher.arrived.bytes() + matcher.by_pair.bytes() - payload;
+    let [by_pair, by_source, by_tag] = matcher.ready.bytes();
+    let bytes = matcher.messages.bytes() + by_pair - payload;
     assert!(bytes <= 56 * 100_000, "{bytes} bytes");
-    assert_eq!(matcher.by_source.bytes() + matcher.by_tag.bytes(), 0);
+    assert_eq!(by_source + by_tag, 0);
 }
 
 /// Tags in an order that has nothing to do with that of their coming.
@@ -321,7 +418,7 @@ fn exact_patterns(peer: u64, tag: u64) -> [Match; 3] {
 fn steps_to_take(count: u64, kind: usize) -> (u64, u64, u64) {
     let mut matcher = Matcher::<_, ()>::new(SEED);
     for i in 0..count {
-        matcher.keep(PeerId(i as u32), i, i);
+        matcher.keep(PeerId(i as u32), i, i, false);
     }
     summary(shuffled(count).map(|i| {
         let pattern = exact_patterns(i, i)[kind];
@@ -368,14 +465,14 @@ fn exact_matching_costs_the_same_with_many_waiting() {
 fn a_backlog_of_one_key_does_not_slow_others_down() {
     let mut matcher = Matcher::<_, ()>::new(SEED);
     for i in 0..100_000 {
-        matcher.keep(PeerId(1), 1, i);
+        matcher.keep(PeerId(1), 1, i, false);
     }
     let wanted = Match::any().from(PeerId(2)).tag(2);
     assert_eq!(matcher.take(&wanted), None);
     for i in 0..1000 {
         let steps = steps::during(|| {
             assert_eq!(matcher.peek(&wanted), None);
-            matcher.keep(PeerId(2), 2, i);
+            matcher.keep(PeerId(2), 2, i, false);
             assert_eq!(matcher.take(&wanted), Some((PeerId(2), 2, i)));
             assert!(matcher.take(&Match::any()).is_some());
         });
@@ -389,7 +486,7 @@ fn the_usual_case_stays_out_of_the_index() {
     let mut matcher = Matcher::<_, ()>::new(SEED);
     for round in 0..100 {
         for tag in 0..8 {
-            matcher.keep(PeerId(1), tag, round);
+            matcher.keep(PeerId(1), tag, round, false);
         }
         let steps = steps::during(|| {
             for tag in (0..8).rev() {
