@@ -6,7 +6,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+
+use crate::threads::Started;
 
 /// A second process of this program, out of reach of the terminal's Ctrl-C. It cleans up when this is
 /// dropped, which waits for it; at the latest when this process is no more.
@@ -24,7 +26,7 @@ impl Guard {
             .stdin(Stdio::piped())
             .spawn()
             .map(Self)
-            .context("cannot start the process that cleans up")
+            .started("the process that cleans up")
     }
 }
 

@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod sim;
 mod tell;
+mod threads;
 mod tools;
 mod transfer;
 mod units;
@@ -180,15 +181,8 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     exit::code(error)
 }
 
-fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            let words = env::args_os().map(|word| word.to_string_lossy().into_owned());
-            return show(&explained(error, &words.collect::<Vec<_>>()));
-        }
-    };
-    let outcome = match arguments.command {
+fn execute(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Bench(args) => bench::run(*args),
         Command::BenchWorker(args) => bench::worker::run(&args),
         Command::BenchGuard(args) => bench::guard(&args),
@@ -208,8 +202,18 @@ fn main() -> ExitCode {
             transfer::receiver::run(&args)
         }
         Command::Key(args) => key::run(&args),
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let words = env::args_os().map(|word| word.to_string_lossy().into_owned());
+            return show(&explained(error, &words.collect::<Vec<_>>()));
+        }
     };
-    match outcome {
+    match threads::heed(|| execute(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }

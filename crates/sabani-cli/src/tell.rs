@@ -53,9 +53,10 @@ pub fn expect_reader() -> Result<()> {
     }
 }
 
-/// Tells the user something beside the results. If nobody hears it, the work goes on.
+/// Tells the user something beside the results. If nobody hears it, the work goes on. All at once, for others may write
+/// to the same place.
 pub fn note(line: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// What an error of writing results means.

@@ -84,4 +84,4 @@ pub use place::{allowed, cores, keep_on, pin};
 pub use pool::{Item, Pool, Recycle};
 pub use ring::{Inlet, Outlet, pass, ring};
 pub use schedule::{Schedule, ScheduleError};
-pub use stack::{Layer, Port, Ports, Running, Stack, Stop};
+pub use stack::{Layer, Port, Ports, Running, Stack, StartError, Stop};

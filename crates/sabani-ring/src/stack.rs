@@ -1,6 +1,7 @@
 //! Layers one above the other, and the threads that run them.
 
 use std::{
+    fmt, io,
     ops::Range,
     panic::resume_unwind,
     sync::{
@@ -63,6 +64,36 @@ fn joined<P>(slots: usize) -> (Port<P>, Port<P>) {
     (upper, lower)
 }
 
+/// Why a stack can't be started.
+#[derive(Debug)]
+pub enum StartError {
+    /// The schedule does not fit it.
+    Schedule(ScheduleError),
+    /// The system gives no thread.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Schedule(why) => why.fmt(f),
+            Self::Thread(why) => write!(
+                f,
+                "a layer's thread can't be started: {why}: raise the limit of processes and threads (`ulimit -u`), or \
+                 let layers share threads"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<ScheduleError> for StartError {
+    fn from(why: ScheduleError) -> Self {
+        Self::Schedule(why)
+    }
+}
+
 /// Layers, uppermost first.
 pub struct Stack<P> {
     layers: Vec<(String, Box<dyn Layer<P>>)>,
@@ -93,13 +124,13 @@ impl<P: Send + 'static> Stack<P> {
     /// Starts the threads of a schedule, each on a core of its own while there are enough. `stop` ends them.
     ///
     /// # Errors
-    /// If the schedule is for other layers.
+    /// If the schedule is for other layers. If a thread can't be started; then `stop` is set.
     pub fn start(
         self,
         schedule: &Schedule,
         idle: Idle,
         stop: &Stop,
-    ) -> Result<Running<P>, ScheduleError> {
+    ) -> Result<Running<P>, StartError> {
         let names: Vec<&str> = self.layers.iter().map(|(name, _)| &name[..]).collect();
         let cores = place::cores(names.len());
         let ranges = schedule.groups(&names, cores.len())?;
@@ -129,10 +160,11 @@ impl<P: Send + 'static> Stack<P> {
                 place::pin(core);
                 group.run(&stop, idle);
             };
-            let thread = thread::Builder::new().name(name).spawn(body);
-            running
-                .threads
-                .push(thread.expect("the system has room for a thread"));
+            match thread::Builder::new().name(name).spawn(body) {
+                Ok(thread) => running.threads.push(thread),
+                // The others end with `running`.
+                Err(why) => return Err(StartError::Thread(why)),
+            }
         }
         Ok(running)
     }

@@ -443,11 +443,14 @@ fn write_refused(
     }
 }
 
-/// What helps where descriptors or memory have run out.
+/// What helps where descriptors, threads or memory have run out.
 fn io_cure(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some("this process has too many files open: raise its limit (`ulimit -n`)"),
         Errno::NFILE => Some("too many files are open on this machine: raise `fs.file-max`"),
+        Errno::AGAIN => Some(
+            "raise the limit of processes and threads (`ulimit -u`, a container's own), or end some",
+        ),
         Errno::NOMEM | Errno::NOBUFS => Some(
             "the system has no memory for it: end other programs, or raise what limits this one's",
         ),
@@ -509,10 +512,12 @@ mod tests {
     }
 
     #[test]
-    fn where_descriptors_run_out_the_limit_is_named() {
-        let error = Error::io("opening a node")(Errno::MFILE.into()).to_string();
-        assert!(error.starts_with("opening a node: "), "{error}");
-        assert!(error.contains("`ulimit -n`"), "{error}");
+    fn where_descriptors_or_threads_run_out_the_limit_is_named() {
+        for (errno, limit) in [(Errno::MFILE, "`ulimit -n`"), (Errno::AGAIN, "`ulimit -u`")] {
+            let error = Error::io("opening a node")(errno.into()).to_string();
+            assert!(error.starts_with("opening a node: "), "{error}");
+            assert!(error.contains(limit), "{error}");
+        }
     }
 
     #[test]

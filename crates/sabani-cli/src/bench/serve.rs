@@ -25,6 +25,7 @@ use crate::{
     exit::Interrupted,
     interrupt::{self, TICK},
     tell::note,
+    threads::Started,
 };
 
 /// Starts a process for each machine that comes to measure, one after the other: two at a time
@@ -172,7 +173,7 @@ fn attend(stream: TcpStream, args: &ServeArgs) -> Result<()> {
         .stdin(Stdio::from(input))
         .stdout(Stdio::from(output))
         .spawn()
-        .context("cannot start a process to measure")?;
+        .started("a process to measure")?;
     // It has them now, and nobody else but this process.
     drop(command);
     loop {

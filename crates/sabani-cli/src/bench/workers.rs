@@ -19,6 +19,7 @@ use crate::{
     exit::Interrupted,
     interrupt::{self, TICK},
     tell::{explained, note},
+    threads::Started,
 };
 
 /// An answer on its way; instead of one, what went wrong.
@@ -104,7 +105,7 @@ impl<R: DeserializeOwned + Debug + Send + 'static> Workers<R> {
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()
-            .context("cannot start a process to measure")?;
+            .started("a process to measure")?;
         let input = child.stdin.take().context("no way to talk to a process")?;
         let output = child.stdout.take().context("no way to hear a process")?;
         Ok(self.add(name.into(), input, output, Some(child)))

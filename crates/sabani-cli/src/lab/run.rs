@@ -19,6 +19,7 @@ use crate::exit::{Interrupted, Usage};
 use crate::key::LentKey;
 use crate::run::descendants;
 use crate::tell::note;
+use crate::threads::Started;
 use crate::{interrupt, program, tools};
 
 /// How often it is looked who has ended.
@@ -62,9 +63,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         if rank > 0 {
             command.stdin(Stdio::null());
         }
-        running
-            .0
-            .push(command.spawn().context("cannot start a rank")?);
+        running.0.push(command.spawn().started("a rank")?);
     }
     let failed = running.watch()?;
     drop(running);

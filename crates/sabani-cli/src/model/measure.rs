@@ -119,7 +119,13 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
             "written to {file}; without a table of the best algorithms: there are more ranks than cores, and how they share those is otherwise each time"
         ));
     }
-    if args.no_table || !is_steady {
+    if !is_steady {
+        return say(format_args!(
+            "written to {file}; without a table of the best algorithms, for it would rest on what is not to be believed: measure again; \
+             `sabani model compile --network {file}` makes one all the same"
+        ));
+    }
+    if args.no_table {
         return say(format_args!(
             "written to {file}; `sabani model compile --network {file}` adds the table of the best algorithms"
         ));

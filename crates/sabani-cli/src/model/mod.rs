@@ -89,19 +89,16 @@ fn load(path: &Path) -> Result<Network, Usage> {
 
 /// One of a network's transports.
 fn transport<'n>(network: &'n Network, name: &str) -> Result<&'n Transport, Usage> {
-    let known = || {
-        network
-            .transports
-            .keys()
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     let found = network.transports.get(name);
     found.ok_or_else(|| {
+        let known: Vec<&str> = network.transports.keys().map(String::as_str).collect();
+        let known = known.join(",");
+        let cure = match wire::transport(name) {
+            Ok(_) => format!("`sabani model measure --transport {known},{name}` does"),
+            Err(others) => others.to_string(),
+        };
         Usage(format!(
-            "nothing was measured over `{name}`, only over {}",
-            known()
+            "nothing was measured over `{name}`, only over {known}: {cure}"
         ))
     })
 }

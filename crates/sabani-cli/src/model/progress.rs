@@ -65,7 +65,7 @@ fn tell(bar: ProgressBar) -> Teller {
                     note(format_args!("{} %  {doing}", 100 * bar.position() / steps));
                 }
                 _ => note(format_args!(
-                    "{doing}, for {}",
+                    "{doing}, {} so far",
                     HumanDuration(bar.elapsed())
                 )),
             }

@@ -21,6 +21,7 @@ use super::signals::Signals;
 use crate::exit::Usage;
 use crate::program;
 use crate::tell::note;
+use crate::threads::Started;
 
 /// Runs the job and ends with its exit status.
 ///
@@ -46,7 +47,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         .arg(orders.as_raw_fd().to_string())
         .args(env::args_os().skip(2))
         .spawn()
-        .context("cannot start the process that keeps the ranks")?;
+        .started("the process that keeps the ranks")?;
     let keeper = Pid::from_raw(keeper.id() as i32);
     drop(orders);
     let end = watch(keeper, &signals, passed_on)?;

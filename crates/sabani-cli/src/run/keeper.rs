@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -31,6 +31,7 @@ use super::signals::{Signals, asks_to_end};
 use super::{descendants, input};
 use crate::exit::Unread;
 use crate::tell::{explained_stdout, note};
+use crate::threads::Started;
 use crate::units::count;
 
 /// How long output that nobody takes may hold up the end of a job that was stopped.
@@ -155,9 +156,7 @@ impl Job {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let child = command
-            .spawn()
-            .with_context(|| format!("cannot start rank {rank}"))?;
+        let child = command.spawn().started(format_args!("rank {rank}"))?;
         self.ranks.insert(Pid::from_raw(child.id() as i32), rank);
         Ok(child)
     }

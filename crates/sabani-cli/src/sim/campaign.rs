@@ -22,6 +22,7 @@ use crate::exit::Interrupted;
 use crate::files;
 use crate::interrupt::{self, TICK};
 use crate::tell::{note, say};
+use crate::threads::Started;
 use crate::units::count;
 
 /// Seeds are numbers of 64 bits, and there is room for all behind the first one.
@@ -221,10 +222,11 @@ fn search(args: &CampaignArgs) -> Result<End> {
     let (working, ended) = mpsc::channel::<()>();
     for thread in 0..threads {
         let (search, working) = (Arc::clone(&search), working.clone());
-        runs_thread().spawn(move || {
+        let work = move || {
             search.work(thread);
             drop(working);
-        })?;
+        };
+        runs_thread().spawn(work).started("a thread")?;
     }
     drop(working);
     let mut told = Instant::now();

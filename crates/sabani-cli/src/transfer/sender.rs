@@ -113,9 +113,8 @@ pub fn run(args: &SendArgs) -> Result<()> {
     let (link, inboxes) = Link::new(node.clone(), key_log, addr, patience, &progress, jobs + 1);
     let outcome = thread::scope(|scope| {
         scope.spawn(|| link.deliver());
-        let outcome = send(&link, &progress, &roots, inboxes);
-        link.close();
-        outcome
+        let _end = End(&link);
+        send(&link, &progress, &roots, inboxes)
     });
     let linger = match outcome {
         Ok(_) => LINGER,
@@ -231,6 +230,15 @@ fn send<'a>(
     match control {
         Some(line) => sender.end(line, &folders),
         None => Ok(0),
+    }
+}
+
+/// Lets the thread that hands out answers end, also where the work panics: it would be waited for.
+struct End<'a, 'b>(&'a Link<'b>);
+
+impl Drop for End<'_, '_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use sabani::{Error, LinkState, Message, Node, PeerId};
 
 use super::incoming::{self, Incoming};
@@ -21,6 +21,7 @@ use super::protocol::{
 use super::seldom::Seldom;
 use super::store::{Store, explained};
 use crate::key_log::KeyLog;
+use crate::threads::Started;
 
 /// What all workers share.
 pub struct Shared {
@@ -157,7 +158,7 @@ fn start(shared: &Arc<Shared>) -> Result<(SyncSender<Message>, JoinHandle<()>)> 
 /// If the system has none left.
 pub fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let thread = thread::Builder::new().name(name).spawn(work);
-    thread.context("starting a thread")
+    thread.started("a thread")
 }
 
 /// A worker and the files it works on.

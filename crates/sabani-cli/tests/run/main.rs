@@ -4,6 +4,7 @@ mod choice;
 mod files;
 mod job;
 mod model;
+mod threads;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -151,18 +151,20 @@ impl std::error::Error for BadNetwork {}
 /// Reads the text of a network's file, at most 256 MiB: what never ends, as /dev/zero, would take all memory.
 ///
 /// # Errors
-/// If that can't be, or there is more.
+/// If that can't be, there is nothing, or there is more.
 pub fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let most = File::open(path)?.take(MOST_BYTES + 1);
     let bytes = BufReader::new(most).read_to_string(&mut text)?;
-    match bytes as u64 > MOST_BYTES {
-        true => Err(io::Error::new(
-            ErrorKind::FileTooLarge,
-            "it is longer than 256 MiB, and no network's description is",
-        )),
-        false => Ok(text),
-    }
+    let (kind, why) = if bytes as u64 > MOST_BYTES {
+        let why = "it is longer than 256 MiB, and no network's description is";
+        (ErrorKind::FileTooLarge, why)
+    } else if text.trim().is_empty() {
+        (ErrorKind::UnexpectedEof, "it is empty")
+    } else {
+        return Ok(text);
+    };
+    Err(io::Error::new(kind, why))
 }
 
 /// The same of a plain file alone: a pipe that nobody writes into would be waited for without an end.

@@ -15,6 +15,7 @@ use crate::{
     lab::{Host, Job, LinkArgs, MAX_HOSTS, OwnedLab, Plan},
     layers::LayersOption,
     tell::expect_reader,
+    threads::Started,
 };
 
 /// All on this machine, or each on a host of its own.
@@ -105,6 +106,6 @@ fn all(commands: &mut [Command]) -> Result<Vec<Output>> {
         let ended = running
             .into_iter()
             .map(|one| one.join().expect("it only waits"));
-        ended.map(|one| one.context("cannot start ranks")).collect()
+        ended.map(|one| one.started("ranks")).collect()
     })
 }

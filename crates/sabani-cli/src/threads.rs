@@ -1,0 +1,96 @@
+//! What becomes of a command for which the system starts no more threads. The standard library panics there, also
+//! below others' progress bars.
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
+use std::thread;
+
+use anyhow::anyhow;
+use rustix::io::Errno;
+
+/// What helps.
+const CURE: &str =
+    "raise the limit of processes and threads (`ulimit -u`, a container's own), or end some";
+
+/// How the standard library begins what it says.
+const SAID: &str = "failed to spawn thread: ";
+
+/// The system starts no more threads; why.
+#[derive(Debug)]
+struct NoThread(String);
+
+impl fmt::Display for NoThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no thread can be started: {}: {CURE}", self.0)
+    }
+}
+
+impl std::error::Error for NoThread {}
+
+/// A thread or a process that was to be started.
+pub trait Started<T> {
+    /// It, or an error that names it and says what helps.
+    ///
+    /// # Errors
+    /// If it could not be started.
+    fn started(self, what: impl fmt::Display) -> anyhow::Result<T>;
+}
+
+impl<T> Started<T> for io::Result<T> {
+    fn started(self, what: impl fmt::Display) -> anyhow::Result<T> {
+        self.map_err(|why| match Errno::from_io_error(&why) {
+            Some(Errno::AGAIN) => anyhow!("cannot start {what}: {why}: {CURE}"),
+            _ => anyhow::Error::from(why).context(format!("cannot start {what}")),
+        })
+    }
+}
+
+/// Does a command's work. If a thread of it can't be started that is an error like others, rather than a panic.
+///
+/// # Errors
+/// Those of the work, and that one.
+///
+/// # Panics
+/// If the work does for any other reason.
+pub fn heed<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let (here, tell) = (thread::current().id(), take_hook());
+    set_hook(Box::new(move |panic| {
+        if of_threads(panic.payload()).is_none() || thread::current().id() != here {
+            tell(panic);
+        }
+    }));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| match of_threads(&*panic) {
+        Some(why) => Err(why.into()),
+        None => resume_unwind(panic),
+    })
+}
+
+/// Why no thread could be started, if it is that.
+fn of_threads(panic: &(dyn Any + Send)) -> Option<NoThread> {
+    let why = panic.downcast_ref::<String>()?.strip_prefix(SAID)?;
+    // What the system's own words are, of all that is shown of an error.
+    let words = why.split("message: ").nth(1).unwrap_or(why);
+    Some(NoThread(words.trim_matches(['"', ' ', '}']).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_threads_that_cannot_be_started_are_errors() {
+        let why = io::Error::from(Errno::AGAIN);
+        let refused: anyhow::Result<()> = heed(|| panic!("{SAID}{why:?}"));
+        let said = refused.unwrap_err().to_string();
+        assert!(
+            said.contains(": Resource temporarily unavailable: raise")
+                && said.contains("ulimit -u"),
+            "{said}"
+        );
+        let other = catch_unwind(|| heed(|| -> anyhow::Result<()> { panic!("something else") }));
+        assert!(other.is_err());
+        assert!(matches!(heed(|| Ok(7)), Ok(7)));
+    }
+}
