@@ -1,8 +1,9 @@
 //! What a thread does while its layers have nothing to do.
 
-use std::{hint, thread, time::Duration};
+use std::{hint, time::Duration};
 
 use crate::bell::Bell;
+use crate::crowd::{give_way, is_crowded};
 
 /// What a thread does while its layers have nothing to do: looks again at once, then lets other threads run
 /// between looks, then sleeps until a neighbour has something for it.
@@ -11,7 +12,8 @@ pub struct Idle {
     /// Fruitless looks in a row. Default 2,000, some 50 µs: about as long as waking takes. None
     /// are made where threads share cores: they would only keep the others from working.
     pub spins: u32,
-    /// Looks after that, between which others may run. Default 100: some 50 µs as well, if there are no others.
+    /// Looks after that, between which others may run. Default 100: some 50 µs as well, if there are no others. Left out
+    /// for a while where one has taken long ([`is_crowded`]).
     pub yields: u32,
     /// The longest sleep. Default 1 ms. It bounds what no neighbour rings for: buffers that come back to a pool
     /// from further away, and the end of the stack.
@@ -42,8 +44,8 @@ impl Idle {
     pub(crate) fn wait(self, fruitless: u32, bell: &Bell, look: impl FnOnce() -> bool) -> u32 {
         if fruitless < self.spins {
             hint::spin_loop();
-        } else if fruitless < self.spins.saturating_add(self.yields) {
-            thread::yield_now();
+        } else if fruitless < self.spins.saturating_add(self.yields) && !is_crowded() {
+            give_way();
         } else if bell.sleep(self.nap, look) {
             return 0;
         }

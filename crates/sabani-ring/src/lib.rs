@@ -9,7 +9,8 @@
 //!   of one atomic exchange.
 //! - [`BiasedMutex`]: for what one thread has nearly always, and others now and then.
 //! - A thread without work spins, yields, then sleeps ([`Idle`]); its neighbours wake it ([`Bell`]). What they pay for
-//!   that while it is awake is a fence for each batch.
+//!   that while it is awake is a fence for each batch. Where somebody else computes on its core it does not yield
+//!   ([`give_way`], [`is_crowded`]).
 //!
 //! ```
 //! use sabani_ring::{Idle, Layer, Ports, Schedule, Stack, Stop, pass};
@@ -68,6 +69,7 @@ mod barrier;
 mod bell;
 #[allow(unsafe_code)]
 mod biased;
+mod crowd;
 mod idle;
 mod place;
 #[allow(unsafe_code)]
@@ -79,6 +81,7 @@ mod sync;
 
 pub use bell::Bell;
 pub use biased::{BiasedGuard, BiasedMutex};
+pub use crowd::{give_way, is_crowded};
 pub use idle::Idle;
 pub use place::{allowed, cores, keep_on, pin};
 pub use pool::{Item, Pool, Recycle};

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::thread::{self, Thread};
+use std::thread::Thread;
 use std::time::Duration;
 
 use sabani_ring::{BiasedGuard, BiasedMutex};
@@ -54,11 +54,17 @@ impl Spin {
         }
     }
 
+    /// Whether there is to be another look, rather than sleep, before `until_ns`.
+    #[inline]
+    pub fn goes_on(self, now_ns: u64, until_ns: u64) -> bool {
+        now_ns < until_ns && !(self.yields && sabani_ring::is_crowded())
+    }
+
     /// Between two looks.
     #[inline]
     pub fn pause(self) {
         if self.yields {
-            thread::yield_now();
+            sabani_ring::give_way();
         } else {
             std::hint::spin_loop();
         }
@@ -308,7 +314,7 @@ impl Shared {
                 }
                 return Ok((state, result));
             }
-            if now_ns < spin_until {
+            if self.spin.goes_on(now_ns, spin_until) {
                 drop(state);
                 self.spin.pause();
                 state = self.lock()?;
@@ -392,7 +398,7 @@ impl Shared {
             if received {
                 spin_until = now_ns + nanos(self.spin.time);
             }
-            if now_ns < spin_until {
+            if self.spin.goes_on(now_ns, spin_until) {
                 drop(state);
                 self.spin.pause();
                 state = self.lock_raw();

@@ -119,7 +119,7 @@ impl<L: Lower> Worker<L> {
                 idle_ns = now_ns;
                 self.common.tell_counters(self.lower.counters());
             }
-            if now_ns < idle_ns + spin_ns {
+            if spin.goes_on(now_ns, idle_ns + spin_ns) {
                 spin.pause();
             } else {
                 self.sleep();

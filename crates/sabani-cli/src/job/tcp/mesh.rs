@@ -5,7 +5,6 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     os::fd::AsFd,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -13,6 +12,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sabani::Comm;
 use sabani_collective::execute::{Exchange, Handled, Header, StepId};
+use sabani_ring::{give_way, is_crowded};
 use socket2::{SockRef, Socket};
 
 use super::link::Link;
@@ -237,7 +237,7 @@ impl Mesh {
             "nothing has come for {} s",
             PATIENCE.as_secs()
         );
-        let sleeps = waited >= self.spin;
+        let sleeps = waited >= self.spin || is_crowded();
         self.poll(if sleeps { PATIENCE } else { Duration::ZERO })
     }
 
@@ -259,7 +259,7 @@ impl Mesh {
             other => Err(other),
         })?;
         if found == 0 {
-            thread::yield_now();
+            give_way();
             return Ok(false);
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
@@ -310,6 +310,8 @@ fn address(listener: &Socket) -> Result<SocketAddr> {
 
 #[cfg(test)]
 pub mod tests {
+    use std::thread;
+
     use std::net::Ipv4Addr;
 
     use super::*;
