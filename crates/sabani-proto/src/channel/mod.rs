@@ -111,6 +111,8 @@ pub(crate) struct Channel<C> {
     /// again since.
     pub polls_unanswered: u8,
     salt: u8,
+    /// The peer keeps account of packets that are settled.
+    floor_due: bool,
     /// The low half of the number of the packet that has asked for an answer last.
     asked: u32,
     pub last_heard_ns: u64,
@@ -169,6 +171,7 @@ impl<C: Cargo> Channel<C> {
             ask_every: ASK_EVERY,
             polls_unanswered: 0,
             salt: config.salt,
+            floor_due: false,
             asked: 0,
             last_heard_ns: now_ns,
             last_sent_ns: now_ns,
@@ -450,6 +453,7 @@ impl<C: Cargo> Channel<C> {
                 self.sent.give_up_below(ack.largest, fate, &mut settled);
             }
         }
+        self.floor_due |= self.sent.lists_settled(ack);
         self.mtu
             .on_full_size(settled.full_acked, settled.full_lost, now_ns);
         self.govern(&settled, in_flight, now_ns);
@@ -458,6 +462,18 @@ impl<C: Cargo> Channel<C> {
             lost: settled.lost,
             spurious: settled.spurious,
         }
+    }
+
+    /// Something of what was lost goes again: what is missing will never come.
+    pub fn owe_floor(&mut self) {
+        self.floor_due = true;
+    }
+
+    /// The number below which all packets are settled, if the peer is to be told: each acknowledgement of its lists what is
+    /// missing above the last one that it was told.
+    #[inline]
+    pub fn take_floor(&mut self) -> Option<u64> {
+        std::mem::take(&mut self.floor_due).then(|| self.sent.floor())
     }
 
     /// The peer tells how many packets have come to it marked by a switch, in all.

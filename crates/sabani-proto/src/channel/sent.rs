@@ -229,6 +229,13 @@ impl<C: Cargo> SentLog<C> {
             && self.loss_deadline_ns == NEVER
     }
 
+    /// Whether an acknowledgement lists runs behind which nothing can come any more.
+    #[inline]
+    pub fn lists_settled(&self, ack: &Ack) -> bool {
+        let lowest = ack.ranges.last();
+        lowest.is_some_and(|run| AckedRuns::of(ack).lowest + u64::from(run.len) <= self.base)
+    }
+
     pub fn loss_deadline(&self) -> Option<u64> {
         (self.loss_deadline_ns != NEVER).then_some(self.loss_deadline_ns)
     }

@@ -180,7 +180,6 @@ pub(crate) struct Outgoing {
     /// Bytes that could leave now for the first time, as far as the receiver's memory goes.
     unsent_bytes: usize,
     spare_logs: RareQueue<Vec<u8>>,
-    resent: bool,
     /// One of the two programs has disconnected: nothing leaves.
     held: bool,
     /// Sends whose arrival somebody waits for.
@@ -561,7 +560,6 @@ impl Outgoing {
 
     /// Queues something to go again: entries before bodies, for all later messages wait for them.
     fn queue_again(&mut self, content: Content, urgent: bool) {
-        self.resent = true;
         if urgent {
             self.resend.push_front(content);
         } else if matches!(content, Content::Entries { .. }) {
@@ -598,11 +596,6 @@ impl Outgoing {
             Content::Body { id, .. } => self.body_at(id).is_some_and(|at| !self.bodies[at].expired),
             _ => true,
         }
-    }
-
-    /// Whether anything has been sent again since this was last asked.
-    pub fn take_resent(&mut self) -> bool {
-        std::mem::take(&mut self.resent)
     }
 
     fn chunk_at(&self, first_id: u64) -> Option<usize> {

@@ -396,35 +396,75 @@ fn the_last_of_a_chain_receives_as_fast_as_the_others() {
     assert!(first > 0.85 && last > 0.85, "{first}, {last}");
 }
 
-/// A part of our link was more than the path from the far one carries: 8.5 packets went again for each that was new there, and the near
-/// one was held to have lost them.
+/// Words that are lost do not go again, and the gaps that they left were told in each packet of data: 0.82 of the link, and less the more
+/// was lost.
 #[test]
-fn a_path_that_carries_less_than_its_part_of_our_link_is_not_overflowed() {
+fn lost_words_do_not_fill_the_packets_of_those_who_send() {
     let plan = r#"
         seed = 1
-        hosts = 3
+        hosts = 7
         [network]
-        shape = "dumbbell"
-        rate = "1gbit"
-        delay = "5ms"
+        shape = "star"
+        rate = "50mbit"
+        delay = "25us"
         queue = "64KiB"
         [[traffic]]
-        name = "near"
-        from = 1
+        from = "1-6"
         to = 0
-        bytes = "1MiB"
-        messages = 1000
-        [[traffic]]
-        name = "far"
-        from = 2
-        to = 0
-        bytes = "1MiB"
-        messages = 100
+        bytes = "64KiB"
+        rounds = 60
+        every = "1us"
+        [[fault]]
+        from = "all"
+        to = "all"
+        loss = 0.02
         "#;
     let outcome = Plan::from_toml(plan).expect("a plan").run();
     assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
-    let [near, far] = [0, 1].map(|stream| outcome.streams[stream].goodput() / 1e9);
-    let again = outcome.extra_packets_ratio();
+    let goodput = outcome.streams[0].goodput() / 50e6;
+    assert!(goodput > 0.86, "{goodput}");
+}
+
+/// A part of our link was more than the path from the far one carries: 8.5 packets went again for each that was new there, and the near
+/// one was held to have lost them.
+/// The mean of several paths counts, for what is lost when is chance, and what follows from it.
+#[test]
+fn a_path_that_carries_less_than_its_part_of_our_link_is_not_overflowed() {
+    const DELAYS_MS: [u32; 4] = [3, 4, 5, 6];
+    let mut means = [0.0; 3];
+    for delay_ms in DELAYS_MS {
+        let plan = format!(
+            r#"
+            seed = 1
+            hosts = 3
+            [network]
+            shape = "dumbbell"
+            rate = "1gbit"
+            delay = "{delay_ms}ms"
+            queue = "64KiB"
+            [[traffic]]
+            name = "near"
+            from = 1
+            to = 0
+            bytes = "1MiB"
+            messages = 1000
+            [[traffic]]
+            name = "far"
+            from = 2
+            to = 0
+            bytes = "1MiB"
+            messages = 100
+            "#
+        );
+        let outcome = Plan::from_toml(&plan).expect("a plan").run();
+        assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+        let [near, far] = [0, 1].map(|stream| outcome.streams[stream].goodput() / 1e9);
+        let figures = [near, far, outcome.extra_packets_ratio()];
+        for (mean, figure) in means.iter_mut().zip(figures) {
+            *mean += figure / DELAYS_MS.len() as f64;
+        }
+    }
+    let [near, far, again] = means;
     assert!(near > 7.0 && far > 0.5, "{near}, {far}");
     assert!(again < 0.06, "{again}");
 }

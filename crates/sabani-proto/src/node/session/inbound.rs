@@ -186,6 +186,7 @@ impl Session {
         match content {
             Content::Entries { .. } | Content::Body { .. } => {
                 if outgoing.still_wants(content) {
+                    self.channel.owe_floor();
                     outgoing.send_again(content, fate == Fate::Again);
                 }
             }

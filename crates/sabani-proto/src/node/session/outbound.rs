@@ -428,6 +428,9 @@ impl Session {
         if self.channel.received.owes() || self.tells_credit() || ack_due || leaves {
             self.write_ack(&mut body, now_ns);
         }
+        if let Some(floor) = self.channel.take_floor() {
+            Frame::Floor(floor).write(&mut body);
+        }
         if eliciting {
             self.fill_beside(outgoing, &mut body, hub);
             if control {
@@ -562,9 +565,6 @@ impl Session {
     /// What goes with whatever else does.
     #[inline]
     fn fill_beside(&mut self, outgoing: &mut Outgoing, body: &mut Writer<'_>, hub: &mut Hub) {
-        if outgoing.take_resent() {
-            Frame::Floor(self.channel.sent.floor()).write(body);
-        }
         if self.log_limit_due || self.incoming.log.is_due() {
             self.log_limit_due = false;
             let limit = self.incoming.log.announce();
