@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sabani_proto::SendError;
 use sabani_udp::{Capabilities, Counters as SocketCounters};
@@ -247,14 +247,47 @@ impl Node {
         timeout: Duration,
     ) -> Result<Option<Message>, Error> {
         check_source(&self.0.shared, &mut state, &wanted)?;
-        if wanted.source().is_some() {
-            let ticket = state.engine.node.post(wanted, None);
-            return self.wait_received(state, ticket, timeout);
+        if wanted.source().is_none() {
+            return self.recv_from_any(state, wanted, u64::MAX, timeout);
         }
-        // Not posted: it would be given the message that is announced first, and wait for all of that.
-        let take = |state: &mut State| take_one_of(state, &[wanted]);
-        let (_, found) = self.0.shared.wait_on(state, Some(timeout), take)?;
-        found.transpose()
+        let ticket = state.engine.node.post(wanted, None);
+        self.wait_received(state, ticket, timeout)
+    }
+
+    /// Waits for a message of at most `max` bytes from anybody: for one that is here, whoever sent it.
+    fn recv_from_any(
+        &self,
+        state: Guard<'_>,
+        wanted: Match,
+        max: u64,
+        timeout: Duration,
+    ) -> Result<Option<Message>, Error> {
+        let begun = Instant::now();
+        let found = |state: &mut State| {
+            let node = &mut state.engine.node;
+            if max == u64::MAX
+                && let Some(message) = node.try_take_small(&wanted)
+            {
+                return Some(Some(message));
+            }
+            node.is_time_to_post(&wanted, max).then_some(None)
+        };
+        let (mut state, found) = self.0.shared.wait_on(state, Some(timeout), found)?;
+        let Some(taken) = found else {
+            return Ok(None);
+        };
+        if taken.is_some() {
+            return Ok(after_take(&mut state, taken));
+        }
+        let node = &mut state.engine.node;
+        let ticket = node.post_within(wanted, max);
+        if node.has_ended(ticket) {
+            let result = node.take_received(ticket).transpose();
+            let message = result.map_err(Error::from)?;
+            return Ok(after_take(&mut state, message));
+        }
+        state.engine.send_queued();
+        self.wait_received(state, ticket, timeout.saturating_sub(begun.elapsed()))
     }
 
     /// Takes a message that matches one of these: of several that are here, one that the first of them
@@ -356,18 +389,11 @@ impl Node {
             if state.engine.node.probe(&wanted).is_none() {
                 check_source(&self.0.shared, &mut state, &wanted)?;
             }
-            let message = if wanted.source().is_some() {
+            let message = if wanted.source().is_none() {
+                self.recv_from_any(state, wanted, max, IN_VAIN_EVERY)?
+            } else {
                 let ticket = state.engine.node.post_within(wanted, max);
                 self.wait_received(state, ticket, IN_VAIN_EVERY)?
-            } else {
-                let take = |state: &mut State| {
-                    let result = state.engine.node.try_receive(&wanted, max);
-                    state.engine.send_queued();
-                    result
-                };
-                let shared = &self.0.shared;
-                let (_, result) = shared.wait_on(state, Some(IN_VAIN_EVERY), take)?;
-                result.transpose()?
             };
             if let Some(message) = message {
                 return Ok(copy_out(&message, buffer));
@@ -419,8 +445,8 @@ impl Node {
         Ok(PostedInto { posted, buffer })
     }
 
-    /// Throws away a message that matches, the one that [`Node::probe`] shows, and returns
-    /// its envelope; makes progress if there is none. For messages that the program does not want, or
+    /// Throws away a message that matches, the one that [`Node::probe`] shows (of several senders' it may be another one
+    /// meanwhile: name source and tag), and returns its envelope; makes progress if there is none. For messages that the program does not want, or
     /// has no room for: that of an [`Error::TooLarge`] or [`Error::TooSmall`] is discarded by its
     /// source and tag.
     ///

@@ -1,7 +1,6 @@
 //! Who talks to the receiver.
 //!
-//! Each sender has a thread that listens to it alone: a receive from anybody would wait for the rest of
-//! a message that one of them has only begun.
+//! Each sender has a thread that listens to it alone, so that what one of them asks for holds up nobody else.
 
 use std::mem;
 use std::sync::Arc;

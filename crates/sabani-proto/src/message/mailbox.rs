@@ -225,6 +225,14 @@ struct Parked {
     arrived: Arrived,
 }
 
+/// Where a message is that was looked for; until anything changes.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    /// Which of those that withdrawn receives had been given.
+    Parked(usize),
+    Kept(ArrivedKey),
+}
+
 /// Arriving messages, and receives that wait for them.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
@@ -434,7 +442,9 @@ impl Mailbox {
             stamp: 0,
             progress: Progress::New,
         };
-        let Some(envelope) = self.peek(&wanted) else {
+        let found = self.find(&wanted);
+        let seen = found.and_then(|found| Some((found, self.envelope_of(found)?)));
+        let Some((found, envelope)) = seen else {
             let ticket = self.receives.insert(receive);
             let key = self.matcher.post(wanted, ticket);
             self.progress(ticket, Progress::Waiting(key));
@@ -444,7 +454,7 @@ impl Mailbox {
             receive.progress = Progress::Done(Err(error));
             return (self.receives.insert(receive), None);
         }
-        let (stamp, source, tag, arrived) = self.take_first(&wanted).expect("just seen");
+        let (stamp, source, tag, arrived) = self.take(found).expect("just seen");
         receive.stamp = stamp;
         let ticket = self.receives.insert(receive);
         match arrived {
@@ -503,52 +513,88 @@ impl Mailbox {
         std::mem::take(&mut self.unmatched.freed) && !self.left.is_empty()
     }
 
-    /// The oldest parked message that matches, unless one in the matcher comes before it: an older one of the
-    /// same sender, or the one that would be taken.
-    fn parked_at(&mut self, wanted: &Match) -> Option<usize> {
-        let at = self
-            .parked
-            .iter()
-            .position(|parked| wanted.matches(parked.source, parked.tag))?;
-        let Parked { stamp, source, .. } = self.parked[at];
-        let mut is_older = |wanted| self.matcher.stamp_of(wanted).is_some_and(|s| s < stamp);
-        let older = is_older(wanted) || is_older(&wanted.from(source));
-        (!older).then_some(at)
-    }
-
+    /// The message that a receive gets: of each sender the oldest that matches; of several senders' one that is here, if
+    /// there is one.
     #[inline]
-    fn first(&mut self, wanted: &Match) -> Option<(PeerId, u64, &Arrived)> {
+    fn find(&mut self, wanted: &Match) -> Option<Found> {
         if self.arrived_len() == 0 {
             return None;
         }
-        self.first_of_some(wanted)
+        match self.parked.is_empty() {
+            true => self.find_kept(wanted),
+            false => self.find_beside_parked(wanted),
+        }
     }
 
-    fn first_of_some(&mut self, wanted: &Match) -> Option<(PeerId, u64, &Arrived)> {
-        if !self.parked.is_empty()
-            && let Some(at) = self.parked_at(wanted)
-        {
-            let parked = &self.parked[at];
-            return Some((parked.source, parked.tag, &parked.arrived));
-        }
-        if !self.matcher.can_be_had(wanted) {
+    fn find_kept(&mut self, wanted: &Match) -> Option<Found> {
+        if self.unread.len() > 0 && !self.matcher.can_be_had(wanted) {
             self.read_all();
         }
-        self.matcher.peek(wanted)
+        self.matcher.first(wanted).map(Found::Kept)
     }
 
-    /// The message that [`Mailbox::first`] shows, and its stamp.
-    #[inline]
-    fn take_first(&mut self, wanted: &Match) -> Option<(u64, PeerId, u64, Arrived)> {
-        if !self.parked.is_empty()
-            && let Some(at) = self.parked_at(wanted)
-        {
-            let parked = self.parked.remove(at);
-            return Some((parked.stamp, parked.source, parked.tag, parked.arrived));
+    /// The same where receives were withdrawn. Whole messages that had been given to one come first.
+    #[cold]
+    fn find_beside_parked(&mut self, wanted: &Match) -> Option<Found> {
+        self.read_all();
+        let (mut seen, mut coming) = (Vec::new(), Vec::new());
+        for (at, parked) in self.parked.iter().enumerate() {
+            let Parked { stamp, source, .. } = *parked;
+            if !wanted.matches(source, parked.tag) || seen.contains(&source) {
+                continue;
+            }
+            seen.push(source);
+            let older = self.matcher.stamp_of(&wanted.from(source));
+            if older.is_some_and(|older| older < stamp) {
+                continue;
+            }
+            match parked.arrived {
+                Arrived::Whole { .. } => return Some(Found::Parked(at)),
+                Arrived::Pending(_) => coming.push((at, source)),
+            }
         }
-        let stamp = self.matcher.stamp_of(wanted)?;
-        let (source, tag, arrived) = self.matcher.take(wanted)?;
-        Some((stamp, source, tag, arrived))
+        let Some(&(first, _)) = coming.first() else {
+            return self.find_kept(wanted);
+        };
+        let senders: Vec<_> = coming.iter().map(|&(_, source)| source).collect();
+        let other = self.matcher.first_of_others(wanted, &senders);
+        Some(other.map_or(Found::Parked(first), Found::Kept))
+    }
+
+    /// A message that was found, with its sender and its tag.
+    fn show(&self, found: Found) -> Option<(PeerId, u64, &Arrived)> {
+        match found {
+            Found::Parked(at) => {
+                let parked = self.parked.get(at)?;
+                Some((parked.source, parked.tag, &parked.arrived))
+            }
+            Found::Kept(key) => self.matcher.get(key),
+        }
+    }
+
+    /// Takes away a message that was found, with its age, its sender and its tag.
+    fn take(&mut self, found: Found) -> Option<(u64, PeerId, u64, Arrived)> {
+        match found {
+            Found::Parked(at) => {
+                let parked = self.parked.remove(at);
+                Some((parked.stamp, parked.source, parked.tag, parked.arrived))
+            }
+            Found::Kept(key) => self.matcher.take(key),
+        }
+    }
+
+    fn envelope_of(&self, found: Found) -> Option<Envelope> {
+        let (source, tag, arrived) = self.show(found)?;
+        let (len, complete) = match arrived {
+            Arrived::Whole { body, .. } => (body.len() as u64, true),
+            Arrived::Pending(pending) => (pending.len, false),
+        };
+        Some(Envelope {
+            source,
+            tag,
+            len,
+            complete,
+        })
     }
 
     /// Puts back a message whose receive was withdrawn, in the place that its stamp gives it.
@@ -583,7 +629,7 @@ impl Mailbox {
 
     /// A message that nobody has asked for will never be complete; returns whether it was there.
     pub fn drop_arrived(&mut self, key: ArrivedKey) -> bool {
-        self.matcher.remove(key).is_some()
+        self.matcher.take(key).is_some()
     }
 
     /// A parked message will never be complete; returns whether it was there.
@@ -644,11 +690,11 @@ impl Mailbox {
 
     /// Takes the oldest message that matches, if all of it is here.
     pub fn try_take(&mut self, wanted: &Match) -> Option<(Message, Taken)> {
-        let (_, _, arrived) = self.first(wanted)?;
-        if matches!(arrived, Arrived::Pending(_)) {
+        let found = self.find(wanted)?;
+        if !self.envelope_of(found)?.complete {
             return None;
         }
-        let (_, source, tag, arrived) = self.take_first(wanted)?;
+        let (_, source, tag, arrived) = self.take(found)?;
         let Arrived::Whole { body, link, charge } = arrived else {
             return None;
         };
@@ -658,8 +704,9 @@ impl Mailbox {
 
     /// Takes away the oldest message that matches, whether or not all of it is here.
     pub fn discard(&mut self, wanted: &Match) -> Option<(Envelope, Taken)> {
-        let envelope = self.peek(wanted)?;
-        let (_, _, _, arrived) = self.take_first(wanted)?;
+        let found = self.find(wanted)?;
+        let envelope = self.envelope_of(found)?;
+        let (_, _, _, arrived) = self.take(found)?;
         let taken = match arrived {
             Arrived::Whole { link, charge, .. } => self.settle(link, charge),
             Arrived::Pending(Pending { link, id, .. }) => Taken::Discard { link, id },
@@ -683,7 +730,8 @@ impl Mailbox {
 
     /// The body that the oldest matching message still waits for, if it is not here yet.
     pub fn pending(&mut self, wanted: &Match) -> Option<(LinkRef, u64)> {
-        match self.first(wanted)? {
+        let found = self.find(wanted)?;
+        match self.show(found)? {
             (_, _, Arrived::Pending(pending)) => Some((pending.link, pending.id)),
             _ => None,
         }
@@ -705,19 +753,10 @@ impl Mailbox {
         }
     }
 
-    /// The oldest message that matches, without taking it.
+    /// The message that a receive would get, without taking it.
     pub fn peek(&mut self, wanted: &Match) -> Option<Envelope> {
-        let (source, tag, arrived) = self.first(wanted)?;
-        let (len, complete) = match arrived {
-            Arrived::Whole { body, .. } => (body.len() as u64, true),
-            Arrived::Pending(pending) => (pending.len, false),
-        };
-        Some(Envelope {
-            source,
-            tag,
-            len,
-            complete,
-        })
+        let found = self.find(wanted)?;
+        self.envelope_of(found)
     }
 
     /// Whether a receive has ended, one way or the other.

@@ -9,7 +9,8 @@
 //! Between senders there is no order to keep, and a message may be known long before all of it is here.
 //! So there are two lanes: those that can be had at once are taken first, in the order in which they
 //! could; then those that are still coming, in the order in which they were announced. A message that
-//! is here, but has one of its own sender before it that is still coming, waits behind that. One that
+//! is here, but has one of its own sender before it that is still coming, waits behind that (for a receive of
+//! some tags from anybody, behind those that have such a tag, as far as the first few that are to come show). One that
 //! will not come until a receive asks for it counts as one that can be had, or others could keep it from
 //! ever being asked for.
 //!
@@ -155,6 +156,10 @@ pub struct ArrivedKey(Handle);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PostedKey(Handle);
 
+/// So many of the messages that are to come are looked at for one that can be had, where it is behind others that
+/// don't match. More would cost whoever waits as much at each look.
+const LOOKED_BEHIND: usize = 64;
+
 /// Which lane a message is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -183,7 +188,7 @@ struct Posted<R> {
 /// `A` is what the caller stores about a message that waits for a receive, `R` about a receive that
 /// waits for a message. The matcher never acts by itself; the caller asks the other side before
 /// it lets anything wait: [`arrive`](Self::arrive), and [`keep`](Self::keep) if that finds nothing;
-/// [`take`](Self::take), and [`post`](Self::post) if that finds nothing. Otherwise a message and a
+/// [`first`](Self::first), and [`post`](Self::post) if that finds nothing. Otherwise a message and a
 /// receive that match could both wait.
 ///
 /// An exact look-up, on either side, costs the same however much is waiting; the module's text says
@@ -281,32 +286,46 @@ impl<A, R> Matcher<A, R> {
         }
     }
 
-    /// Takes away the first waiting message that matches: the oldest that can be had, else the oldest
-    /// that is coming.
-    #[inline]
-    pub fn take(&mut self, pattern: &Match) -> Option<(PeerId, u64, A)> {
-        let slot = self.find_arrived(pattern)?;
-        let message = self.remove_arrived(slot);
-        Some((message.source, message.tag, message.payload))
-    }
-
-    /// The message that [`take`](Self::take) would take, left where it is.
+    /// Names the first waiting message that matches: the oldest that can be had, else the oldest that is coming.
     ///
     /// Needs `&mut self` because the look-up may extend the index.
     #[inline]
-    pub fn peek(&mut self, pattern: &Match) -> Option<(PeerId, u64, &A)> {
+    pub fn first(&mut self, pattern: &Match) -> Option<ArrivedKey> {
         let slot = self.find_arrived(pattern)?;
-        let message = self.messages.get(slot);
+        Some(ArrivedKey(self.messages.handle(slot)))
+    }
+
+    /// Whether [`Matcher::first`] is one that can be had at once.
+    #[inline]
+    pub fn can_be_had(&mut self, pattern: &Match) -> bool {
+        let first = self.find_arrived(pattern);
+        first.is_some_and(|slot| self.messages.get(slot).place != Place::Coming)
+    }
+
+    /// The first message that matches, can be had at once, and is of none of these peers. Visits all that wait.
+    pub fn first_of_others(&self, pattern: &Match, but: &[PeerId]) -> Option<ArrivedKey> {
+        let matches = |message: &Arrived<A>| {
+            !but.contains(&message.source) && pattern.matches(message.source, message.tag)
+        };
+        let slot = self.ready.scan(&self.messages, matches)?;
+        Some(ArrivedKey(self.messages.handle(slot)))
+    }
+
+    /// Takes away a waiting message, with its sender, its tag and its age; `None` if it waits no more.
+    pub fn take(&mut self, key: ArrivedKey) -> Option<(u64, PeerId, u64, A)> {
+        let slot = self.messages.locate(key.0)?;
+        let stamp = self.messages.stamp(slot);
+        let message = self.remove_arrived(slot);
+        Some((stamp, message.source, message.tag, message.payload))
+    }
+
+    /// A waiting message, with its sender and its tag.
+    pub fn get(&self, key: ArrivedKey) -> Option<(PeerId, u64, &A)> {
+        let message = self.messages.get(self.messages.locate(key.0)?);
         Some((message.source, message.tag, &message.payload))
     }
 
-    /// Whether the message that [`Matcher::take`] would take is one that can be had at once.
-    #[inline]
-    pub fn can_be_had(&mut self, pattern: &Match) -> bool {
-        self.ready.find(&self.messages, pattern).is_some()
-    }
-
-    /// The age of the message that [`Matcher::peek`] shows: of one sender's, lower stamps are older.
+    /// The age of [`Matcher::first`]: of one sender's, lower stamps are older.
     #[inline]
     pub fn stamp_of(&mut self, pattern: &Match) -> Option<u64> {
         let slot = self.find_arrived(pattern)?;
@@ -324,12 +343,6 @@ impl<A, R> Matcher<A, R> {
     pub fn get_mut(&mut self, key: ArrivedKey) -> Option<&mut A> {
         let slot = self.messages.locate(key.0)?;
         Some(&mut self.messages.get_mut(slot).payload)
-    }
-
-    /// Takes away a waiting message; `None` if it waits no more.
-    pub fn remove(&mut self, key: ArrivedKey) -> Option<A> {
-        let slot = self.messages.locate(key.0)?;
-        Some(self.remove_arrived(slot).payload)
     }
 
     /// Shows `keep` each waiting message from `source`, oldest first, and drops those for which it
@@ -364,8 +377,32 @@ impl<A, R> Matcher<A, R> {
 
     #[inline]
     fn find_arrived(&mut self, pattern: &Match) -> Option<Slot> {
-        let ready = self.ready.find(&self.messages, pattern);
-        ready.or_else(|| self.coming.find(&self.messages, pattern))
+        if let Some(ready) = self.ready.find(&self.messages, pattern) {
+            return Some(ready);
+        }
+        let first = self.coming.find(&self.messages, pattern)?;
+        let is_any = pattern.source.is_none() && pattern.mask != 0;
+        match is_any && self.messages.get(first).place == Place::Coming {
+            true => self.find_behind(pattern).or(Some(first)),
+            false => Some(first),
+        }
+    }
+
+    /// A message that waits only for earlier ones of its sender that don't match: among the first that are to come.
+    fn find_behind(&mut self, pattern: &Match) -> Option<Slot> {
+        let mut next = self.coming.oldest();
+        for _ in 0..LOOKED_BEHIND {
+            let slot = next?;
+            let message = self.messages.get(slot);
+            if message.place == Place::Behind && pattern.matches(message.source, message.tag) {
+                let own = pattern.from(message.source);
+                if self.coming.find(&self.messages, &own) == next {
+                    return next;
+                }
+            }
+            next = self.messages.younger(slot);
+        }
+        None
     }
 
     /// Those messages of a peer can be had that have nothing before them any more.

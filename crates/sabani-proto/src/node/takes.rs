@@ -72,11 +72,7 @@ impl Node {
     /// announced.
     #[inline]
     pub fn try_take(&mut self, wanted: &Match) -> Option<Message> {
-        let Node {
-            hub, peers, queue, ..
-        } = self;
-        let settle = |link, log| give_back(peers, queue, link, log, 0);
-        match hub.mailbox.try_take_unread(wanted, settle) {
+        match self.try_take_small(wanted) {
             None => self.try_take_kept(wanted),
             message => message,
         }
@@ -87,28 +83,37 @@ impl Node {
             self.settle(taken);
             return Some(message);
         }
-        self.ask_for(wanted);
-        None
-    }
-
-    /// Lets the first message that matches come, if it is not here.
-    fn ask_for(&mut self, wanted: &Match) {
         if let Some((link, id)) = self.hub.mailbox.pending(wanted) {
             self.with_incoming(link, |incoming, inbox| incoming.want(id, inbox));
             self.enqueue(link.peer);
         }
+        None
     }
 
-    /// The result that a receive of at most `max` bytes has at once. `None` if it would have to wait; then its
-    /// message is let come.
-    pub fn try_receive(&mut self, wanted: &Match, max: u64) -> Option<Result<Message, RecvError>> {
-        let envelope = self.probe(wanted)?;
-        if !envelope.complete && !self.hub.mailbox.is_misfit(&envelope, max) {
-            self.ask_for(wanted);
-            return None;
+    /// Takes the oldest message that matches, if it is a small one, no other kind is here, and no receive was withdrawn.
+    #[inline]
+    pub fn try_take_small(&mut self, wanted: &Match) -> Option<Message> {
+        let Node {
+            hub, peers, queue, ..
+        } = self;
+        let settle = |link, log| give_back(peers, queue, link, log, 0);
+        hub.mailbox.try_take_unread(wanted, settle)
+    }
+
+    /// Whether a receive of at most `max` bytes is to be posted now: it ends at once, or its message comes only then. If not, it
+    /// would be given the message that was announced first, and have to wait for that.
+    pub fn is_time_to_post(&mut self, wanted: &Match, max: u64) -> bool {
+        let Some(envelope) = self.probe(wanted) else {
+            return false;
+        };
+        if envelope.complete || self.hub.mailbox.is_misfit(&envelope, max) {
+            return true;
         }
-        let ticket = self.post_within(*wanted, max);
-        self.take_received(ticket)
+        let pending = self.hub.mailbox.pending(wanted);
+        let lacks_room = pending.and_then(|(link, id)| {
+            self.with_incoming(link, |incoming, _| incoming.lacks_room(id).is_some())
+        });
+        lacks_room == Some(true)
     }
 
     /// Throws the message away that [`Node::probe`] shows, and returns its envelope. What is not here yet

@@ -460,6 +460,7 @@ fn a_path_that_carries_less_than_its_part_of_our_link_is_not_overflowed() {
         assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
         let [near, far] = [0, 1].map(|stream| outcome.streams[stream].goodput() / 1e9);
         let figures = [near, far, outcome.extra_packets_ratio()];
+        assert!(far > 0.4 && figures[2] < 0.1, "{delay_ms} ms: {figures:?}");
         for (mean, figure) in means.iter_mut().zip(figures) {
             *mean += figure / DELAYS_MS.len() as f64;
         }

@@ -2,7 +2,10 @@
 
 use std::{
     hint,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc::channel,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -72,14 +75,17 @@ impl Pair {
         second: impl FnOnce() -> T + Send,
     ) -> T {
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let (go, both) = channel();
+            scope.spawn(move || {
                 pin(self.one);
-                first()
+                // Without the second, which may not be startable, it would wait for ever.
+                both.recv().is_ok().then(first)
             });
             let second = scope.spawn(|| {
                 pin(self.other);
                 second()
             });
+            let _ = go.send(());
             second.join().expect("measures")
         })
     }

@@ -5,6 +5,7 @@ use crate::wire::{Entry, EntryMode};
 
 const SLOW: PeerId = PeerId(1);
 const QUICK: PeerId = PeerId(2);
+const OTHER: PeerId = PeerId(3);
 const LEN: usize = 100_000;
 
 fn link(of: PeerId) -> LinkRef {
@@ -146,4 +147,65 @@ fn a_withdrawn_receive_puts_its_message_back_behind_older_ones_of_its_sender() {
         order.retain(|&(source, _)| source == SLOW);
         assert_eq!(order, [(SLOW, 1), (SLOW, 2), (SLOW, 3)]);
     }
+}
+
+/// What a receive that is withdrawn had been given.
+fn withdraw(mailbox: &mut Arrivals, wanted: Match) {
+    let (ticket, _) = mailbox.0.post(wanted, None, u64::MAX);
+    match mailbox.0.cancel(ticket) {
+        Cancelled::Done { result, stamp } => mailbox.0.abandon(stamp, result.unwrap()),
+        Cancelled::Filling {
+            link, id, stamp, ..
+        } => {
+            let (source, len) = (PeerId(link.peer), LEN as u64);
+            mailbox.0.park(stamp, source, id, Pending { link, id, len });
+        }
+        Cancelled::Withdrawn(_) => panic!("there was one"),
+    }
+}
+
+#[test]
+fn a_withdrawn_receive_of_what_is_coming_holds_up_nobody_else() {
+    let mut mailbox = Arrivals::new();
+    mailbox.announce(QUICK, 1, true);
+    mailbox.announce(SLOW, 2, true);
+    withdraw(&mut mailbox, Match::any().tag(2));
+    mailbox.keep_unread(OTHER, 3);
+    let any = Match::any();
+    assert_eq!(mailbox.take_all(any), [(OTHER, 3)]);
+    assert_eq!(mailbox.0.peek(&any).unwrap().tag, 2, "the next to come");
+    let filled = mailbox.0.pool.take(LEN).unwrap();
+    let charge = Charge::default();
+    mailbox.0.complete_parked(link(SLOW), 2, filled, charge);
+    mailbox.keep(OTHER, 4);
+    assert_eq!(mailbox.take_all(any), [(SLOW, 2), (OTHER, 4)]);
+}
+
+#[test]
+fn several_withdrawn_receives_keep_the_order_of_each_sender() {
+    let mut mailbox = Arrivals::new();
+    let slow = mailbox.announce(SLOW, 1, true);
+    mailbox.keep(SLOW, 2);
+    mailbox.keep(QUICK, 2);
+    // Of the two that match it is the one that can be had.
+    withdraw(&mut mailbox, Match::any().from(SLOW).tag(2));
+    withdraw(&mut mailbox, Match::any().from(QUICK).tag(2));
+    mailbox.keep(QUICK, 3);
+    let any = Match::any();
+    assert_eq!(mailbox.take_all(any), [(QUICK, 2), (QUICK, 3)]);
+    mailbox.complete(slow);
+    assert_eq!(mailbox.take_all(any), [(SLOW, 1), (SLOW, 2)]);
+}
+
+#[test]
+fn what_waits_behind_other_tags_of_its_sender_can_be_had_by_its_own() {
+    let mut mailbox = Arrivals::new();
+    let stopped = mailbox.announce(OTHER, 2, true);
+    let slow = mailbox.announce(SLOW, 1, true);
+    mailbox.keep(SLOW, 2);
+    assert_eq!(mailbox.take_all(Match::any().tag(2)), [(SLOW, 2)]);
+    assert_eq!(mailbox.take_all(Match::any()), []);
+    mailbox.complete(slow);
+    mailbox.complete(stopped);
+    assert_eq!(mailbox.take_all(Match::any()), [(SLOW, 1), (OTHER, 2)]);
 }

@@ -51,6 +51,15 @@ impl<A> Lane<A> {
         index.oldest(slots, &self.queue, [key], matches)
     }
 
+    /// The first message for which `matches` holds, by a scan.
+    pub fn scan(
+        &self,
+        slots: &Slots<Arrived<A>>,
+        matches: impl Fn(&Arrived<A>) -> bool,
+    ) -> Option<Slot> {
+        self.queue.find(slots, matches)
+    }
+
     /// The first message of this peer.
     #[inline]
     pub fn first_of(&mut self, slots: &Slots<Arrived<A>>, source: PeerId) -> Option<Slot> {

@@ -17,6 +17,19 @@ struct Waiting {
     ready: Option<u32>,
 }
 
+impl<A, R> Matcher<A, R> {
+    fn take_first(&mut self, pattern: &Match) -> Option<(PeerId, u64, A)> {
+        let key = self.first(pattern)?;
+        let (_, source, tag, payload) = self.take(key)?;
+        Some((source, tag, payload))
+    }
+
+    fn peek(&mut self, pattern: &Match) -> Option<(PeerId, u64, &A)> {
+        let key = self.first(pattern)?;
+        self.get(key)
+    }
+}
+
 /// The same rules, by scanning vectors.
 #[derive(Default)]
 struct Model {
@@ -51,7 +64,25 @@ impl Model {
         let matching = self.arrived.iter().enumerate();
         let matching = matching.filter(|(_, entry)| pattern.matches(entry.source, entry.tag));
         let first = matching.min_by_key(|(_, entry)| entry.ready.unwrap_or(u32::MAX));
-        first.map(|(at, _)| at)
+        let (first, entry) = first?;
+        let is_coming = entry.ready.is_none() && entry.is_coming;
+        let behind = (is_coming && pattern.source().is_none()).then(|| self.behind(pattern));
+        Some(behind.flatten().unwrap_or(first))
+    }
+
+    /// One of the first that can't be had, which is here, and has none of its sender before it that matches.
+    fn behind(&self, pattern: &Match) -> Option<usize> {
+        let waiting = self.arrived.iter().enumerate();
+        let mut waiting = waiting
+            .filter(|(_, entry)| entry.ready.is_none())
+            .take(LOOKED_BEHIND);
+        let found = waiting.find(|&(at, entry)| {
+            let matches = |other: &Waiting| pattern.matches(other.source, other.tag);
+            let is_own = |other: &&Waiting| other.source == entry.source && matches(other);
+            let is_first = !self.arrived[..at].iter().any(|other| is_own(&other));
+            !entry.is_coming && matches(entry) && is_first
+        });
+        found.map(|(at, _)| at)
     }
 }
 
@@ -133,7 +164,7 @@ impl Pair {
             (source, tag, payload)
         });
         self.model.advance();
-        assert_eq!(self.matcher.take(pattern), expected);
+        assert_eq!(self.matcher.take_first(pattern), expected);
         expected.is_some()
     }
 
@@ -179,9 +210,25 @@ impl Pair {
             (entry.source, entry.tag, entry.payload)
         });
         assert_eq!(found, expected);
-        let ready = self.model.find(pattern);
-        let ready = ready.is_some_and(|at| self.model.arrived[at].ready.is_some());
-        assert_eq!(self.matcher.can_be_had(pattern), ready);
+        let first = self.model.find(pattern).map(|at| &self.model.arrived[at]);
+        let is_here = first.is_some_and(|first| first.ready.is_some() || !first.is_coming);
+        assert_eq!(self.matcher.can_be_had(pattern), is_here);
+        self.first_of_others(pattern);
+    }
+
+    fn first_of_others(&mut self, pattern: &Match) {
+        let but = [PeerId(1), PeerId(3)];
+        let found = self.matcher.first_of_others(pattern, &but);
+        let ready = self
+            .model
+            .arrived
+            .iter()
+            .filter(|entry| entry.ready.is_some());
+        let others = ready.filter(|entry| !but.contains(&entry.source));
+        let expected = others
+            .filter(|entry| pattern.matches(entry.source, entry.tag))
+            .min_by_key(|entry| entry.ready);
+        assert_eq!(found, expected.map(|entry| entry.key));
     }
 
     fn arrived_at(&self, key: ArrivedKey) -> Option<usize> {
@@ -217,7 +264,8 @@ impl Pair {
     fn remove(&mut self, at: prop::sample::Index) {
         if let Some((key, at)) = self.any_arrived(at) {
             let expected = at.map(|at| self.model.arrived.remove(at).payload);
-            assert_eq!(self.matcher.remove(key), expected);
+            let taken = self.matcher.take(key).map(|(_, _, _, payload)| payload);
+            assert_eq!(taken, expected);
         }
     }
 
@@ -356,8 +404,12 @@ fn gives_back_the_memory_of_a_backlog() {
     let posted: Vec<_> = (0..10_000)
         .map(|tag| matcher.post(Match::any().from(peer).tag(tag), ()))
         .collect();
-    assert!(matcher.take(&Match::any().tag(9_999)).is_some());
-    assert!(matcher.take(&Match::any().from(peer).tag(9_998)).is_some());
+    assert!(matcher.take_first(&Match::any().tag(9_999)).is_some());
+    assert!(
+        matcher
+            .take_first(&Match::any().from(peer).tag(9_998))
+            .is_some()
+    );
     assert!(matcher.arrive(peer, 9_999).is_some());
     matcher.retain_arrived(peer, |_| false);
     matcher.cancel_from(peer, drop);
@@ -368,7 +420,7 @@ fn gives_back_the_memory_of_a_backlog() {
     }
     assert!(kept.iter().all(|&key| matcher.get_mut(key).is_none()));
     assert!(posted.iter().all(|&key| matcher.cancel(key).is_none()));
-    assert_eq!(matcher.take(&Match::any().tag(2)), None);
+    assert_eq!(matcher.take_first(&Match::any().tag(2)), None);
     assert_eq!(matcher.arrive(peer, 2), Some(()));
 }
 
@@ -379,8 +431,8 @@ fn reuses_slots() {
     for tag in 0..1000 {
         matcher.keep(PeerId(1), tag, (), false);
         matcher.keep(PeerId(2), tag, (), false);
-        matcher.take(&Match::any().from(PeerId(1)));
-        matcher.take(&Match::any());
+        matcher.take_first(&Match::any().from(PeerId(1)));
+        matcher.take_first(&Match::any());
     }
     assert_eq!(matcher.messages.slots(), 2);
 }
@@ -422,7 +474,7 @@ fn steps_to_take(count: u64, kind: usize) -> (u64, u64, u64) {
     }
     summary(shuffled(count).map(|i| {
         let pattern = exact_patterns(i, i)[kind];
-        steps::during(|| assert_eq!(matcher.take(&pattern).unwrap().2, i))
+        steps::during(|| assert_eq!(matcher.take_first(&pattern).unwrap().2, i))
     }))
 }
 
@@ -468,13 +520,13 @@ fn a_backlog_of_one_key_does_not_slow_others_down() {
         matcher.keep(PeerId(1), 1, i, false);
     }
     let wanted = Match::any().from(PeerId(2)).tag(2);
-    assert_eq!(matcher.take(&wanted), None);
+    assert_eq!(matcher.take_first(&wanted), None);
     for i in 0..1000 {
         let steps = steps::during(|| {
             assert_eq!(matcher.peek(&wanted), None);
             matcher.keep(PeerId(2), 2, i, false);
-            assert_eq!(matcher.take(&wanted), Some((PeerId(2), 2, i)));
-            assert!(matcher.take(&Match::any()).is_some());
+            assert_eq!(matcher.take_first(&wanted), Some((PeerId(2), 2, i)));
+            assert!(matcher.take_first(&Match::any()).is_some());
         });
         assert!(steps <= 40, "{steps} steps");
     }
@@ -490,7 +542,7 @@ fn the_usual_case_stays_out_of_the_index() {
         }
         let steps = steps::during(|| {
             for tag in (0..8).rev() {
-                assert!(matcher.take(&Match::any().tag(tag)).is_some());
+                assert!(matcher.take_first(&Match::any().tag(tag)).is_some());
             }
         });
         assert_eq!(steps, 36);

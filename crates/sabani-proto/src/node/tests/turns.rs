@@ -39,20 +39,29 @@ fn whole_messages_of_others_are_taken_first() {
 }
 
 #[test]
-fn a_receive_that_does_not_wait_takes_what_is_whole_and_says_what_never_fits() {
+fn a_receive_from_anybody_is_posted_for_what_is_here_or_never_fits() {
     let mut pair = with_a_message_on_its_way();
     let any = Match::any();
-    let node = &mut pair.nodes[1];
-    assert!(node.try_receive(&any, 1 << 20).is_none());
-    let too_small = node.try_receive(&any, 1 << 10);
-    assert!(
-        matches!(too_small, Some(Err(RecvError::TooSmall { ref envelope, room: 1024, .. })) if envelope.tag == 1),
-        "{too_small:?}"
-    );
+    assert!(!pair.nodes[1].is_time_to_post(&any, 1 << 20), "it comes");
+    assert!(pair.nodes[1].is_time_to_post(&any, 1 << 10), "too long");
     send_to_itself(&mut pair, 2);
-    let node = &mut pair.nodes[1];
-    assert_eq!(node.try_receive(&any, 1 << 10).unwrap().unwrap().tag, 2);
+    assert!(pair.nodes[1].is_time_to_post(&any, 1 << 10));
+    assert_eq!(pair.nodes[1].try_take(&any).unwrap().tag, 2);
     pair.carry();
-    let whole = pair.nodes[1].try_receive(&any, 1 << 20).unwrap().unwrap();
-    assert_eq!((whole.tag, whole.body().len()), (1, 300_000));
+    assert!(pair.nodes[1].is_time_to_post(&any, 1 << 20));
+}
+
+#[test]
+fn a_receive_from_anybody_is_posted_for_what_comes_only_then() {
+    let mut pair = Pair::with(modes()[1].clone(), |config| config.memory_bytes = 1 << 20);
+    let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), 1, vec![7; 900_000].into(), false);
+    sent.unwrap();
+    pair.carry();
+    let any = Match::any();
+    assert!(!pair.nodes[1].probe(&any).unwrap().complete);
+    assert!(pair.nodes[1].is_time_to_post(&any, 1 << 20));
+    let ticket = pair.nodes[1].post(any, None);
+    pair.carry();
+    let received = pair.nodes[1].take_received(ticket).unwrap().unwrap();
+    assert_eq!(received.body().len(), 900_000);
 }
