@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::tell::note;
+use crate::threads::Started;
 
 /// How often those who wait look whether they are to stop.
 pub const TICK: Duration = Duration::from_millis(100);
@@ -23,7 +24,7 @@ pub fn install() -> Result<()> {
             process::exit(130);
         }
     })
-    .context("watching for Ctrl-C")
+    .or_else(refused)
 }
 
 /// The same for work that has nothing to clean up: the first one ends the process.
@@ -35,7 +36,15 @@ pub fn install_end() -> Result<()> {
         note(format_args!("sabani: interrupted"));
         process::exit(130)
     })
-    .context("watching for Ctrl-C")
+    .or_else(refused)
+}
+
+fn refused(why: ctrlc::Error) -> Result<()> {
+    match why {
+        // It has a thread.
+        ctrlc::Error::System(why) => Err(why).started("watching for Ctrl-C"),
+        other => Err(other).context("watching for Ctrl-C"),
+    }
 }
 
 /// Whether the user wants to stop.

@@ -14,6 +14,9 @@ use rustix::io::Errno;
 const CURE: &str =
     "raise the limit of processes and threads (`ulimit -u`, a container's own), or end some";
 
+/// The same for files.
+const FILES: &str = "raise the limit of open files (`ulimit -n`)";
+
 /// How the standard library begins what it says.
 const SAID: &str = "failed to spawn thread: ";
 
@@ -42,6 +45,7 @@ impl<T> Started<T> for io::Result<T> {
     fn started(self, what: impl fmt::Display) -> anyhow::Result<T> {
         self.map_err(|why| match Errno::from_io_error(&why) {
             Some(Errno::AGAIN) => anyhow!("cannot start {what}: {why}: {CURE}"),
+            Some(Errno::MFILE) => anyhow!("cannot start {what}: {why}: {FILES}"),
             _ => anyhow::Error::from(why).context(format!("cannot start {what}")),
         })
     }

@@ -5,7 +5,7 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{self, Command};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -36,8 +36,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     program::find(&args.command[0])?;
     prctl::set_child_subreaper(true)?;
     let signals = Signals::collect()?;
-    let (orders, passed_on) =
-        io::pipe().context("no way to talk to the process that keeps the ranks")?;
+    let (orders, passed_on) = io::pipe().started("the process that keeps the ranks")?;
     // It closes here, after the keeper has a copy.
     fcntl(&orders, FcntlArg::F_SETFD(FdFlag::empty()))?;
     let keeper = Command::new(env::current_exe()?)
