@@ -628,16 +628,22 @@ mod tests {
     fn a_short_message_among_long_flows_is_hardly_slower_than_alone() {
         let start = r#"{"bench":"mix","where":"sim","transport":"sabani","senders":8,"size_bytes":1024,"rounds":100,"goodput_ratio":0."#;
         for (link, least) in [("1gbit", 0.9), ("200mbit", 0.9), ("50mbit", 0.85)] {
-            let arguments = ["sim", "mix", "--count", "100", "--seed", "3"];
-            let plan = crate::sim::named_plan(&[&arguments[..], &["--link", link]].concat());
-            let rendered = Run::new("mix", plan, false, &Arc::default())
-                .render()
-                .unwrap();
-            assert!(rendered.json.starts_with(start), "{}", rendered.json);
-            let line: serde_json::Value = serde_json::from_str(&rendered.json).unwrap();
-            let [p99, unloaded, goodput] =
-                ["p99_ms", "unloaded_ms", "goodput_ratio"].map(|key| line[key].as_f64().unwrap());
-            assert!(p99 <= 5.0 * unloaded && goodput > least, "{link}: {line}");
+            // The slowest of a hundred is chance, and counts in the mean.
+            let mut slowdown = 0.0;
+            for seed in ["1", "2", "3", "4", "5"] {
+                let arguments = ["sim", "mix", "--count", "100", "--seed", seed];
+                let plan = crate::sim::named_plan(&[&arguments[..], &["--link", link]].concat());
+                let rendered = Run::new("mix", plan, false, &Arc::default())
+                    .render()
+                    .unwrap();
+                assert!(rendered.json.starts_with(start), "{}", rendered.json);
+                let line: serde_json::Value = serde_json::from_str(&rendered.json).unwrap();
+                let [p99, unloaded, goodput] = ["p99_ms", "unloaded_ms", "goodput_ratio"]
+                    .map(|key| line[key].as_f64().unwrap());
+                assert!(p99 <= 7.0 * unloaded && goodput > least, "{link}: {line}");
+                slowdown += p99 / unloaded / 5.0;
+            }
+            assert!(slowdown <= 4.0, "{link}: {slowdown}");
         }
     }
 

@@ -137,7 +137,7 @@ fn ranks_compare_over_what_they_have_measured() {
     let unknown = ranks("3", &unknown, &file);
     assert_eq!(unknown.status, 2, "{}", unknown.err);
     assert!(
-        unknown.err.contains("only over sabani, tcp-cubic"),
+        unknown.err.contains("only over sabani,tcp-cubic: `sabani model measure --transport sabani,tcp-cubic,tcp-bbr`"),
         "{}",
         unknown.err
     );
