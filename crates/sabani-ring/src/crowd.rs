@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// So long away means that somebody computes: more than some threads need that have the core in turn to pass on what
-/// they have waited for.
-const LONG: Duration = Duration::from_micros(500);
+/// they have waited for. (With 0.5 ms four ranks on each core took up to half as long again for a broadcast of 64 KiB.)
+const LONG: Duration = Duration::from_micros(1_200);
 
 /// After that nobody yields for so many times as long: what it costs to find out whether it is still so is a
 /// thirty-second part of the time.

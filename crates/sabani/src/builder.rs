@@ -185,7 +185,7 @@ impl Builder {
     /// unless the node has threads of its own ([`Builder::layers`]), and with the calling one more than half as many as there are cores. Of
     /// use where there are more processes than cores: whoever has something to do does it, and what
     /// comes meanwhile finds this one awake. It costs a system call for each look. Where others
-    /// compute, one look gives away their whole share: after one that took 0.5 ms the call sleeps instead, for 32
+    /// compute, one look gives away their whole share: after one that took 1.2 ms the call sleeps instead, for 32
     /// times as long.
     pub fn spin_yielding(mut self, yields: bool) -> Self {
         self.spin.yields = yields;
