@@ -315,8 +315,13 @@ impl Node {
         mut happened: impl FnMut(&mut State) -> bool,
     ) -> Result<Option<Message>, Error> {
         let mut take = |state: &mut State| {
-            let found = take_one_of(state, wanted);
-            let found = found.map(|found| found.map(Some));
+            let node = &mut state.engine.node;
+            let message = wanted.iter().find_map(|wanted| node.try_take(wanted));
+            let found = message.map(|message| Ok(Some(message))).or_else(|| {
+                let oversized = wanted.iter().find_map(|wanted| node.oversized(wanted));
+                oversized.map(|why| Err(Error::from(why)))
+            });
+            state.engine.send_queued();
             found.or_else(|| happened(state).then_some(Ok(None)))
         };
         {
@@ -728,18 +733,6 @@ fn after_take(state: &mut State, message: Option<Message>) -> Option<Message> {
     }
     state.engine.send_queued();
     message
-}
-
-/// Takes a message that one of these matches, or says why the first that matches can't be taken.
-fn take_one_of(state: &mut State, wanted: &[Match]) -> Option<Result<Message, Error>> {
-    let node = &mut state.engine.node;
-    let message = wanted.iter().find_map(|wanted| node.try_take(wanted));
-    let found = message.map(Ok).or_else(|| {
-        let oversized = wanted.iter().find_map(|wanted| node.oversized(wanted));
-        oversized.map(|why| Err(Error::from(why)))
-    });
-    state.engine.send_queued();
-    found
 }
 
 /// Whether a receive whose message is not here may wait for it. If not, this makes progress: a program that
