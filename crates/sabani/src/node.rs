@@ -348,6 +348,7 @@ impl Node {
         let (mut state, ended) = self.0.shared.wait_on(state, Some(timeout), has_ended)?;
         if ended.is_none() {
             let (result, _) = state.engine.node.cancel(ticket);
+            self.0.shared.after_return(&mut state);
             return result.transpose().map_err(Error::from);
         }
         let result = state.engine.node.take_received(ticket);
@@ -469,7 +470,7 @@ impl Node {
             self.0.shared.progress(&mut state);
             envelope = state.engine.node.discard(&wanted);
         }
-        state.engine.send_queued();
+        self.0.shared.after_return(&mut state);
         Ok(envelope)
     }
 

@@ -97,6 +97,7 @@ impl Posted {
             return (None, None);
         };
         let (result, buffer) = state.engine.node.cancel(ticket);
+        self.handle.shared.after_return(&mut state);
         let message = result.and_then(Result::ok);
         (message, buffer)
     }
@@ -109,6 +110,7 @@ impl Drop for Posted {
         };
         if let Ok(mut state) = self.handle.shared.lock() {
             state.engine.node.abandon(ticket);
+            self.handle.shared.after_return(&mut state);
         }
     }
 }

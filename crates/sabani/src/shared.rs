@@ -387,6 +387,13 @@ impl Shared {
         state
     }
 
+    /// After a receive was withdrawn or a message thrown away: sends what that makes due, and has others look who wait for what it had,
+    /// or for what was behind it.
+    pub fn after_return(&self, state: &mut State) {
+        state.engine.send_queued();
+        self.call_others(state, true);
+    }
+
     /// Drives the engine for everybody until the node ends.
     pub fn drive(&self) {
         let mut state = self.lock_raw();
@@ -436,7 +443,16 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use sabani_proto::seal::Checksum;
+
     use super::*;
+    use crate::{Match, Node, PeerId, Schedule};
+
+    const SOON: Duration = Duration::from_secs(20);
+    const HOUR: Duration = Duration::from_secs(3_600);
 
     #[test]
     fn threads_yield_where_two_such_nodes_have_too_few_cores() {
@@ -460,5 +476,36 @@ mod tests {
             ..spin
         };
         assert!(always.among(1, 64).yields);
+    }
+
+    #[test]
+    fn who_sleeps_hears_of_a_message_that_another_gives_back() {
+        let [here, there] = [1, 2].map(|id| {
+            let builder = Node::builder(PeerId(id)).plain(Checksum::None);
+            let builder = builder.layers(Schedule::Inline);
+            builder.bind("127.0.0.1:0".parse().unwrap()).open().unwrap()
+        });
+        there.add_peer(PeerId(1), here.local_addr()).unwrap();
+        let posted = here.post(Match::any(), None).unwrap();
+        there.send(PeerId(1), 1, b"given back").unwrap();
+        // Nothing comes afterwards that would wake who sleeps.
+        there.close(SOON).unwrap();
+        let (told, hears) = mpsc::channel();
+        let waiting = here.clone();
+        thread::spawn(move || {
+            let heard = waiting.recv_timeout(Match::any(), HOUR);
+            told.send(heard).unwrap();
+        });
+        let is_asleep = |state: &mut State| {
+            let long = state.engine.clock() + nanos(HOUR) / 2;
+            let sleeper = state.sleeper;
+            sleeper.is_some_and(|sleeper| !sleeper.is_helper && sleeper.until_ns > long)
+        };
+        while !is_asleep(&mut here.shared().lock_raw()) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        drop(posted);
+        let message = hears.recv_timeout(SOON).unwrap().unwrap().unwrap();
+        assert_eq!(message.body(), b"given back");
     }
 }
