@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Args;
 use sabani_collective::{Choice, Collective};
-use sabani_model::choose::{self, Ranked};
+use sabani_model::choose::{self, Part, Ranked};
 use sabani_model::network::Transport;
 use sabani_model::price::{Model, Prices};
 use sabani_model::simulate::{Prediction, REPLICATES, Repair, Simulation};
@@ -100,16 +100,7 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     let network = load(&args.network)?;
     let transport = transport(&network, &args.transport)?;
     let task = Task::new(args.collective, args.ranks as usize, args.bytes, &network);
-    let progress = Progress::new(1, "{spinner} {msg}  {elapsed}");
-    progress.set(
-        0,
-        &format!(
-            "simulating the algorithms for {}",
-            count(task.ranks, "rank")
-        ),
-    );
-    let ranked = choose::rank(&network, transport, &task, args.replicates);
-    progress.end();
+    let ranked = rank(args, &network, transport, &task);
     let report = Report {
         args,
         network: &network,
@@ -127,6 +118,25 @@ pub fn run(args: &PredictArgs) -> Result<()> {
             None => String::new(),
         },
     })
+}
+
+/// Ranks the algorithms, and tells how far that is.
+fn rank(args: &PredictArgs, network: &Network, transport: &Transport, task: &Task) -> Vec<Ranked> {
+    let progress = Progress::new(100, "{spinner} {percent} %  {msg}  {elapsed}");
+    let ranks = count(task.ranks, "rank");
+    let told = |part, done: usize, of: usize| {
+        let what = match part {
+            Part::Survey => "each algorithm once",
+            Part::Tried => "again those that are close",
+            Part::Replicates => "more often those that may be best",
+        };
+        let doing = format!("simulating {ranks}, {what}");
+        progress.set((100 * done / of) as u64, &doing);
+    };
+    told(Part::Survey, 0, 1);
+    let ranked = choose::rank(network, transport, task, args.replicates, &told);
+    progress.end();
+    ranked
 }
 
 struct Report<'a> {

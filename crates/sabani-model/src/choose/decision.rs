@@ -3,7 +3,7 @@
 
 use sabani_collective::Choice;
 
-use super::ranking::{Ranked, replicated, survey, tried};
+use super::ranking::{Ranked, UNTOLD, replicated, survey, tried};
 use crate::network::{Network, Transport};
 use crate::task::Task;
 
@@ -41,10 +41,11 @@ const MANY_TIMEOUTS: f64 = 10.0;
 /// A run of each candidate, and where that does not decide seven of the best ones, 19 over TCP: of computing for 64 ranks
 /// some tenths of a second over Sabani, and up to some ten seconds over TCP.
 pub fn decide(network: &Network, transport: &Transport, task: &Task) -> Decision {
-    let mut ranked = survey(network, transport, task);
+    let mut ranked = survey(network, transport, task, UNTOLD);
     let expected_ns = criterion(network, transport, &ranked);
     if ranked.iter().all(|one| expected_ns(one).is_none()) {
-        ranked = replicated(network, transport, task, ranked, tried(transport));
+        let tried = tried(transport);
+        ranked = replicated(network, transport, task, ranked, tried, UNTOLD);
     }
     let [chosen, rule] = chosen(&ranked, Margins::of(network, transport), expected_ns);
     Decision {
@@ -254,7 +255,7 @@ mod tests {
                 for transport in [sabani, tcp] {
                     let decided = decide(&network, transport, &task);
                     for replicates in [1, 7, 19] {
-                        let ranked = rank(&network, transport, &task, replicates);
+                        let ranked = rank(&network, transport, &task, replicates, UNTOLD);
                         let picked = pick(&network, transport, &ranked);
                         assert_eq!(picked.choice, decided.choice, "{collective} {bytes}");
                         ties += u32::from(picked.choice != ranked[0].choice);
@@ -278,7 +279,7 @@ mod tests {
             bytes: 0.0,
             ratios: vec![0.8, 1.0, 1.0, 1.1, 6.0],
         }];
-        let usual = survey(&network, &network.transports["sabani"], &task);
+        let usual = survey(&network, &network.transports["sabani"], &task, UNTOLD);
         let [best, rule] = chosen(&usual, USUAL_MARGINS, USUAL);
         assert!(is_tree(best.choice) && !is_tree(rule.choice), "{usual:?}");
         assert_eq!(decided(&network).choice, rule.choice);
@@ -303,7 +304,7 @@ mod tests {
             };
             simulation.predict(tried(transport)).timeout_probability
         };
-        let usual = survey(&network, transport, &task);
+        let usual = survey(&network, transport, &task, UNTOLD);
         assert!(waits(&chosen(&usual, USUAL_MARGINS, USUAL)[0].choice) > 0.9 * TIMEOUTS_COME);
         assert_eq!(waits(&decide(&network, transport, &task).choice), 0.0);
         // Whatever is best, nobody leaves the rule by a measurement that can't be believed.

@@ -8,5 +8,5 @@ mod table;
 
 pub use candidates::{candidates, rule};
 pub use decision::{Decision, decide, pick};
-pub use ranking::{Ranked, rank};
+pub use ranking::{Part, Ranked, Told, rank};
 pub use table::{BadRow, Found, Lookup, Row, compile, length, usual_ranks};

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as AtomicOrdering};
 
 use sabani_collective::Choice;
 
@@ -48,11 +48,34 @@ pub struct Ranked {
     pub prediction: Option<Prediction>,
 }
 
+/// What a ranking is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// An ordinary run of each candidate.
+    Survey,
+    /// First replicates of those that are close.
+    Tried,
+    /// More replicates of those that are not surely slower.
+    Replicates,
+}
+
+/// Is told after each run which part it belongs to, how many of that are done, and of how many.
+pub type Told<'t> = &'t (dyn Fn(Part, usize, usize) + Sync);
+
+/// Tells nobody.
+pub(super) const UNTOLD: Told = &|_, _, _| {};
+
 /// Ranks all ways to do a task, the best first. Those that are close get an interval from so many
 /// replicates, and so does what the rule chooses.
-pub fn rank(network: &Network, transport: &Transport, task: &Task, replicates: u64) -> Vec<Ranked> {
-    let ranked = survey(network, transport, task);
-    replicated(network, transport, task, ranked, replicates)
+pub fn rank(
+    network: &Network,
+    transport: &Transport,
+    task: &Task,
+    replicates: u64,
+    told: Told,
+) -> Vec<Ranked> {
+    let ranked = survey(network, transport, task, told);
+    replicated(network, transport, task, ranked, replicates, told)
 }
 
 /// The same, in which those that are close, and the rule's choice, have so many replicates.
@@ -62,16 +85,24 @@ pub(super) fn replicated(
     task: &Task,
     mut ranked: Vec<Ranked>,
     replicates: u64,
+    told: Told,
 ) -> Vec<Ranked> {
     let surveyed = ranked.clone();
     let mut runners = runners(network, transport, task, &surveyed);
     let tried = tried(transport);
-    replicate(&mut runners, 0..tried);
+    replicate(&mut runners, 0..tried, &|done, of| {
+        told(Part::Tried, done, of)
+    });
     for runner in &runners {
         ranked[runner.place].tried_ns = Some(runner.mean_ns());
     }
     let picked = &pick(network, transport, &ranked).choice;
-    go_on(&mut runners, picked, tried, replicates.max(1));
+    go_on(
+        &mut runners,
+        picked,
+        tried..replicates.max(1),
+        &|done, of| told(Part::Replicates, done, of),
+    );
     for runner in &runners {
         ranked[runner.place].prediction = Some(runner.simulation.prediction(&runner.outcomes));
     }
@@ -130,16 +161,21 @@ fn runners<'s>(
         .collect()
 }
 
-/// Those that were tried have so many replicates in the end, but those that are surely slower and not picked.
-fn go_on(runners: &mut Vec<Runner>, picked: &Choice, tried: u64, replicates: u64) {
-    if replicates > tried {
+/// Those that were tried have these replicates as well, but those that are surely slower and not picked.
+fn go_on(
+    runners: &mut Vec<Runner>,
+    picked: &Choice,
+    more: Range<u64>,
+    done: &(dyn Fn(usize, usize) + Sync),
+) {
+    if !more.is_empty() {
         let best = times_of_best_ns(runners);
         let is_picked = |runner: &Runner| runner.simulation.choice == picked;
         runners.retain(|runner| runner.is_rule || is_picked(runner) || !runner.is_slower(&best));
-        replicate(runners, tried..replicates);
+        replicate(runners, more, done);
     } else {
         for runner in runners {
-            runner.outcomes.truncate(replicates as usize);
+            runner.outcomes.truncate(more.end as usize);
         }
     }
 }
@@ -166,16 +202,29 @@ fn close(ranked: &[Ranked]) -> impl Iterator<Item = (usize, &Ranked)> {
     })
 }
 
+/// Does some work for each item, side by side, and tells after each how many of them are done.
+fn counted<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+    told: impl Fn(usize, usize) + Sync,
+) -> Vec<R> {
+    let done = AtomicUsize::new(0);
+    parallel::map(items, |item| {
+        let result = work(item);
+        told(done.fetch_add(1, AtomicOrdering::Relaxed) + 1, items.len());
+        result
+    })
+}
+
 /// Gives each of them these replicates.
-fn replicate(runners: &mut [Runner], numbers: Range<u64>) {
+fn replicate(runners: &mut [Runner], numbers: Range<u64>, told: &(dyn Fn(usize, usize) + Sync)) {
     let places = 0..runners.len();
     let runs: Vec<_> = numbers
         .flat_map(|number| places.clone().map(move |runner| (runner, number)))
         .collect();
     let simulations: Vec<_> = runners.iter().map(|runner| runner.simulation).collect();
-    let outcomes = parallel::map(&runs, |&(runner, number)| {
-        simulations[runner].replicate(number)
-    });
+    let run = |&(runner, number): &(usize, u64)| simulations[runner].replicate(number);
+    let outcomes = counted(&runs, run, told);
     for ((runner, _), outcome) in runs.into_iter().zip(outcomes) {
         runners[runner].outcomes.push(outcome);
     }
@@ -194,7 +243,12 @@ fn by_prediction(one: &Ranked, other: &Ranked) -> Ordering {
 }
 
 /// One ordinary run of each candidate, those that are hopeless given up early.
-pub(super) fn survey(network: &Network, transport: &Transport, task: &Task) -> Vec<Ranked> {
+pub(super) fn survey(
+    network: &Network,
+    transport: &Transport,
+    task: &Task,
+    told: Told,
+) -> Vec<Ranked> {
     // Times are positive, so their bits are ordered as they are.
     let best_bits = AtomicU64::new(f64::INFINITY.to_bits());
     let best_ns = || f64::from_bits(best_bits.load(AtomicOrdering::Relaxed));
@@ -213,7 +267,7 @@ pub(super) fn survey(network: &Network, transport: &Transport, task: &Task) -> V
         [usual_ns, messages]
     };
     let candidates = candidates(task);
-    let times = parallel::map(&candidates, run);
+    let times = counted(&candidates, run, |done, of| told(Part::Survey, done, of));
     // Which ones were given up depends on who was faster here; what is told of them does not.
     let limit_ns = HOPELESS * best_ns();
     let timed = candidates.into_iter().zip(times).enumerate();
@@ -237,6 +291,8 @@ pub(super) fn survey(network: &Network, transport: &Transport, task: &Task) -> V
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use sabani_collective::Collective;
 
     use super::*;
@@ -245,9 +301,28 @@ mod tests {
 
     fn best(network: &Network, collective: Collective, ranks: usize, bytes: usize) -> String {
         let task = Task::new(collective, ranks, bytes, network);
-        let ranked = rank(network, &network.transports["tcp"], &task, 3);
+        let ranked = rank(network, &network.transports["tcp"], &task, 3, UNTOLD);
         assert_eq!(ranked.iter().filter(|one| one.is_rule).count(), 1);
         ranked[0].choice.algorithm.name.to_owned()
+    }
+
+    #[test]
+    fn each_run_of_a_part_is_told_and_the_last_one_ends_it() {
+        let network = switched(4);
+        let task = Task::new(Collective::Alltoall, 4, 10_000, &network);
+        let told = Mutex::new(Vec::new());
+        let tell: Told = &|part, done, of| told.lock().unwrap().push((part, done, of));
+        rank(&network, &network.transports["tcp"], &task, 30, tell);
+        let told = told.into_inner().unwrap();
+        for part in [Part::Survey, Part::Tried, Part::Replicates] {
+            let of_it = told.iter().filter(|(one, _, _)| *one == part);
+            let mut counts: Vec<_> = of_it.map(|(_, done, of)| (*done, *of)).collect();
+            counts.sort_unstable();
+            let all = counts.len();
+            let expected: Vec<_> = (1..=all).map(|done| (done, all)).collect();
+            assert_eq!(counts, expected, "{part:?}");
+            assert!(all > 1, "{part:?}");
+        }
     }
 
     #[test]
@@ -255,7 +330,8 @@ mod tests {
         let network = switched(16);
         let task = Task::new(Collective::Alltoall, 16, 10_000, &network);
         let predicted = |replicates| {
-            let ranked = rank(&network, &network.transports["tcp"], &task, replicates);
+            let transport = &network.transports["tcp"];
+            let ranked = rank(&network, transport, &task, replicates, UNTOLD);
             let with = ranked.into_iter().filter(|one| one.prediction.is_some());
             with.collect::<Vec<_>>()
         };
@@ -276,11 +352,11 @@ mod tests {
         let network = switched(16);
         let transport = &network.transports["tcp"];
         let task = Task::new(Collective::Alltoall, 16, 10_000, &network);
-        let ranked = survey(&network, transport, &task);
+        let ranked = survey(&network, transport, &task, UNTOLD);
         let remain = |picked: &Choice| -> Vec<usize> {
             let mut runners = runners(&network, transport, &task, &ranked);
-            replicate(&mut runners, 0..TRIED);
-            go_on(&mut runners, picked, TRIED, TRIED + 1);
+            replicate(&mut runners, 0..TRIED, &|_, _| {});
+            go_on(&mut runners, picked, TRIED..TRIED + 1, &|_, _| {});
             runners.iter().map(|runner| runner.place).collect()
         };
         let others = close(&ranked).filter(|(_, one)| !one.is_rule);
@@ -324,7 +400,7 @@ mod tests {
         tcp.recovery.probe_ns = None;
         let transport = &network.transports["tcp"];
         let task = Task::new(Collective::Gather, 16, 60_000, &network);
-        let ranked = rank(&network, transport, &task, 5);
+        let ranked = rank(&network, transport, &task, 5, UNTOLD);
         let prediction = |one: &Ranked| one.prediction.clone().unwrap();
         assert_eq!(
             prediction(&ranked[0]).timeout_probability,
