@@ -176,7 +176,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
         // What was being done just then is not its cause.
         note(format_args!("sabani: {interrupted}"));
     } else if !error.is::<exit::Unread>() {
-        note(format_args!("sabani: {error:#}"));
+        note(format_args!("sabani: {}", threads::told(error)));
     }
     exit::code(error)
 }

@@ -1,7 +1,8 @@
-//! What becomes of a command for which the system starts no more threads. The standard library panics there, also
-//! below others' progress bars.
+//! What becomes of a command for which the system starts no more threads, or opens no more files. Without threads the standard library
+//! panics, also below others' progress bars.
 
 use std::any::Any;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
@@ -30,7 +31,7 @@ impl fmt::Display for NoThread {
     }
 }
 
-impl std::error::Error for NoThread {}
+impl Error for NoThread {}
 
 /// A thread or a process that was to be started.
 pub trait Started<T> {
@@ -49,6 +50,17 @@ impl<T> Started<T> for io::Result<T> {
             _ => anyhow::Error::from(why).context(format!("cannot start {what}")),
         })
     }
+}
+
+/// What is said of an error: if no more files can be opened, also what helps, unless that is in it.
+pub fn told(error: &anyhow::Error) -> String {
+    let said = format!("{error:#}");
+    let mut causes = error.chain().filter_map(<dyn Error>::downcast_ref);
+    let is_files = causes.any(|why| Errno::from_io_error(why) == Some(Errno::MFILE));
+    if is_files && !said.contains("ulimit") {
+        return format!("{said}: {FILES}");
+    }
+    said
 }
 
 /// Does a command's work. If a thread of it can't be started that is an error like others, rather than a panic.
@@ -82,6 +94,22 @@ fn of_threads(panic: &(dyn Any + Send)) -> Option<NoThread> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_files_run_out_what_helps_is_said_once() {
+        let out = || io::Error::from(Errno::MFILE);
+        let raised = |said: &str| said.matches("ulimit -n").count();
+        let inner = anyhow::Error::from(out()).context("opening a socket");
+        let said = told(&inner);
+        assert!(said.starts_with("opening a socket: "), "{said}");
+        assert_eq!(raised(&said), 1, "{said}");
+        let Err(started) = Err::<(), _>(out()).started("a rank") else {
+            panic!("it was no error");
+        };
+        assert_eq!(raised(&told(&started)), 1);
+        let other = anyhow::Error::from(io::Error::from(Errno::NOENT));
+        assert_eq!(told(&other), format!("{other:#}"));
+    }
 
     #[test]
     fn only_threads_that_cannot_be_started_are_errors() {

@@ -25,7 +25,7 @@ use crate::{
     exit::Interrupted,
     interrupt::{self, TICK},
     tell::note,
-    threads::Started,
+    threads::{Started, told},
 };
 
 /// Starts a process for each machine that comes to measure, one after the other: two at a time
@@ -53,7 +53,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             if error.is::<Interrupted>() {
                 return Err(error);
             }
-            note(format_args!("sabani: {error:#}"));
+            note(format_args!("sabani: {}", told(&error)));
         }
     }
 }

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::key_log::KeyLog;
 use crate::tell::note;
+use crate::threads::told;
 use anyhow::{Context, Result, bail, ensure};
 
 /// Most bytes of a command; it takes a few hundred. Whoever sends no end of a line is not listened to.
@@ -60,7 +61,7 @@ fn listen(stop: Arc<Stop>, only: Option<IpAddr>) -> Receiver<Command> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         if let Err(error) = forward(&sender, &stop, only) {
-            note(format_args!("sabani: {error:#}"));
+            note(format_args!("sabani: {}", told(&error)));
             process::exit(1);
         }
         process::exit(0);

@@ -19,7 +19,7 @@ use crate::{
     exit::Interrupted,
     interrupt::{self, TICK},
     tell::{explained, note},
-    threads::Started,
+    threads::{Started, told},
 };
 
 /// An answer on its way; instead of one, what went wrong.
@@ -30,7 +30,7 @@ type Line<R> = Result<R, String>;
 /// # Errors
 /// As [`explained`].
 pub fn answer<R: Serialize>(outcome: Result<R>) -> Result<()> {
-    let line: Line<R> = outcome.map_err(|error| format!("{error:#}"));
+    let line: Line<R> = outcome.map_err(|error| told(&error));
     // In one piece, for `bench serve` may say why it ends meanwhile.
     let line = serde_json::to_string(&line)? + "\n";
     let mut output = stdout().lock();
