@@ -40,9 +40,9 @@ pub struct Config {
     /// its receiver grants it, a smaller one may take memory there that nobody asked for. Up to 1,024
     /// bytes always travel unasked. Default 256 KiB.
     pub eager_max: u64,
-    /// Most bytes accepted for one peer and not yet acknowledged, and as many again of bodies above
-    /// `eager_max`, which take no room from others. Default 4 MiB; of either, a single larger message
-    /// is taken when none is queued.
+    /// Most bytes accepted for one peer and not yet acknowledged; as many again of bodies above
+    /// `eager_max`, and of those that have to be asked for because credit runs short, which take no room from others. Default 4 MiB; of each sort, a
+    /// single larger message is taken when none is queued.
     pub send_queue_bytes: usize,
     /// First credit for small and eager messages that one peer may send before the program takes
     /// any, in bytes (each message counts 128 more than its body). Default 256 KiB.

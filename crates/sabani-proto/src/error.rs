@@ -281,7 +281,10 @@ impl fmt::Display for ConnectError {
                     f,
                     "the process at this address has another id: correct the address book"
                 ),
-                RejectReason::Full => write!(f, "the peer has no room for another peer"),
+                RejectReason::Full => write!(
+                    f,
+                    "the peer has no room for another peer, or for more messages that its program has not taken"
+                ),
                 RejectReason::Stranger => write!(
                     f,
                     "the peer takes only processes that it knows: add this one to its addresses"

@@ -29,7 +29,8 @@
 //! [`Node::take_key_news`]; [`Node::handle_opened`] takes what comes of it.
 //!
 //! `now_ns` never goes back. Calls take bounded time: a constant amount per datagram, per packet
-//! produced and per deadline passed.
+//! produced and per deadline passed; but the end of a connection looks at all messages that wait, and memory that comes back at all
+//! peers, if receives wait for some.
 
 #![forbid(unsafe_code)]
 

@@ -84,7 +84,7 @@ pub struct PeerStats {
     /// Memory of [`NodeStats::posted_bytes`] that messages from there hold, in bytes.
     pub posted_bytes: u64,
     /// How much of that comes back only when the program receives or discards messages: their receives
-    /// were withdrawn, or timed out.
+    /// were withdrawn, or timed out, or it has looked for them and not waited.
     pub withdrawn_bytes: u64,
     /// What keeps this side from granting bodies that receives wait for, or have waited for, if anything does.
     pub shortage: Option<Shortage>,

@@ -29,6 +29,8 @@ const DRAIN_ROUNDS: usize = 1_024;
 const HOLD_PART: u64 = 8;
 const HOLD_MIN_NS: u64 = 20_000;
 const HOLD_MAX_NS: u64 = 80_000;
+/// Sends that follow each other fast read the clock once in so many at most.
+const MOST_SENDS_PER_CLOCK: u32 = 32;
 /// Bytes that are worth a system call of their own.
 pub(crate) const TRAIN_BYTES: usize = 62 << 10;
 
@@ -64,7 +66,9 @@ pub(crate) struct Engine {
     /// When the socket was last looked at.
     looked_ns: u64,
     /// Sends since the clock was last read.
-    pub unclocked: u32,
+    unclocked: u32,
+    /// It is read again after so many.
+    sends_per_clock: u32,
     /// Whom the program sent to last, and when.
     sent_to: Option<(PeerId, u64)>,
     /// The rest of a message waits for the next.
@@ -84,6 +88,7 @@ impl Engine {
             sent_ns: 0,
             looked_ns: 0,
             unclocked: 0,
+            sends_per_clock: 1,
             sent_to: None,
             keeps_rest: false,
             reports: Vec::new(),
@@ -334,9 +339,22 @@ impl Engine {
         before.and_then(|(peer, sent_ns)| (peer == to).then_some(sent_ns))
     }
 
+    /// Whether the clock is to be read for one more send.
+    #[inline]
+    pub fn is_clock_due(&mut self) -> bool {
+        self.unclocked += 1;
+        self.unclocked >= self.sends_per_clock
+    }
+
     /// Reads the clock for a send that follows one to the same peer, or not; whether the program sends in a row.
     pub fn clock_send(&mut self, before_ns: Option<u64>) -> bool {
+        let read_ns = self.now_ns();
         let now_ns = self.clock();
+        // Of sends that follow each other slowly each reads it: what waits for company would wait for the last of them.
+        self.sends_per_clock = match now_ns < read_ns + HOLD_MIN_NS {
+            true => MOST_SENDS_PER_CLOCK.min(2 * self.sends_per_clock),
+            false => 1,
+        };
         if let Some((_, sent_ns)) = &mut self.sent_to {
             *sent_ns = now_ns;
         }

@@ -34,11 +34,19 @@ fn run(shared: &Shared) {
     let mut nap = AWAY;
     loop {
         // A call since the last look: the program needs no help.
-        let calls = shared.calls();
+        let (calls, looks) = (shared.calls(), shared.looks());
         if calls_seen.replace(calls) != Some(calls) {
             thread::park_timeout(nap);
             if shared.calls() != calls {
                 nap = AWAY_MAX.min(nap * 2);
+                // It only takes what is here, or sends what waits for company: nobody looks at the socket, or at the clock.
+                if shared.looks() == looks {
+                    let mut state = shared.lock_raw();
+                    if state.stopping {
+                        return;
+                    }
+                    shared.progress(&mut state);
+                }
                 continue;
             }
         }
@@ -68,19 +76,12 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use sabani_proto::seal::Checksum;
-
-    use crate::{Match, Node, PeerId, Schedule};
+    use crate::testing::pair;
+    use crate::{Match, PeerId};
 
     #[test]
     fn a_helper_that_leaves_the_socket_hands_it_over() {
-        let [here, there] = [1, 2].map(|id| {
-            let builder = Node::builder(PeerId(id)).plain(Checksum::None);
-            let builder = builder.layers(Schedule::Inline);
-            builder.bind("127.0.0.1:0".parse().unwrap()).open().unwrap()
-        });
-        here.add_peer(PeerId(2), there.local_addr()).unwrap();
-        there.add_peer(PeerId(1), here.local_addr()).unwrap();
+        let [here, there] = pair();
         for _ in 0..20 {
             while !here.shared().lock_raw().helper_sleeps() {
                 thread::yield_now();

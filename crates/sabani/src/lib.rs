@@ -28,7 +28,7 @@
 //! The protocol runs in the thread that calls in. A call that waits spins briefly and then sleeps
 //! in the kernel. When the program has stayed away for about a millisecond (up to four after it was
 //! busy for long), a helper thread takes over, so that acknowledgements, resends and keep-alives
-//! still go out while the program computes; it sleeps otherwise. Small messages to a busy peer
+//! still go out while the program computes, or calls and only takes what is here; it sleeps otherwise. Small messages to a busy peer
 //! share packets: they leave when 62 KiB wait, after an eighth of the round-trip time (at least
 //! 20 µs, at most 80 µs), or at the next receive, wait, [`Node::flush`] or [`Node::progress`]; if
 //! the program stays away, when the helper takes over. Of messages that a program sends to one peer in a
@@ -47,6 +47,8 @@ mod node;
 mod pending;
 mod poll_fd;
 mod shared;
+#[cfg(test)]
+mod testing;
 mod threads;
 mod timing;
 

@@ -116,7 +116,7 @@ impl Node {
                 return Ok(());
             }
         }
-        let state_of = |state: &mut State| state.engine.node.peer_stats(peer).map(|s| s.state);
+        let state_of = |state: &mut State| state.engine.node.peer_state(peer);
         let outcome = self
             .0
             .shared
@@ -256,6 +256,30 @@ impl Node {
 
     /// Waits for a message of at most `max` bytes from anybody: for one that is here, whoever sent it.
     fn recv_from_any(
+        &self,
+        state: Guard<'_>,
+        wanted: Match,
+        max: u64,
+        timeout: Duration,
+    ) -> Result<Option<Message>, Error> {
+        let begun = Instant::now();
+        let mut next = Some(state);
+        loop {
+            let state = match next.take() {
+                Some(state) => state,
+                None => self.0.shared.lock()?,
+            };
+            let left = timeout.saturating_sub(begun.elapsed());
+            match self.recv_first(state, wanted, max, left) {
+                // It was to be asked for, and its sender has gone. Others may still send.
+                Err(Error::PeerLost { .. }) => {}
+                received => return received,
+            }
+        }
+    }
+
+    /// The same, which fails with the connection over which the message that it waits for was to come.
+    fn recv_first(
         &self,
         state: Guard<'_>,
         wanted: Match,

@@ -123,6 +123,8 @@ pub(crate) struct Shared {
     /// lock, read by the helper without it, which would have to wait for the lock while the program
     /// spins.
     calls: AtomicU64,
+    /// How often somebody has looked at the socket: a program may call and never look.
+    looks: AtomicU64,
     helper: OnceLock<Thread>,
     bell: Arc<Doorbell>,
     pub has_driver: bool,
@@ -152,6 +154,7 @@ impl Shared {
             }),
             followed: Followed::default(),
             calls: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
             helper: OnceLock::new(),
             spin,
             born: sabani_udp::fork_generation(),
@@ -168,6 +171,18 @@ impl Shared {
     #[inline]
     pub fn calls(&self) -> u64 {
         self.calls.load(Relaxed)
+    }
+
+    /// Looks at the socket so far.
+    #[inline]
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Relaxed)
+    }
+
+    /// Somebody who has the lock looks at the socket.
+    #[inline]
+    pub fn note_look(&self) {
+        self.looks.store(self.looks() + 1, Relaxed);
     }
 
     /// The helper thread says who it is.
@@ -223,6 +238,7 @@ impl Shared {
     /// have the core, looks once: that takes no longer than looking again.
     #[inline]
     fn progress_waiting(&self, state: &mut State) -> bool {
+        self.note_look();
         let received = if self.spin.time.is_zero() {
             state.engine.progress_everywhere()
         } else if self.spin.yields {
@@ -236,6 +252,7 @@ impl Shared {
 
     /// Makes progress, and calls whom it may concern.
     pub fn progress(&self, state: &mut State) -> bool {
+        self.note_look();
         let received = state.engine.progress();
         self.call_others(state, received);
         received
@@ -446,10 +463,9 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    use sabani_proto::seal::Checksum;
-
     use super::*;
-    use crate::{Match, Node, PeerId, Schedule};
+    use crate::testing::pair;
+    use crate::{Match, PeerId};
 
     const SOON: Duration = Duration::from_secs(20);
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -480,12 +496,7 @@ mod tests {
 
     #[test]
     fn who_sleeps_hears_of_a_message_that_another_gives_back() {
-        let [here, there] = [1, 2].map(|id| {
-            let builder = Node::builder(PeerId(id)).plain(Checksum::None);
-            let builder = builder.layers(Schedule::Inline);
-            builder.bind("127.0.0.1:0".parse().unwrap()).open().unwrap()
-        });
-        there.add_peer(PeerId(1), here.local_addr()).unwrap();
+        let [here, there] = pair();
         let posted = here.post(Match::any(), None).unwrap();
         there.send(PeerId(1), 1, b"given back").unwrap();
         // Nothing comes afterwards that would wake who sleeps.

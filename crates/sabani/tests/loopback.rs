@@ -458,6 +458,37 @@ fn a_receive_that_waits_in_vain_for_memory_says_who_holds_it() {
 }
 
 #[test]
+fn a_receive_from_anybody_outlives_the_sender_of_what_it_has_asked_for() {
+    let key = JobKey::generate().unwrap();
+    let [left, right, other] = [0, 1, 2].map(|id| {
+        let builder = Node::builder(PeerId(id)).bind("127.0.0.1:0".parse().unwrap());
+        let builder = builder.job_key(key.clone()).memory(48 << 20);
+        builder.open().unwrap()
+    });
+    for node in [&left, &other] {
+        node.add_peer(PeerId(1), right.local_addr()).unwrap();
+        node.connect(PeerId(1), SOON).unwrap();
+    }
+    // This holds memory, so that the next one has to be asked for, and waits.
+    withdrawn(&left, &right, 1, 40 << 20);
+    let next = vec![7; 20 << 20];
+    let _sent = left.send_unbounded(PeerId(1), 2, next).unwrap();
+    std::thread::scope(|scope| {
+        let received = scope.spawn(|| right.recv_timeout(Match::any().tag(2), SOON));
+        while right.peer_stats(PeerId(0)).unwrap().shortage.is_none() {
+            std::thread::yield_now();
+        }
+        left.close(Duration::ZERO).unwrap_err();
+        while right.peer_stats(PeerId(0)).unwrap().state == sabani::LinkState::Open {
+            std::thread::yield_now();
+        }
+        other.send(PeerId(1), 2, b"another").unwrap();
+        let message = received.join().unwrap().unwrap().unwrap();
+        assert_eq!(message.body(), b"another");
+    });
+}
+
+#[test]
 fn several_threads_may_use_one_node() {
     let (left, right) = pair(true);
     let threads: Vec<_> = (0..4u64)

@@ -7,13 +7,14 @@ mod expiry;
 mod log_credit;
 
 use early::Early;
+pub(crate) use expiry::Expiry;
 pub(crate) use log_credit::LogCredit;
 
 use super::mailbox::{Charge, Pending};
 use super::matching::ArrivedKey;
 use super::{
     Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, Pool, RecvTicket, Spans, Turn,
-    charge_if_inline, expand_id,
+    charge_if_inline, expand_body_id, expand_id,
 };
 use crate::PeerId;
 use crate::error::PeerLost;
@@ -221,7 +222,11 @@ impl Incoming {
         if ahead > (self.log.announced - self.log.arrived) / ENTRY_CHARGE {
             return Err(Violation("more entries than the log's limit allows"));
         }
-        self.aside.early.keep(first, frame, most)
+        self.aside.early.keep(first, frame, most)?;
+        if self.aside.early.charge() > self.log.announced - self.log.arrived {
+            return Err(Violation("more entries than the log's limit allows"));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -260,7 +265,7 @@ impl Incoming {
         frame: &Entries<'_>,
         inbox: &mut Inbox<'_>,
     ) -> Result<bool, Violation> {
-        if inbox.mailbox.is_awaited() {
+        if inbox.mailbox.is_awaited() || self.aside.early_bodies > 0 {
             return Ok(false);
         }
         let Some(charge) = charge_if_inline(frame) else {
@@ -298,6 +303,11 @@ impl Incoming {
         }
         if entry.mode != EntryMode::Inline {
             return self.on_envelope(id, entry, charge, inbox);
+        }
+        if self.aside.early_bodies > 0 && self.body_at(id).is_some() {
+            return Err(Violation(
+                "fragment of a message that is inside its envelope",
+            ));
         }
         match inbox.mailbox.arrive(inbox.source, entry.tag, entry.len) {
             Some(ticket) => {
@@ -578,11 +588,11 @@ impl Incoming {
         self.aside.asked
     }
 
-    /// How much of that is for receives that were withdrawn.
+    /// How much of that is for receives that were withdrawn, or for what the program has only looked for.
     pub fn withdrawn_bytes(&self) -> u64 {
-        let parked = |body: &&InBody| matches!(body.owner, Owner::Parked);
-        let parked = self.bodies.iter().filter(parked);
-        parked.map(|body| body.charge.posted).sum()
+        let left = |body: &&InBody| matches!(body.owner, Owner::Parked | Owner::Unmatched(_));
+        let left = self.bodies.iter().filter(left);
+        left.map(|body| body.charge.posted).sum()
     }
 
     /// Ids, tags and lengths of bodies that take such memory.
@@ -604,27 +614,6 @@ impl Incoming {
         }
     }
 
-    /// The receive that waited for this body was withdrawn: the message stays, for another one.
-    /// Gives back the buffer that the receive had brought, if that was being filled.
-    pub fn detach(&mut self, id: u64, stamp: u64, inbox: &mut Inbox<'_>) -> Option<Vec<u8>> {
-        let at = self.body_at(id)?;
-        let body = &mut self.bodies[at];
-        body.owner = Owner::Parked;
-        let pending = Pending {
-            link: inbox.link,
-            id,
-            len: body.total,
-        };
-        inbox.mailbox.park(stamp, inbox.source, body.tag, pending);
-        if !body.has_room || body.buffer.is_pooled() {
-            return None;
-        }
-        // Without memory for a copy the message keeps the buffer.
-        let mut pooled = inbox.mailbox.pool.take(body.buffer.len())?;
-        pooled.copy_from_slice(&body.buffer);
-        Some(std::mem::replace(&mut body.buffer, pooled).into_given())
-    }
-
     /// A piece of a body: goes straight to its place.
     #[inline]
     pub fn on_fragment(
@@ -644,7 +633,7 @@ impl Incoming {
         fragment: &Fragment<'_>,
         inbox: &mut Inbox<'_>,
     ) -> Result<Landing, PeerLost> {
-        let id = expand_id(fragment.id, self.next_id);
+        let id = expand_body_id(fragment.id, self.next_id);
         let at = match self.body_at(id) {
             Some(at) => at,
             // All of the message came before.
@@ -843,9 +832,14 @@ impl Incoming {
     /// The connection ended: ends receives that wait for its bodies, gives memory back.
     pub fn on_lost(&mut self, inbox: &mut Inbox<'_>, why: &PeerLost) {
         for body in self.bodies.drain(..) {
+            if body.is_starved() {
+                inbox.mailbox.posted.leave();
+            }
             inbox.mailbox.settle(inbox.link, body.charge);
             if let Owner::Posted(ticket) = body.owner {
-                inbox.mailbox.fail(ticket, inbox.source, why);
+                let given = body.has_room && !body.buffer.is_pooled();
+                let buffer = given.then(|| body.buffer.into_given());
+                inbox.mailbox.fail(ticket, inbox.source, why, buffer);
             }
         }
         self.log.release(inbox.mailbox);
@@ -862,5 +856,13 @@ impl Incoming {
         }
         self.bodies.shrink();
         self.grants.shrink();
+    }
+}
+
+#[cfg(test)]
+impl Incoming {
+    /// As if so many messages had come and been taken.
+    pub fn pass_ids(&mut self, count: u64) {
+        self.next_id += count;
     }
 }

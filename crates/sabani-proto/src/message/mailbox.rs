@@ -1,6 +1,7 @@
 //! What the program sees of arriving messages: those that nobody has asked for yet, and receives
 //! that wait for one.
 
+mod parked;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use super::{Body, Budget, Buffer, Match, Matcher, Pool, Room, Ticket, Tickets, T
 use crate::PeerId;
 use crate::error::PeerLost;
 use crate::wire::Entries;
+use parked::Parked;
 
 /// A message that has arrived. Its memory is used again for later ones when it is dropped.
 #[derive(Debug)]
@@ -213,16 +215,6 @@ struct Receive {
     stamp: u64,
     buffer: Option<Vec<u8>>,
     progress: Progress,
-}
-
-/// A message that a withdrawn receive had already been given.
-#[derive(Debug)]
-struct Parked {
-    /// Its age among the messages in the matcher.
-    stamp: u64,
-    source: PeerId,
-    tag: u64,
-    arrived: Arrived,
 }
 
 /// Where a message is that was looked for; until anything changes.
@@ -597,81 +589,9 @@ impl Mailbox {
         })
     }
 
-    /// Puts back a message whose receive was withdrawn, in the place that its stamp gives it.
-    fn park_at(&mut self, stamp: u64, source: PeerId, tag: u64, arrived: Arrived) {
-        let at = self.parked.partition_point(|parked| parked.stamp < stamp);
-        self.parked.insert(
-            at,
-            Parked {
-                stamp,
-                source,
-                tag,
-                arrived,
-            },
-        );
-    }
-
-    /// Puts back a message whose receive was withdrawn while it was being filled.
-    pub fn park(&mut self, stamp: u64, source: PeerId, tag: u64, pending: Pending) {
-        self.park_at(stamp, source, tag, Arrived::Pending(pending));
-    }
-
-    /// Forgets a receive that nobody will look at again: a message that had come to it can be
-    /// received again.
-    pub fn abandon(&mut self, stamp: u64, message: Message) {
-        let arrived = Arrived::Whole {
-            body: message.body,
-            link: LinkRef::SELF,
-            charge: Charge::default(),
-        };
-        self.park_at(stamp, message.source, message.tag, arrived);
-    }
-
     /// A message that nobody has asked for will never be complete; returns whether it was there.
     pub fn drop_arrived(&mut self, key: ArrivedKey) -> bool {
         self.matcher.take(key).is_some()
-    }
-
-    /// A parked message will never be complete; returns whether it was there.
-    pub fn drop_parked(&mut self, link: LinkRef, id: u64) -> bool {
-        let at = self.parked_pending(link, id);
-        at.map(|at| self.parked.remove(at)).is_some()
-    }
-
-    /// Messages that are all here, whose receives were withdrawn: their stamps, and what they hold.
-    pub fn withdrawn(&self) -> impl Iterator<Item = (u64, Envelope, Charge)> {
-        self.parked
-            .iter()
-            .filter_map(|parked| match &parked.arrived {
-                Arrived::Whole { body, charge, .. } => Some((
-                    parked.stamp,
-                    Envelope {
-                        source: parked.source,
-                        tag: parked.tag,
-                        len: body.len() as u64,
-                        complete: true,
-                    },
-                    *charge,
-                )),
-                Arrived::Pending(_) => None,
-            })
-    }
-
-    /// The parked message that waits for this body.
-    fn parked_pending(&self, link: LinkRef, id: u64) -> Option<usize> {
-        let pending = |parked: &Parked| matches!(parked.arrived, Arrived::Pending(pending) if pending.link == link && pending.id == id);
-        self.parked.iter().position(pending)
-    }
-
-    /// A parked message's body is complete.
-    pub fn complete_parked(&mut self, link: LinkRef, id: u64, filled: Buffer, charge: Charge) {
-        if let Some(at) = self.parked_pending(link, id) {
-            self.parked[at].arrived = Arrived::Whole {
-                body: filled.into(),
-                link,
-                charge,
-            };
-        }
     }
 
     /// Takes the oldest message that matches, if it is a small one that nobody has looked at yet.
@@ -857,13 +777,19 @@ impl Mailbox {
     }
 
     /// The body that a receive waited for will never be complete.
-    pub fn fail(&mut self, ticket: RecvTicket, peer: PeerId, why: &PeerLost) {
+    pub fn fail(
+        &mut self,
+        ticket: RecvTicket,
+        peer: PeerId,
+        why: &PeerLost,
+        buffer: Option<Vec<u8>>,
+    ) {
         if let Some(receive) = self.receives.get_mut(ticket) {
             self.ended += 1;
             let error = RecvError::PeerLost {
                 peer,
                 why: why.clone(),
-                buffer: receive.buffer.take(),
+                buffer: buffer.or(receive.buffer.take()),
             };
             receive.progress = Progress::Done(Err(error));
         }

@@ -361,6 +361,19 @@ impl<A, R> Matcher<A, R> {
         self.advance(source);
     }
 
+    /// All messages that wait for a receive: their stamps, senders and tags.
+    pub fn arrived(&self) -> impl Iterator<Item = (u64, PeerId, u64, &A)> {
+        let lanes = [&self.ready, &self.coming].into_iter();
+        let slots = lanes.flat_map(|lane| {
+            std::iter::successors(lane.oldest(), |slot| self.messages.younger(*slot))
+        });
+        slots.map(|slot| {
+            let message = self.messages.get(slot);
+            let stamp = self.messages.stamp(slot);
+            (stamp, message.source, message.tag, &message.payload)
+        })
+    }
+
     /// How many messages wait for a receive.
     pub fn arrived_len(&self) -> usize {
         self.messages.len()

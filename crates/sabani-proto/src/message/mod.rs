@@ -19,7 +19,7 @@ mod value;
 use crate::wire::{Entry, EntryMode};
 pub use body::{Body, Outbound};
 pub(crate) use budget::Budget;
-pub(crate) use incoming::{Inbox, Incoming, Landing, LogCredit, Violation};
+pub(crate) use incoming::{Expiry, Inbox, Incoming, Landing, LogCredit, Violation};
 pub(crate) use mailbox::{Arrived, Cancelled, LinkRef, Mailbox, Taken};
 pub use mailbox::{Envelope, Message, RecvError, RecvTicket};
 pub use matching::Match;
@@ -57,6 +57,17 @@ pub(crate) fn entry_charge(entry: &Entry<'_>) -> u64 {
         EntryMode::Granted => ENTRY_CHARGE,
         EntryMode::Inline | EntryMode::Eager => ENTRY_CHARGE.saturating_add(entry.len),
     }
+}
+
+/// A body's id is ahead of the next message's by less than this: each one before it takes credit.
+const IDS_AHEAD: u64 = 1 << 24;
+/// Messages from the oldest body that is not all there to the next message; of more, the low 32 bits would not tell one from another.
+pub(crate) const MOST_IDS: u64 = (1 << 32) - 2 * IDS_AHEAD;
+
+/// Restores a body's id from its low 32 bits. It may have waited for long, while others passed it.
+#[inline]
+pub(crate) fn expand_body_id(low: u32, next: u64) -> u64 {
+    expand_id(low, (next + IDS_AHEAD).saturating_sub(1 << 31))
 }
 
 /// Restores a message id from its low 32 bits, as the one nearest to `near`.

@@ -13,7 +13,7 @@ mod surplus;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{ENTRY_CHARGE, Outbound, Ticket, Worth, entry_charge, unasked_needs};
+use super::{ENTRY_CHARGE, MOST_IDS, Outbound, Ticket, Worth, entry_charge, unasked_needs};
 use crate::channel::Cargo;
 use crate::rare::{Rare, RareQueue};
 use crate::wire::{Entries, Entry, EntryMode, Fragment, Frame, Reader};
@@ -281,9 +281,13 @@ impl Outgoing {
     }
 
     /// Whether another body of `len` bytes may be queued. One that is larger than its room is taken when nothing else
-    /// is in it.
+    /// is in it. None is while the oldest one would be taken for another on the wire.
     #[inline]
     pub fn has_room(&self, len: usize, window: &SendWindow) -> bool {
+        let oldest = self.bodies.front().map_or(self.next_id, |body| body.id);
+        if self.next_id - oldest >= MOST_IDS {
+            return false;
+        }
         let (asked, large) = (self.aside.asked_bytes, self.large_bytes);
         let queued = match self.room_of(len, window) {
             Room::Unasked => self.queued_bytes - asked - large,
@@ -866,5 +870,13 @@ impl OutBody {
             data: &self.data.bytes()[start..end],
         };
         (content, fragment)
+    }
+}
+
+#[cfg(test)]
+impl Outgoing {
+    /// As if so many messages had been sent and acknowledged.
+    pub fn pass_ids(&mut self, count: u64) {
+        self.next_id += count;
     }
 }

@@ -43,7 +43,7 @@ impl Room {
         self.shared.limit
     }
 
-    /// Bytes taken; at most the limit and an eighth of it.
+    /// Bytes taken; at most the limit and an eighth of it, and what was kept of withdrawn receives that had brought their own.
     pub fn used(&self) -> u64 {
         self.shared.used + self.short.min(self.own())
     }
@@ -75,6 +75,14 @@ impl Room {
         fits
     }
 
+    /// Charges one that is here, whether there was room for it or not.
+    pub fn charge_kept(&mut self, bytes: u64) {
+        self.shared.charge_kept(self.share_of(bytes));
+        if self.is_short(bytes) {
+            self.short += bytes;
+        }
+    }
+
     /// Gives a body's room back.
     pub fn release(&mut self, bytes: u64) {
         if self.is_short(bytes) {
@@ -101,6 +109,11 @@ impl Room {
             Turn::Short => self.share_of(bytes) == 0,
             Turn::Nobody => false,
         }
+    }
+
+    /// A body does not wait for room any more: others may be next.
+    pub fn leave(&mut self) {
+        self.shared.freed = true;
     }
 
     /// Whether some has come back since somebody looked.

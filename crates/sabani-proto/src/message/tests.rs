@@ -1,6 +1,8 @@
 //! A sender's side and a receiver's, with a network between them that a property test makes lose,
 //! repeat and reorder; and what each refuses.
 
+mod bounds;
+
 use super::*;
 use crate::PeerId;
 use crate::error::PeerLost;
@@ -908,6 +910,20 @@ fn what_nobody_asked_for_comes_as_what_came_before_is_taken() {
         [1],
         "more than the share never comes unasked"
     );
+}
+
+#[test]
+fn ids_of_bodies_are_restored_however_old_they_are() {
+    for next in [0_u64, 5, 1 << 31, 1 << 32, (1 << 40) + 7] {
+        for id in [
+            next.saturating_sub(MOST_IDS),
+            next.saturating_sub(1 << 31),
+            next,
+            next + 70_000,
+        ] {
+            assert_eq!(expand_body_id(id as u32, next), id, "{next}");
+        }
+    }
 }
 
 #[test]

@@ -77,6 +77,8 @@ pub struct Node {
     cookies: CookieJar,
     /// When the entry for the next grant that counts is due.
     grants_at_ns: u64,
+    /// The same for handshakes that others have begun.
+    half_open_at_ns: u64,
     /// Scratch: peers whose credit was raised.
     owed: Vec<(u32, Owed)>,
     /// What is still to come from the peer that was heard last, as far as it may.
@@ -116,6 +118,7 @@ impl Node {
             cookies,
             entropy,
             grants_at_ns: u64::MAX,
+            half_open_at_ns: u64::MAX,
             owed: Vec::new(),
             expected_bytes: 0,
             next_stray_ns: 0,

@@ -15,9 +15,9 @@ impl Node {
     /// A snapshot of one peer's flow (U7).
     pub fn peer_stats(&self, peer: PeerId) -> Option<PeerStats> {
         let peer = &self.peers[self.peers.index(peer)?];
-        let withdrawn = self.hub.mailbox.withdrawn();
-        let withdrawn = withdrawn.filter(|(_, envelope, _)| envelope.source == peer.id);
-        let withdrawn_bytes = withdrawn.map(|(.., charge)| charge.posted).sum();
+        let held = self.hub.mailbox.held();
+        let held = held.filter(|(_, envelope, _)| envelope.source == peer.id);
+        let withdrawn_bytes = held.map(|(.., bytes)| bytes).sum();
         let mut stats = PeerStats {
             peer: peer.id,
             address: Some(peer.addr),

@@ -242,9 +242,8 @@ impl Node {
                 buffer,
                 stamp,
             } => {
-                let inner =
-                    self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
-                (None, inner.flatten().or(buffer))
+                let inner = self.detach(link, id, stamp);
+                (None, inner.or(buffer))
             }
         }
     }
@@ -260,10 +259,17 @@ impl Node {
             Cancelled::Filling {
                 link, id, stamp, ..
             } => {
-                self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
+                self.detach(link, id, stamp);
             }
             _ => {}
         }
+    }
+
+    fn detach(&mut self, link: LinkRef, id: u64, stamp: u64) -> Option<Vec<u8>> {
+        let inner = self.with_incoming(link, |incoming, inbox| incoming.detach(id, stamp, inbox));
+        self.enqueue(link.peer);
+        self.use_freed_memory();
+        inner.flatten()
     }
 }
 

@@ -14,6 +14,7 @@ mod leaving;
 mod telling;
 mod trains;
 mod turns;
+mod withdrawn;
 
 struct Pair {
     nodes: [Node; 2],
@@ -841,4 +842,15 @@ fn a_send_that_nobody_asks_for_any_more_leaves_nothing_behind() {
         .collect();
     let same_place = |ticket: &String| ticket.contains("slot: 0,");
     assert!(tickets.iter().all(same_place), "{tickets:?}");
+}
+
+#[test]
+fn handshakes_leave_one_timer() {
+    let mut pair = Pair::new(modes()[1].clone());
+    for life in 0..200 {
+        pair.replace_first(20 + life);
+    }
+    let timers = pair.nodes[1].timers.iter();
+    let half_open = timers.filter(|timer| timer.0.1 == HALF_OPEN_TIMER);
+    assert!(half_open.count() <= 1);
 }

@@ -42,7 +42,7 @@ impl Node {
     }
 
     /// Messages that do not give theirs back by themselves keep the node's memory from this one, for which no
-    /// receive has brought a buffer: all of such a message is here, and its receive was withdrawn; or its peer, or
+    /// receive has brought a buffer: all of such a message is here, and its receive was withdrawn, or the program has only looked for it; or its peer, or
     /// this program, has disconnected.
     fn starved_body(&mut self, link: LinkRef, id: u64) -> Option<Starvation> {
         let waiting = self.with_incoming(link, |incoming, inbox| {
@@ -72,8 +72,7 @@ impl Node {
     /// Messages that keep memory of receives and do not give it back by themselves, and what tells each from
     /// others like it.
     fn stuck(&self) -> Vec<(Envelope, u64)> {
-        let withdrawn = self.hub.mailbox.withdrawn();
-        let held = withdrawn.filter(|(.., charge)| charge.posted > 0);
+        let held = self.hub.mailbox.held();
         let held = held.map(|(stamp, envelope, _)| (envelope, stamp));
         let apart = self.peers.iter().filter(|peer| peer.state.is_apart());
         let coming = apart.filter_map(|peer| Some((peer.id, &peer.session()?.incoming)));

@@ -11,8 +11,6 @@ use crate::shared::State;
 use crate::timing::Stage;
 use crate::{Error, PeerId, Sent, Value};
 
-/// A send reads the clock once in this many calls.
-const SENDS_PER_CLOCK: u32 = 32;
 /// Of a longer body a copy is made before the node is taken hold of. A shorter one takes some ten microseconds.
 const COPIED_APART: usize = 256 << 10;
 
@@ -315,9 +313,8 @@ impl Node {
         let engine = &mut state.engine;
         let before_ns = engine.note_send(to);
         let waiting = engine.node.waiting(to);
-        engine.unclocked += 1;
         let waits = !waiting.idle && waiting.bytes < TRAIN_BYTES;
-        let looks = waiting.late || engine.keeps_rest || engine.unclocked >= SENDS_PER_CLOCK;
+        let looks = engine.is_clock_due() || waiting.late || engine.keeps_rest;
         if waits && !looks {
             return;
         }
@@ -335,6 +332,9 @@ impl Node {
         engine.transmit(leave);
         // Acknowledgements make a difference when the window is used up.
         let looks = engine.node.waiting(to).bytes >= TRAIN_BYTES || engine.is_look_due();
+        if looks {
+            self.0.shared.note_look();
+        }
         let received = looks && engine.progress_sending(leave);
         self.0.shared.call_others(state, received);
     }
@@ -354,7 +354,57 @@ fn leave(to: PeerId, waiting: &Waiting, in_a_row: bool, has_held: bool) -> Optio
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
+    use crate::Match;
+    use crate::testing::pair;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn messages_that_follow_each_other_slowly_leave_one_by_one() {
+        let [here, _there] = pair();
+        here.connect(PeerId(2), SOON).unwrap();
+        // Many in a row before them make no difference.
+        for _ in 0..1_000 {
+            here.send(PeerId(2), 1, b"fast").unwrap();
+        }
+        assert!(here.wait_acknowledged(SOON).unwrap());
+        let mut waited = 0;
+        for _ in 0..200 {
+            here.send(PeerId(2), 1, b"slow").unwrap();
+            let state = here.shared().lock_raw();
+            waited += usize::from(state.engine.node.waiting(PeerId(2)).bytes > 0);
+            drop(state);
+            thread::sleep(Duration::from_micros(200));
+        }
+        assert!(waited <= 40, "{waited} of 200");
+    }
+
+    #[test]
+    fn peers_are_answered_while_the_program_takes_what_is_here() {
+        const BACKLOG: usize = 2_000;
+        let [here, there] = pair();
+        for _ in 0..BACKLOG {
+            here.send(PeerId(2), 1, b"backlog").unwrap();
+        }
+        assert!(here.wait_acknowledged(SOON).unwrap());
+        let wanted = Match::any().from(PeerId(1)).tag(1);
+        let take = || {
+            assert_eq!(there.recv(wanted).unwrap().body(), b"backlog");
+            thread::sleep(Duration::from_micros(500));
+        };
+        // From now on it calls, and its helper keeps away.
+        (0..20).for_each(|_| take());
+        let mut sent = here.send_tracked(PeerId(2), 2, vec![1; 100]).unwrap();
+        here.flush().unwrap();
+        let taken = (20..BACKLOG).take_while(|_| {
+            take();
+            !sent.test().unwrap()
+        });
+        assert!(taken.count() < BACKLOG - 21, "nobody looked at the socket");
+    }
 
     #[test]
     fn the_rest_of_a_message_waits_where_the_program_sends_in_a_row() {

@@ -1,9 +1,9 @@
-//! Bodies that the program does not want: they come all the same, for their sender keeps them until
-//! they have arrived, but nothing of them is kept.
+//! Bodies that the program does not want: their receives were withdrawn, and another one may have them; or it has thrown them away.
+//! Those come all the same, for their sender keeps them until they have arrived, but nothing of them is kept.
 
 use super::{Inbox, Incoming, Owner};
 use crate::message::Buffer;
-use crate::message::mailbox::{Charge, Taken};
+use crate::message::mailbox::{Charge, Pending, Taken};
 
 impl Incoming {
     /// Lets all of a body come and keeps none of it. Its memory comes back at once; what its entry
@@ -31,5 +31,39 @@ impl Incoming {
             self.retry_starved(inbox);
         }
         Some(taken)
+    }
+
+    /// The receive that waited for this body was withdrawn: the message stays, for another one.
+    /// Gives back the buffer that the receive had brought, if that was being filled.
+    pub fn detach(&mut self, id: u64, stamp: u64, inbox: &mut Inbox<'_>) -> Option<Vec<u8>> {
+        let at = self.body_at(id)?;
+        let body = &mut self.bodies[at];
+        if body.is_starved() {
+            inbox.mailbox.posted.leave();
+        }
+        body.owner = Owner::Parked;
+        let (tag, len) = (body.tag, body.total);
+        let mut given = None;
+        // Without memory for a copy the message keeps the buffer.
+        if body.has_room
+            && !body.buffer.is_pooled()
+            && let Some(mut pooled) = inbox.mailbox.pool.take(body.buffer.len())
+        {
+            pooled.copy_from_slice(&body.buffer);
+            given = Some(std::mem::replace(&mut body.buffer, pooled).into_given());
+            if body.charge.posted == 0 {
+                body.charge.posted = len;
+                self.aside.asked += len;
+                inbox.mailbox.posted.charge_kept(len);
+            }
+        }
+        let link = inbox.link;
+        let next = inbox
+            .mailbox
+            .park(stamp, inbox.source, tag, Pending { link, id, len });
+        if let Some(ticket) = next {
+            self.bind(id, ticket, inbox);
+        }
+        given
     }
 }

@@ -1,7 +1,7 @@
 //! Which of the bodies goes next, and how much of it.
 
 use super::{Content, Outgoing};
-use crate::message::expand_id;
+use crate::message::expand_body_id;
 use crate::wire::Fragment;
 
 /// While bodies of both kinds wait, one piece in so many is of one that was granted; while entries and bodies do, one
@@ -166,7 +166,7 @@ impl Outgoing {
 
     /// The receiver grants a body.
     pub fn on_grant(&mut self, id: u32, upto: u64) {
-        let id = expand_id(id, self.next_id);
+        let id = expand_body_id(id, self.next_id);
         let Some(at) = self.body_at(id) else {
             return;
         };

@@ -186,6 +186,11 @@ impl Node {
             }
             None => {}
         }
+        // Messages of connections that have ended, which the program has not taken.
+        let unmatched = &self.hub.mailbox.unmatched;
+        if unmatched.used > unmatched.limit {
+            return Err(RejectReason::Full);
+        }
         if self.gate.may_answer(now_ns) {
             self.make_half_open(now_ns, path, prelude, hello, responder, size);
         } else {
@@ -246,18 +251,24 @@ impl Node {
             replied_once: true,
             began_ns: now_ns,
         };
-        if self.peers.half_open() == 0 {
-            self.timers
-                .push(Reverse((half.expires_ns(), HALF_OPEN_TIMER)));
-        }
+        let expires_ns = half.expires_ns();
         self.peers.set_half_open(local, half);
+        self.arm_half_open(expires_ns);
     }
 
     /// One timer serves all handshakes that others have begun.
     pub(in crate::node) fn on_half_open_timer(&mut self, now_ns: u64) {
         self.expire_half_open(now_ns);
+        self.half_open_at_ns = u64::MAX;
         if let Some((_, at)) = self.oldest_half_open() {
-            self.timers.push(Reverse((at, HALF_OPEN_TIMER)));
+            self.arm_half_open(at);
+        }
+    }
+
+    fn arm_half_open(&mut self, at_ns: u64) {
+        if self.half_open_at_ns == u64::MAX {
+            self.half_open_at_ns = at_ns;
+            self.timers.push(Reverse((at_ns, HALF_OPEN_TIMER)));
         }
     }
 

@@ -5,7 +5,7 @@ use crate::PeerId;
 use crate::channel::{AckEffect, Arrival, Data, Fate, Owed};
 use crate::error::PeerLost;
 use crate::event::Event;
-use crate::message::{Content, Inbox, Outgoing, Ticket, Tickets, Violation};
+use crate::message::{Content, Expiry, Inbox, Outgoing, Ticket, Tickets, Violation};
 use crate::node::arrivals::Origin;
 use crate::node::hub::{Hub, SendState};
 use crate::node::later::LateAck;
@@ -60,9 +60,11 @@ impl Session {
                 }
                 Frame::Marked(count) => self.channel.on_marks(count, now_ns),
                 Frame::Expire(id) => {
-                    let unheard = self.incoming.on_expire(id, &mut inbox);
-                    self.seldom.get_or_insert_default().expired_received += 1;
-                    if let Some(envelope) = unheard {
+                    let expiry = self.incoming.on_expire(id, &mut inbox);
+                    if expiry != Expiry::Ignored {
+                        self.seldom.get_or_insert_default().expired_received += 1;
+                    }
+                    if let Expiry::Untold(envelope) = expiry {
                         hub.push_event(Event::Expired { envelope });
                     }
                 }
