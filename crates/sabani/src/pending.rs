@@ -84,7 +84,8 @@ impl Posted {
         Ok(Some(result?))
     }
 
-    /// Withdraws the receive: gives back the message, if it had arrived already, or the buffer.
+    /// Withdraws the receive: gives back the message, if it had arrived already, or the buffer. A message that has begun to fill it
+    /// stays receivable, and keeps it if there is no memory to go on without ([`Builder::memory`](crate::Builder::memory)).
     pub fn cancel(mut self) -> (Option<Message>, Option<Vec<u8>>) {
         self.withdraw()
     }

@@ -43,7 +43,7 @@ impl Room {
         self.shared.limit
     }
 
-    /// Bytes taken; at most the limit and an eighth of it, and what was kept of withdrawn receives that had brought their own.
+    /// Bytes taken; at most the limit and an eighth of it.
     pub fn used(&self) -> u64 {
         self.shared.used + self.short.min(self.own())
     }
@@ -73,14 +73,6 @@ impl Room {
             self.short += bytes;
         }
         fits
-    }
-
-    /// Charges one that is here, whether there was room for it or not.
-    pub fn charge_kept(&mut self, bytes: u64) {
-        self.shared.charge_kept(self.share_of(bytes));
-        if self.is_short(bytes) {
-            self.short += bytes;
-        }
     }
 
     /// Gives a body's room back.

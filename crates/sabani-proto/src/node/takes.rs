@@ -227,8 +227,8 @@ impl Node {
     }
 
     /// Withdraws a receive. A message that has begun to fill it stays receivable. Returns the
-    /// result if there is one already, or the buffer that was handed over; but a message that the system has
-    /// no memory for elsewhere keeps it.
+    /// result if there is one already, or the buffer that was handed over; but a message keeps it for which
+    /// there is no memory elsewhere ([`Config::memory_bytes`](crate::Config::memory_bytes)).
     pub fn cancel(
         &mut self,
         ticket: RecvTicket,

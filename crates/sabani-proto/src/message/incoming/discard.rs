@@ -2,8 +2,8 @@
 //! Those come all the same, for their sender keeps them until they have arrived, but nothing of them is kept.
 
 use super::{Inbox, Incoming, Owner};
-use crate::message::Buffer;
 use crate::message::mailbox::{Charge, Pending, Taken};
+use crate::message::{Buffer, Mailbox};
 
 impl Incoming {
     /// Lets all of a body come and keeps none of it. Its memory comes back at once; what its entry
@@ -43,20 +43,7 @@ impl Incoming {
         }
         body.owner = Owner::Parked;
         let (tag, len) = (body.tag, body.total);
-        let mut given = None;
-        // Without memory for a copy the message keeps the buffer.
-        if body.has_room
-            && !body.buffer.is_pooled()
-            && let Some(mut pooled) = inbox.mailbox.pool.take(body.buffer.len())
-        {
-            pooled.copy_from_slice(&body.buffer);
-            given = Some(std::mem::replace(&mut body.buffer, pooled).into_given());
-            if body.charge.posted == 0 {
-                body.charge.posted = len;
-                self.aside.asked += len;
-                inbox.mailbox.posted.charge_kept(len);
-            }
-        }
+        let given = self.hand_back(at, inbox.mailbox);
         let link = inbox.link;
         let next = inbox
             .mailbox
@@ -65,5 +52,29 @@ impl Incoming {
             self.bind(id, ticket, inbox);
         }
         given
+    }
+
+    /// Gives back a buffer that a body was filling, and goes on with a copy. Without memory for that the message keeps the buffer.
+    fn hand_back(&mut self, at: usize, mailbox: &mut Mailbox) -> Option<Vec<u8>> {
+        let body = &mut self.bodies[at];
+        let is_charged = body.charge.posted > 0;
+        if !body.has_room || body.buffer.is_pooled() {
+            return None;
+        }
+        if !is_charged && !mailbox.posted.charge(body.total) {
+            return None;
+        }
+        let Some(mut pooled) = mailbox.pool.take(body.buffer.len()) else {
+            if !is_charged {
+                mailbox.posted.release(body.total);
+            }
+            return None;
+        };
+        pooled.copy_from_slice(&body.buffer);
+        if !is_charged {
+            body.charge.posted = body.total;
+            self.aside.asked += body.total;
+        }
+        Some(std::mem::replace(&mut body.buffer, pooled).into_given())
     }
 }

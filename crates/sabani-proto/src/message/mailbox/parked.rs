@@ -52,9 +52,9 @@ impl Mailbox {
         if let Some(ticket) = self.arrive_again(stamp, source, tag, body.len() as u64) {
             return self.complete_whole(ticket, source, tag, body);
         }
-        // From now on it is the node's.
-        let posted = body.len() as u64;
-        self.posted.charge_kept(posted);
+        // From now on it is the node's, as far as that has room: it is here.
+        let len = body.len() as u64;
+        let posted = if self.posted.charge(len) { len } else { 0 };
         let arrived = Arrived::Whole {
             body,
             link: LinkRef::SELF,

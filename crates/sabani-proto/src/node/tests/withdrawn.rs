@@ -126,14 +126,16 @@ fn what_is_kept_of_receives_with_buffers_of_their_own_is_charged() {
             pair.nodes[1].abandon(ticket);
         } else {
             until_filling(&mut pair, ticket);
-            assert!(pair.nodes[1].cancel(ticket).1.is_some());
+            let given_back = pair.nodes[1].cancel(ticket).1.is_some();
+            assert_eq!(given_back, tag == 1, "without room for a copy it is kept");
         }
         pair.carry();
         pair.nodes[1].stats().posted_bytes
     };
     assert_eq!(withdraw(1, false), 3 * MIB as u64);
     assert_eq!(withdraw(2, true), 6 * MIB as u64);
-    for tag in [1, 2] {
+    assert_eq!(withdraw(3, false), 6 * MIB as u64);
+    for tag in [1, 2, 3] {
         let message = pair.nodes[1].try_take(&Match::any().tag(tag)).unwrap();
         assert!(message.body.iter().all(|byte| u64::from(*byte) == tag));
     }
