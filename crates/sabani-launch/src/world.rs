@@ -175,6 +175,16 @@ impl World {
     pub fn join_by(environment: &Environment) -> Result<Self, Error> {
         let joined = Joined::by(environment)?;
         let Joined { rank, size, .. } = joined;
+        // Some launchers say it themselves, and all that follows relies on it.
+        if rank >= size {
+            return Err(Error::Launcher {
+                launcher: joined.launcher,
+                doing: "learning which rank this is".into(),
+                problem: format!(
+                    "it says rank {rank} of a job of {size}, whose ranks would begin at 0: is it whole?"
+                ),
+            });
+        }
         let wanted: Option<u32> = environment.number("SABANI_SIZE")?;
         if let Some(wanted) = wanted.filter(|&wanted| wanted != size) {
             return Err(Error::Variable {

@@ -1,0 +1,59 @@
+//! What environments lead to, in this process: worlds, or refusals with a cure.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use sabani_launch::{Environment, World};
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    variables.iter().copied().collect()
+}
+
+/// Joins, and says why not.
+fn refusal(variables: &[(&str, &str)]) -> String {
+    World::join_by(&environment(variables))
+        .unwrap_err()
+        .to_string()
+}
+
+/// A PMI launcher that tells whoever calls this place in its job, and agrees to all else.
+fn pmi(rank: u32, size: u32) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+            let Ok(line) = line else { return };
+            let answer = match line.split(' ').next() {
+                Some("cmd=initack") => {
+                    format!(
+                        "cmd=initack\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0"
+                    )
+                }
+                Some("cmd=init") => "cmd=response_to_init rc=0".into(),
+                Some("cmd=get_my_kvsname") => "cmd=my_kvsname kvsname=k".into(),
+                Some("cmd=put") => "cmd=put_result rc=0".into(),
+                Some("cmd=barrier_in") => "cmd=barrier_out rc=0".into(),
+                Some("cmd=get") => format!("cmd=get_result rc=0 value={}", "ab".repeat(32)),
+                _ => "cmd=finalize_ack".into(),
+            };
+            if writeln!(stream, "{answer}").is_err() {
+                return;
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn a_launcher_that_knows_no_such_rank_is_refused() {
+    for (rank, size) in [(5, 2), (2, 2), (0, 0)] {
+        let why = refusal(&[("PMI_PORT", &pmi(rank, size)), ("PMI_ID", "0")]);
+        let said = format!("rank {rank} of a job of {size}");
+        assert!(why.starts_with("PMI: ") && why.contains(&said), "{why}");
+    }
+    let address = pmi(1, 2);
+    let world = World::join_by(&environment(&[("PMI_PORT", &address), ("PMI_ID", "1")])).unwrap();
+    assert_eq!((world.rank(), world.size()), (1, 2));
+}
