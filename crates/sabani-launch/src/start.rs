@@ -63,8 +63,9 @@ pub struct Meeting {
 }
 
 impl Start {
-    /// Reads it from the environment. What the program's user has set goes before what a launcher
-    /// has, and a launcher with a store before one without.
+    /// Reads it from the environment. The socket of `sabani run` is the closest: who has set
+    /// `SABANI_RENDEZVOUS` around it meant others. Else what the program's user has set goes before
+    /// what a launcher has, and a launcher with a store before one without.
     ///
     /// # Errors
     /// If variables contradict each other, or one of several that belong together is missing.
@@ -96,6 +97,7 @@ impl Start {
         } else if let Some(meeting) = by_slurm(environment)? {
             Start::Rendezvous(meeting)
         } else {
+            needs_no_rendezvous(environment)?;
             alone(environment)?
         };
         start.check()
@@ -113,17 +115,17 @@ impl Start {
     }
 
     fn check(self) -> Result<Self, Error> {
-        let ranks = match &self {
-            Start::Run { rank, size, .. } | Start::PmiDescriptor { rank, size, .. } => {
-                (*rank, *size)
-            }
-            Start::Rendezvous(meeting) => (meeting.rank, meeting.size),
+        let (name, rank, size) = match &self {
+            Start::Run { rank, size, .. } => ("SABANI_SIZE", *rank, *size),
+            Start::PmiDescriptor { rank, size, .. } => ("PMI_SIZE", *rank, *size),
+            Start::Rendezvous(meeting) => ("SABANI_SIZE", meeting.rank, meeting.size),
+            // These tell it later.
             Start::Alone | Start::Pmix | Start::PmiPort { .. } => return Ok(self),
         };
-        match ranks {
-            (rank, size) if rank < size => Ok(self),
-            (rank, size) => Err(Error::Variable {
-                name: "SABANI_SIZE",
+        match rank < size {
+            true => Ok(self),
+            false => Err(Error::Variable {
+                name,
                 problem: format!("a job of size {size} has no rank {rank}: ranks begin at 0"),
             }),
         }
@@ -132,18 +134,10 @@ impl Start {
 
 /// A rendezvous whose address somebody has set; Kubernetes and Slurm still tell the rank.
 fn by_rendezvous(environment: &Environment) -> Result<Option<Meeting>, Error> {
-    let index = environment.number("JOB_COMPLETION_INDEX")?;
     let Some(address) = environment.get("SABANI_RENDEZVOUS") else {
-        return match index {
-            Some(_) if environment.get("SABANI_RANK").is_none() => Err(Error::Variable {
-                name: "SABANI_RENDEZVOUS",
-                problem: "is not set: in an indexed Job it names the pod of index 0, as in \
-                          `myjob-0.myservice:7177`, where myservice is the Job's headless service"
-                    .into(),
-            }),
-            _ => Ok(None),
-        };
+        return Ok(None);
     };
+    let index = environment.number("JOB_COMPLETION_INDEX")?;
     let in_step = environment.number("SLURM_PROCID")?;
     let (launcher, rank) = match (environment.number("SABANI_RANK")?, index, in_step) {
         (Some(rank), ..) => (Launcher::Rendezvous, rank),
@@ -192,6 +186,22 @@ fn by_slurm(environment: &Environment) -> Result<Option<Meeting>, Error> {
         size,
         address: format!("{first}:{port}"),
     }))
+}
+
+/// An indexed Job of several pods does: nothing else there says how to find the others.
+fn needs_no_rendezvous(environment: &Environment) -> Result<(), Error> {
+    let index: Option<u32> = environment.number("JOB_COMPLETION_INDEX")?;
+    let size: Option<u32> = environment.number("SABANI_SIZE")?;
+    let is_alone = (index, size) == (Some(0), Some(1));
+    if index.is_none() || is_alone || environment.get("SABANI_RANK").is_some() {
+        return Ok(());
+    }
+    Err(Error::Variable {
+        name: "SABANI_RENDEZVOUS",
+        problem: "is not set: in an indexed Job it names the pod of index 0, as in \
+                  `myjob-0.myservice:7177`, where myservice is the Job's headless service"
+            .into(),
+    })
 }
 
 fn alone(environment: &Environment) -> Result<Start, Error> {
@@ -307,6 +317,32 @@ mod tests {
     }
 
     #[test]
+    fn a_launcher_with_a_store_serves_in_an_indexed_job_as_well() {
+        let inside = |variables: &[(&str, &str)]| {
+            start(&[&[("JOB_COMPLETION_INDEX", "0")], variables].concat())
+        };
+        assert_eq!(inside(&[("PMIX_NAMESPACE", "job")]), Ok(Start::Pmix));
+        let hydra = [("PMI_FD", "6"), ("PMI_RANK", "0"), ("PMI_SIZE", "2")];
+        assert!(matches!(inside(&hydra), Ok(Start::PmiDescriptor { .. })));
+        // One pod has nobody to meet.
+        assert_eq!(inside(&[("SABANI_SIZE", "1")]), Ok(Start::Alone));
+        assert!(inside(&[("SABANI_SIZE", "2")]).is_err());
+    }
+
+    #[test]
+    fn who_is_closest_goes_first() {
+        let mut all = vec![
+            ("PMIX_NAMESPACE", "job"),
+            ("SABANI_RENDEZVOUS", "h:1"),
+            ("SABANI_RANK", "1"),
+            ("SABANI_SIZE", "3"),
+        ];
+        assert_eq!(start(&all), meeting(Launcher::Rendezvous, 1, 3, "h:1"));
+        all.push(("SABANI_RUN_FD", "5"));
+        assert!(matches!(start(&all), Ok(Start::Run { fd: 5, .. })));
+    }
+
+    #[test]
     fn a_slurm_step_may_meet_elsewhere_and_keeps_its_size() {
         let mut step = vec![("SABANI_RENDEZVOUS", "h:1")];
         let error = start(&step).unwrap_err();
@@ -333,6 +369,9 @@ mod tests {
             ("SABANI_SIZE", "4"),
         ]);
         assert!(error.unwrap_err().contains("has no rank 4"));
+        let hydra = [("PMI_FD", "6"), ("PMI_RANK", "2"), ("PMI_SIZE", "2")];
+        let error = start(&hydra).unwrap_err();
+        assert!(error.contains("PMI_SIZE: a job of size 2"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::start::Start;
+use crate::start::{Meeting, Start};
 use crate::store::Store;
 use crate::sys::inherited;
 use crate::{Departure, Environment, Error, Launcher, network, pmi, pmix, rendezvous};
@@ -454,6 +454,13 @@ impl Joined {
             Start::PmiPort { address, id } => {
                 Self::by_pmi(environment, pmi::Client::call(&address, id)?)
             }
+            // It has nobody to meet, so it needs no key either.
+            Start::Rendezvous(Meeting {
+                launcher, size: 1, ..
+            }) => Ok(Self {
+                launcher,
+                ..Self::alone()
+            }),
             Start::Rendezvous(meeting) => {
                 let path = environment
                     .get(KEY_FILE)

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use sabani_launch::{Environment, World};
+use sabani_launch::{Environment, JobKey, Launcher, World};
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     variables.iter().copied().collect()
@@ -56,4 +56,28 @@ fn a_launcher_that_knows_no_such_rank_is_refused() {
     let address = pmi(1, 2);
     let world = World::join_by(&environment(&[("PMI_PORT", &address), ("PMI_ID", "1")])).unwrap();
     assert_eq!((world.rank(), world.size()), (1, 2));
+}
+
+#[test]
+fn a_job_of_one_needs_neither_a_key_nor_a_meeting() {
+    let step = [
+        ("SLURM_JOB_ID", "12"),
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_STEP_NODELIST", "no-such-host"),
+        ("SLURM_STEP_NUM_TASKS", "1"),
+        ("SLURM_PROCID", "0"),
+    ];
+    let mut world = World::join_by(&environment(&step)).unwrap();
+    assert_eq!((world.rank(), world.size()), (0, 1));
+    assert_eq!(world.launcher(), Launcher::Slurm);
+    assert_eq!(world.job_key(), &JobKey::None);
+    world.meet("127.0.0.1:9".parse().unwrap()).unwrap();
+    assert_eq!(world.members().len(), 1);
+
+    let why = refusal(&[&step[..], &[("SABANI_SIZE", "2")]].concat());
+    assert!(why.contains("is 2, but Slurm has started 1"), "{why}");
+    let mut two = step;
+    two[3].1 = "2";
+    let why = refusal(&two);
+    assert!(why.contains("no job key"), "{why}");
 }
