@@ -25,7 +25,7 @@ pub fn address(
     is_one_host: bool,
     on_the_way: Option<IpAddr>,
 ) -> Result<IpAddr, Error> {
-    if let Some(wanted) = environment.get(INTERFACE) {
+    if let Some(wanted) = environment.get(INTERFACE)? {
         return choose(wanted, &interfaces());
     }
     if is_one_host {
@@ -50,7 +50,7 @@ pub fn address(
 /// # Errors
 /// If `SABANI_PORTS` makes no sense.
 pub fn ports(environment: &Environment) -> Result<RangeInclusive<u16>, Error> {
-    let Some(text) = environment.get(PORTS) else {
+    let Some(text) = environment.get(PORTS)? else {
         return Ok(0..=0);
     };
     let (first, last) = text.split_once('-').unwrap_or((text, text));

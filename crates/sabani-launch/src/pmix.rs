@@ -1,5 +1,7 @@
 //! PMIx: Open MPI, PRRTE, and Slurm with `--mpi=pmix`.
 
+use std::path::Path;
+
 use crate::store::Store;
 use crate::sys::pmix::{Pmix, Value, WHOLE_JOB};
 use crate::{Environment, Error, Launcher};
@@ -24,7 +26,9 @@ impl Client {
     /// # Errors
     /// If the library is missing, or the launcher refuses.
     pub fn connect(environment: &Environment) -> Result<Self, Error> {
-        let library = environment.get(LIBRARY).unwrap_or(DEFAULT_LIBRARY);
+        let library = environment
+            .path(LIBRARY)
+            .unwrap_or(Path::new(DEFAULT_LIBRARY));
         let pmix = Pmix::open(library).map_err(|problem| {
             let cure = format!("install libpmix2 (Debian) or let {LIBRARY} name the library");
             failed("connecting", format!("{problem}: {cure}"))

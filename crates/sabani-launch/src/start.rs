@@ -79,7 +79,7 @@ impl Start {
             }
         } else if let Some(meeting) = by_rendezvous(environment)? {
             Start::Rendezvous(meeting)
-        } else if environment.get("PMIX_NAMESPACE").is_some() {
+        } else if environment.get("PMIX_NAMESPACE")?.is_some() {
             Start::Pmix
         } else if let Some(fd) = environment.number("PMI_FD")? {
             let cure = "a launcher that sets PMI_FD sets it as well";
@@ -88,7 +88,7 @@ impl Start {
                 rank: environment.need("PMI_RANK", cure)?,
                 size: environment.need("PMI_SIZE", cure)?,
             }
-        } else if let Some(address) = environment.get("PMI_PORT") {
+        } else if let Some(address) = environment.get("PMI_PORT")? {
             let cure = "a launcher that sets PMI_PORT sets it as well";
             Start::PmiPort {
                 address: address.to_owned(),
@@ -134,7 +134,7 @@ impl Start {
 
 /// A rendezvous whose address somebody has set; Kubernetes and Slurm still tell the rank.
 fn by_rendezvous(environment: &Environment) -> Result<Option<Meeting>, Error> {
-    let Some(address) = environment.get("SABANI_RENDEZVOUS") else {
+    let Some(address) = environment.get("SABANI_RENDEZVOUS")? else {
         return Ok(None);
     };
     let index = environment.number("JOB_COMPLETION_INDEX")?;
@@ -171,7 +171,7 @@ fn by_slurm(environment: &Environment) -> Result<Option<Meeting>, Error> {
         return Ok(None);
     };
     let cure = "srun sets it";
-    let nodes = environment.get("SLURM_STEP_NODELIST");
+    let nodes = environment.get("SLURM_STEP_NODELIST")?;
     let first = nodes.map(first_host).ok_or_else(|| Error::Variable {
         name: "SLURM_STEP_NODELIST",
         problem: format!("is not set: {cure}"),
@@ -193,7 +193,7 @@ fn needs_no_rendezvous(environment: &Environment) -> Result<(), Error> {
     let index: Option<u32> = environment.number("JOB_COMPLETION_INDEX")?;
     let size: Option<u32> = environment.number("SABANI_SIZE")?;
     let is_alone = (index, size) == (Some(0), Some(1));
-    if index.is_none() || is_alone || environment.get("SABANI_RANK").is_some() {
+    if index.is_none() || is_alone || environment.get("SABANI_RANK")?.is_some() {
         return Ok(());
     }
     Err(Error::Variable {

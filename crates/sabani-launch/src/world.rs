@@ -359,7 +359,7 @@ impl World {
         given: Option<String>,
     ) -> Result<JobKey, Error> {
         let file = environment
-            .get(KEY_FILE)
+            .path(KEY_FILE)
             .map(|path| JobKey::File(path.into()));
         let has_store_only = matches!(self.launcher, Launcher::Pmi | Launcher::Pmix);
         if !has_store_only {
@@ -463,11 +463,11 @@ impl Joined {
             }),
             Start::Rendezvous(meeting) => {
                 let path = environment
-                    .get(KEY_FILE)
+                    .path(KEY_FILE)
                     .ok_or(Error::NoJobKey(meeting.launcher))?;
                 let key = fs::read_to_string(path).map_err(|error| Error::Variable {
                     name: KEY_FILE,
-                    problem: format!("{path}: {error}"),
+                    problem: format!("{}: {error}", path.display()),
                 })?;
                 // Some editors put a mark in front.
                 let key = key.trim_start_matches('\u{feff}');

@@ -3,8 +3,10 @@
 mod found;
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 
@@ -145,6 +147,21 @@ fn ranks_of_an_indexed_job_meet() {
         let said = lines(child.wait_with_output().unwrap());
         assert!(said[0].contains("by Kubernetes"), "{said:?}");
     }
+}
+
+#[test]
+fn a_key_file_may_have_any_name_and_other_variables_must_be_unicode() {
+    let name = OsStr::from_bytes(b"/tmp/m\xfcller/key");
+    let mut command = clean(whoami());
+    let output = command.env("SABANI_JOB_KEY_FILE", name).output().unwrap();
+    let key = format!("File({})", name.display());
+    assert_eq!(lines(output), expected(1, "no launcher", &key));
+    let output = clean(whoami()).env("SABANI_IF", name).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("SABANI_IF: `/tmp/m"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
 /// Fails if the user's environment speaks of another number of ranks. Where this is started by a rank,
 /// that is the rank's job.
 fn check_size(ranks: u32, environment: &Environment) -> Result<(), Usage> {
-    if environment.get("SABANI_RUN_FD").is_some() {
+    if environment.path("SABANI_RUN_FD").is_some() {
         return Ok(());
     }
     let size: Option<u32> = environment.number("SABANI_SIZE").map_err(Usage::of)?;

@@ -4,6 +4,8 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 
 const NSPACE_BYTES: usize = 256;
@@ -93,7 +95,7 @@ impl Pmix {
     ///
     /// # Errors
     /// What the system's linker or the library says.
-    pub fn open(library: &str) -> Result<Self, String> {
+    pub fn open(library: &Path) -> Result<Self, String> {
         let functions = Functions::load(library)?;
         let mut own = Proc {
             nspace: [0; NSPACE_BYTES],
@@ -196,8 +198,9 @@ impl Drop for Pmix {
 }
 
 impl Functions {
-    fn load(library: &str) -> Result<Self, String> {
-        let name = c_string(library)?;
+    fn load(library: &Path) -> Result<Self, String> {
+        let name = CString::new(library.as_os_str().as_bytes())
+            .map_err(|_| format!("`{}` has a zero byte", library.display()))?;
         // Its own plug-ins look for its symbols among the global ones.
         // SAFETY: the name ends with a zero. What the library does when it is loaded is trusted: it
         // is the one that the system, or this program's user, has named.
@@ -311,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_said() {
-        let error = Pmix::open("libsabani-no-such.so").err().unwrap();
+        let error = Pmix::open("libsabani-no-such.so".as_ref()).err().unwrap();
         assert!(error.contains("libsabani-no-such.so"), "{error}");
     }
 }
