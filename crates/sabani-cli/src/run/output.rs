@@ -2,11 +2,12 @@
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// A line that stays unfinished for so long is shown as it is: it may be a prompt.
-const PROMPT_MS: u16 = 200;
+const PROMPT: Duration = Duration::from_millis(200);
 /// A line longer than that is shown in pieces.
 const LINE_BYTES: usize = 64 << 10;
 
@@ -15,6 +16,8 @@ struct Source<R> {
     from: R,
     prefix: String,
     unfinished: Vec<u8>,
+    /// Since when it is unfinished.
+    since: Option<Instant>,
     open: bool,
 }
 
@@ -39,6 +42,7 @@ impl<R: Read + AsFd, W: Write> Lines<R, W> {
                 String::new()
             },
             unfinished: Vec::new(),
+            since: None,
             open: true,
         };
         Self {
@@ -54,30 +58,32 @@ impl<R: Read + AsFd, W: Write> Lines<R, W> {
     /// If they can't be written any more. The ranks find their output closed once this is dropped.
     pub fn carry(&mut self) -> Result<()> {
         while self.sources.iter().any(|source| source.open) {
-            let ready = self.wait();
-            for &at in &ready {
-                self.read(at)?;
-            }
-            if ready.is_empty() {
-                self.show_unfinished()?;
-            }
-            self.to.flush()?;
+            self.turn()?;
         }
         Ok(())
     }
 
-    /// Those who have something to read; nobody if that took too long for a prompt.
+    fn turn(&mut self) -> Result<()> {
+        for at in self.wait() {
+            self.read(at)?;
+        }
+        self.show_prompts()?;
+        self.to.flush()
+    }
+
+    /// Those who have something to read; nobody if it is time to show a prompt.
     fn wait(&self) -> Vec<usize> {
         let open: Vec<usize> = (0..self.sources.len())
             .filter(|&at| self.sources[at].open)
             .collect();
         let source = |&at: &usize| PollFd::new(self.sources[at].from.as_fd(), PollFlags::POLLIN);
         let mut fds: Vec<_> = open.iter().map(source).collect();
-        let is_prompt = |&at: &usize| !self.sources[at].unfinished.is_empty();
-        let timeout = match open.iter().any(is_prompt) {
-            true => PollTimeout::from(PROMPT_MS),
-            false => PollTimeout::NONE,
-        };
+        let oldest = self.sources.iter().filter_map(|source| source.since).min();
+        let timeout = oldest.map_or(PollTimeout::NONE, |since| {
+            let left = PROMPT.saturating_sub(since.elapsed());
+            // Rounded up, or the last millisecond would be spent asking.
+            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
         // What interrupts is no reason to stop.
         let _ = poll(&mut fds, timeout);
         let ready = open.into_iter().zip(&fds);
@@ -105,9 +111,13 @@ impl<R: Read + AsFd, W: Write> Lines<R, W> {
         self.show(at, whole)
     }
 
-    fn show_unfinished(&mut self) -> Result<()> {
+    /// Shows the lines that are unfinished for so long, whatever others print meanwhile.
+    fn show_prompts(&mut self) -> Result<()> {
         for at in 0..self.sources.len() {
-            self.show(at, self.sources[at].unfinished.len())?;
+            let source = &self.sources[at];
+            if source.since.is_some_and(|since| since.elapsed() >= PROMPT) {
+                self.show(at, source.unfinished.len())?;
+            }
         }
         Ok(())
     }
@@ -117,6 +127,11 @@ impl<R: Read + AsFd, W: Write> Lines<R, W> {
         let source = &mut self.sources[at];
         let rest = source.unfinished.split_off(count);
         let bytes = std::mem::replace(&mut source.unfinished, rest);
+        let begun = source.since.filter(|_| count == 0);
+        source.since = match source.unfinished.is_empty() {
+            true => None,
+            false => begun.or_else(|| Some(Instant::now())),
+        };
         let mut shown = Vec::with_capacity(bytes.len() + source.prefix.len());
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             if self.begun != Some(at) {
@@ -177,5 +192,22 @@ mod tests {
         shown.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "thanks\n");
         lines.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn prompts_are_shown_while_another_rank_talks() {
+        let (asking, mut prompt) = pipe().unwrap();
+        let (talking, mut talk) = pipe().unwrap();
+        let mut lines = Lines::new([asking, talking], Vec::new(), true);
+        prompt.write_all(b"name? ").unwrap();
+        lines.turn().unwrap();
+        lines.sources[0].since = Instant::now().checked_sub(PROMPT);
+        talk.write_all(b"step\nste").unwrap();
+        lines.turn().unwrap();
+        assert_eq!(lines.to, b"[1] step\n[0] name? ");
+        talk.write_all(b"p\n").unwrap();
+        lines.turn().unwrap();
+        assert_eq!(lines.to, b"[1] step\n[0] name? \n[1] step\n");
+        assert!(lines.sources.iter().all(|source| source.since.is_none()));
     }
 }
