@@ -185,6 +185,13 @@ fn algorithms_can_be_chosen() {
         "{}",
         done.err
     );
+    let wrong = "SABANI_ALGORITHMS=$(printf '\\374') exec \"$0\" collectives";
+    let done = run(&["--", "sh", "-c", wrong, &ranks()]);
+    assert!(
+        done.err.contains("SABANI_ALGORITHMS: `\u{fffd}`"),
+        "{}",
+        done.err
+    );
 }
 
 #[test]

@@ -53,7 +53,9 @@ impl Comm {
             let path = env::var_os(NETWORK).filter(|path| !path.is_empty());
             let source = self.source(path.map(PathBuf::from).as_deref());
             let source = source.map_err(of_variable)?;
-            Ok((env::var(ALGORITHMS).unwrap_or_default(), source))
+            // What can't be shown is no algorithm either.
+            let algorithms = env::var_os(ALGORITHMS).unwrap_or_default();
+            Ok((algorithms.to_string_lossy().into_owned(), source))
         };
         let (algorithms, source): (String, Source) = self.told_by_the_first(tell)?;
         *locked(&self.series.chooser) = Chooser {
