@@ -1,10 +1,19 @@
 //! What environments lead to, in this process: worlds, or refusals with a cure.
 
+use std::env;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process;
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use sabani_launch::{Environment, JobKey, Launcher, World};
+
+/// What takes longer hangs.
+const HANG: Duration = Duration::from_secs(20);
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     variables.iter().copied().collect()
@@ -15,6 +24,23 @@ fn refusal(variables: &[(&str, &str)]) -> String {
     World::join_by(&environment(variables))
         .unwrap_err()
         .to_string()
+}
+
+/// A file with a job key.
+struct Key(PathBuf);
+
+impl Key {
+    fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("sabani-{name}-{}.key", process::id()));
+        fs::write(&path, "ab".repeat(32)).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 /// A PMI launcher that tells whoever calls this place in its job, and agrees to all else.
@@ -80,4 +106,25 @@ fn a_job_of_one_needs_neither_a_key_nor_a_meeting() {
     two[3].1 = "2";
     let why = refusal(&two);
     assert!(why.contains("no job key"), "{why}");
+}
+
+#[test]
+fn a_rendezvous_that_says_nothing_is_given_up() {
+    let key = Key::new("silent");
+    let key = key.0.to_str().unwrap().to_owned();
+    // Its kernel takes calls, and nobody answers them.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let _ = tell.send(refusal(&[
+            ("SABANI_RENDEZVOUS", &address),
+            ("SABANI_RANK", "1"),
+            ("SABANI_SIZE", "2"),
+            ("SABANI_JOB_KEY_FILE", &key),
+            ("SABANI_START_TIMEOUT", "1"),
+        ]));
+    });
+    let why = told.recv_timeout(HANG).expect("it gives up after 1 s");
+    assert!(why.contains("rank 0 says nothing, for 1s"), "{why}");
 }

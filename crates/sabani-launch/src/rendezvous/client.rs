@@ -52,8 +52,9 @@ impl Client {
         patience: Duration,
     ) -> Result<(Self, Option<String>), Error> {
         let stream = Stream::Unix(UnixStream::from(fd));
-        let client = Self::new(Launcher::Run, stream, Frames::private(), patience);
-        client.join(rank, size)
+        let mut client = Self::new(Launcher::Run, stream, Frames::private(), patience);
+        let job_key = client.join((rank, size), Instant::now() + patience)?;
+        Ok((client, job_key))
     }
 
     /// Joins over TCP. Rank 0 becomes the host, in a thread of its own.
@@ -67,6 +68,7 @@ impl Client {
             problem,
         };
         let address = &meeting.address;
+        let deadline = Instant::now() + patience;
         let mut refusals = Refusals::default();
         if meeting.rank == 0 {
             let host = listen(address)
@@ -79,7 +81,7 @@ impl Client {
                 .spawn(move || host.serve())
                 .map_err(|error| failed("starting a thread".into(), error.to_string()))?;
         }
-        let stream = call(address, patience)
+        let stream = call(address, deadline, patience)
             .map_err(|problem| failed(format!("reaching rank 0 at {address}"), problem))?;
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|error| {
@@ -88,7 +90,7 @@ impl Client {
         let frames = Frames::guarded(End::Rank, job_key, nonce);
         let mut client = Self::new(meeting.launcher, Stream::Tcp(stream), frames, patience);
         client.refusals = refusals;
-        let (client, _) = client.join(meeting.rank, meeting.size)?;
+        client.join((meeting.rank, meeting.size), deadline)?;
         Ok(client)
     }
 
@@ -116,22 +118,26 @@ impl Client {
         }
     }
 
-    fn join(mut self, rank: u32, size: u32) -> Result<(Self, Option<String>), Error> {
+    /// Takes this rank's place, and returns the job key if the host gives one.
+    fn join(
+        &mut self,
+        (rank, size): (u32, u32),
+        deadline: Instant,
+    ) -> Result<Option<String>, Error> {
         let doing = "joining the job";
-        self.set_patience(Some(self.patience), doing)?;
         while !self.frames.is_begun() {
             self.write(doing)?;
-            self.read(doing)?;
+            self.hear(doing, deadline)?;
         }
         self.say(&Request::Join { rank, size }, doing)?;
         let reply = loop {
             match self.next(doing)? {
                 Some(reply) => break reply,
-                None => self.read(doing)?,
-            };
+                None => self.hear(doing, deadline)?,
+            }
         };
         match reply {
-            Reply::Welcome { job_key } => Ok((self, job_key)),
+            Reply::Welcome { job_key } => Ok(job_key),
             Reply::Refused(why) => Err(self.failed(doing, why)),
             other => Err(self.failed(doing, format!("it answers {other:?}"))),
         }
@@ -145,9 +151,18 @@ impl Client {
         }
     }
 
-    fn set_patience(&self, time: Option<Duration>, doing: &str) -> Result<(), Error> {
-        let set = self.stream.set_read_timeout(time);
-        set.map_err(|error| self.failed(doing, error.to_string()))
+    /// The host is there, and says nothing.
+    fn silence(&self, doing: &str) -> Error {
+        let (who, else_) = match self.launcher {
+            Launcher::Run => ("it", ""),
+            _ => ("rank 0", ", or does another program answer at its address"),
+        };
+        let waited = self.patience;
+        let problem = format!(
+            "{who} says nothing, for {waited:?}: is it stopped{else_}? SABANI_START_TIMEOUT \
+             (seconds) waits longer"
+        );
+        self.failed(doing, problem)
     }
 
     fn say(&mut self, request: &Request, doing: &str) -> Result<(), Error> {
@@ -158,6 +173,26 @@ impl Client {
     fn write(&mut self, doing: &str) -> Result<(), Error> {
         let written = self.frames.write(&mut self.stream);
         written.map_err(|error| self.failed(doing, error.to_string()))
+    }
+
+    /// Reads once what must come by then.
+    fn hear(&mut self, doing: &str, deadline: Instant) -> Result<(), Error> {
+        match self.read_by(doing, deadline)? {
+            true => Ok(()),
+            false => Err(self.silence(doing)),
+        }
+    }
+
+    /// Reads once; `false` if nothing came by then.
+    fn read_by(&mut self, doing: &str, deadline: Instant) -> Result<bool, Error> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // As a timeout, nothing would mean forever.
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let set = self.stream.set_read_timeout(Some(left));
+        set.map_err(|error| self.failed(doing, error.to_string()))?;
+        self.read(doing)
     }
 
     /// Reads once; `false` if nothing came in time.
@@ -197,16 +232,36 @@ impl Client {
         Ok(())
     }
 
+    fn is_fence_over(&self) -> bool {
+        self.fenced || !self.departures.is_empty()
+    }
+
+    /// Fails with those who have not come, unless the last ones came before the question did.
+    fn ask_who_is_missing(&mut self, doing: &str) -> Result<(), Error> {
+        self.missing = None;
+        self.say(&Request::WhoIsMissing, doing)?;
+        if !self.wait(doing, |client| client.missing.is_some())? {
+            return Err(self.silence(doing));
+        }
+        if self.is_fence_over() {
+            return Ok(());
+        }
+        Err(Error::Missing {
+            ranks: self.missing.take().unwrap_or_default(),
+            waited: self.patience,
+            turned_away: self.refusals.told(),
+        })
+    }
+
     /// Waits until `is` holds; `false` when the time is over.
     fn wait(&mut self, doing: &str, is: impl Fn(&Self) -> bool) -> Result<bool, Error> {
-        let begun = Instant::now();
-        self.set_patience(Some(self.patience), doing)?;
+        let deadline = Instant::now() + self.patience;
         loop {
             self.take_replies(doing)?;
             if is(self) {
                 return Ok(true);
             }
-            if begun.elapsed() >= self.patience || !self.read(doing)? {
+            if !self.read_by(doing, deadline)? {
                 return Ok(false);
             }
         }
@@ -226,16 +281,8 @@ impl Store for Client {
         let doing = "waiting for all ranks";
         self.fenced = false;
         self.say(&Request::Fence, doing)?;
-        let done = |client: &Self| client.fenced || !client.departures.is_empty();
-        if !self.wait(doing, done)? {
-            self.missing = None;
-            self.say(&Request::WhoIsMissing, doing)?;
-            self.wait(doing, |client| client.missing.is_some())?;
-            return Err(Error::Missing {
-                ranks: self.missing.take().unwrap_or_default(),
-                waited: self.patience,
-                turned_away: self.refusals.told(),
-            });
+        if !self.wait(doing, Self::is_fence_over)? {
+            self.ask_who_is_missing(doing)?;
         }
         match self.departures.first() {
             Some(departure) if !self.fenced => Err(Error::Left(departure.clone())),
@@ -293,14 +340,13 @@ fn listen(address: &str) -> std::io::Result<TcpListener> {
 }
 
 /// Calls rank 0 until it answers: it may start later, and its name may become known later.
-fn call(address: &str, patience: Duration) -> Result<TcpStream, String> {
-    let begun = Instant::now();
+fn call(address: &str, deadline: Instant, patience: Duration) -> Result<TcpStream, String> {
     loop {
-        let problem = match try_call(address, patience) {
+        let problem = match try_call(address, deadline) {
             Ok(stream) => return Ok(stream),
             Err(error) => error.to_string(),
         };
-        if begun.elapsed() >= patience {
+        if Instant::now() + AGAIN >= deadline {
             return Err(format!(
                 "{problem}, for {patience:?}: is rank 0 running, is the address right, and does \
                  the network let TCP through?"
@@ -310,10 +356,11 @@ fn call(address: &str, patience: Duration) -> Result<TcpStream, String> {
     }
 }
 
-fn try_call(address: &str, patience: Duration) -> std::io::Result<TcpStream> {
+fn try_call(address: &str, deadline: Instant) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::other("no address is known for this name");
     for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, patience) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match TcpStream::connect_timeout(&address, left.max(AGAIN)) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
@@ -322,4 +369,42 @@ fn try_call(address: &str, patience: Duration) -> std::io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(patience: Duration) -> (Client, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let stream = Stream::Unix(ours);
+        let client = Client::new(Launcher::Run, stream, Frames::private(), patience);
+        (client, theirs)
+    }
+
+    #[test]
+    fn a_host_that_says_nothing_is_told_from_ranks_that_do_not_come() {
+        let (mut client, _theirs) = pair(Duration::from_millis(5));
+        let why = client.fence().unwrap_err().to_string();
+        assert!(
+            why.contains("it says nothing, for 5ms: is it stopped?"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn those_who_came_before_the_question_are_not_missing() {
+        let (mut client, mut theirs) = pair(Duration::from_secs(20));
+        let mut frames = Frames::private();
+        frames.push(&Reply::Fenced(Vec::new()));
+        frames.push(&Reply::Missing(vec![0, 1]));
+        frames.write(&mut theirs).unwrap();
+        client.ask_who_is_missing("waiting").unwrap();
+        assert!(client.fenced);
+        frames.push(&Reply::Missing(vec![1]));
+        frames.write(&mut theirs).unwrap();
+        client.fenced = false;
+        let why = client.ask_who_is_missing("waiting").unwrap_err();
+        assert!(why.to_string().contains("ranks [1] have not come"));
+    }
 }
