@@ -62,6 +62,17 @@ pub struct Meeting {
     pub address: String,
 }
 
+impl Meeting {
+    /// Something that it needs can't be done.
+    pub fn failed(&self, doing: &str, problem: String) -> Error {
+        Error::Launcher {
+            launcher: self.launcher,
+            doing: doing.into(),
+            problem,
+        }
+    }
+}
+
 impl Start {
     /// Reads it from the environment. The socket of `sabani run` is the closest: who has set
     /// `SABANI_RENDEZVOUS` around it meant others. Else what the program's user has set goes before

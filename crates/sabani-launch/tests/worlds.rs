@@ -43,6 +43,26 @@ impl Drop for Key {
     }
 }
 
+/// Joins as a rank of two, at a rendezvous.
+fn meet(rank: &str, address: &str, key: &Key) -> World {
+    let variables = [
+        ("SABANI_RENDEZVOUS", address),
+        ("SABANI_RANK", rank),
+        ("SABANI_SIZE", "2"),
+        ("SABANI_JOB_KEY_FILE", key.0.to_str().unwrap()),
+        ("SABANI_START_TIMEOUT", "20"),
+    ];
+    World::join_by(&environment(&variables)).unwrap()
+}
+
+/// An address for a rendezvous.
+fn free_address() -> String {
+    // Ports of 127.0.0.1 are taken by other tests.
+    let [.., high, low] = process::id().to_be_bytes();
+    let free = TcpListener::bind(format!("127.78.{high}.{low}:0")).unwrap();
+    free.local_addr().unwrap().to_string()
+}
+
 /// A PMI launcher that tells whoever calls this place in its job, and agrees to all else.
 fn pmi(rank: u32, size: u32) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -127,4 +147,30 @@ fn a_rendezvous_that_says_nothing_is_given_up() {
     });
     let why = told.recv_timeout(HANG).expect("it gives up after 1 s");
     assert!(why.contains("rank 0 says nothing, for 1s"), "{why}");
+}
+
+#[test]
+fn the_next_program_waits_until_rank_0_has_ended_the_one_before() {
+    let (key, address) = (Key::new("next"), free_address());
+    let next = || meet("1", &address, &key).fence().unwrap();
+    thread::scope(|scope| {
+        let first = scope.spawn(next);
+        let mut rank_0 = meet("0", &address, &key);
+        rank_0.fence().unwrap();
+        first.join().unwrap();
+        while rank_0.departures().is_empty() {
+            thread::yield_now();
+        }
+        let second = scope.spawn(next);
+        // It has been turned away meanwhile; if it is slow, it has not called yet.
+        thread::sleep(Duration::from_millis(300));
+        drop(rank_0);
+        // In a process of its own the port would be free by now.
+        while TcpListener::bind(&address).is_err() {
+            thread::yield_now();
+        }
+        let mut rank_0 = meet("0", &address, &key);
+        rank_0.fence().unwrap();
+        second.join().unwrap();
+    });
 }

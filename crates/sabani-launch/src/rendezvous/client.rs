@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::Host;
 use super::frames::{End, Frames};
 use super::refusals::Refusals;
-use super::server::{Reply, Request};
+use super::server::{Refusal, Reply, Request};
 use super::stream::Stream;
 use crate::start::Meeting;
 use crate::store::Store;
@@ -19,8 +19,15 @@ use crate::{Departure, Error, Launcher};
 
 /// How long to wait before rank 0 is called again that did not answer.
 const AGAIN: Duration = Duration::from_millis(50);
+/// Where rank 0 answers, but lets nobody in yet, it is called less and less often: so often at least.
+const AGAIN_MAX: Duration = Duration::from_secs(1);
 /// How long leaving may take. A host in rank 0 should end after what it owes the others is sent.
 const GOODBYE: Duration = Duration::from_secs(1);
+
+/// So often in a row a call may end, without a word, behind what this rank has to say: once as rank 0 ends a program,
+/// but each time if it has another job key.
+const ENDED_MAX: u32 = 4;
+const JOINING: &str = "joining the job";
 
 /// A rank's connection to the host.
 #[derive(Debug)]
@@ -37,6 +44,8 @@ pub struct Client {
     /// Those that the host in this process has turned away.
     refusals: Refusals,
     left: bool,
+    /// Whether the connection is of no more use.
+    has_ended: bool,
     patience: Duration,
 }
 
@@ -53,8 +62,10 @@ impl Client {
     ) -> Result<(Self, Option<String>), Error> {
         let stream = Stream::Unix(UnixStream::from(fd));
         let mut client = Self::new(Launcher::Run, stream, Frames::private(), patience);
-        let job_key = client.join((rank, size), Instant::now() + patience)?;
-        Ok((client, job_key))
+        match client.join((rank, size), Instant::now() + patience)? {
+            Ok(job_key) => Ok((client, job_key)),
+            Err(refusal) => Err(client.failed(JOINING, refusal.why)),
+        }
     }
 
     /// Joins over TCP. Rank 0 becomes the host, in a thread of its own.
@@ -62,36 +73,47 @@ impl Client {
     /// # Errors
     /// If rank 0 can't be reached in time, or has another job key.
     pub fn meet(meeting: &Meeting, job_key: &str, patience: Duration) -> Result<Self, Error> {
-        let failed = |doing: String, problem: String| Error::Launcher {
-            launcher: meeting.launcher,
-            doing,
-            problem,
-        };
-        let address = &meeting.address;
         let deadline = Instant::now() + patience;
-        let mut refusals = Refusals::default();
-        if meeting.rank == 0 {
-            let host = listen(address)
-                .and_then(|listener| Host::listening(meeting.size, listener, job_key.to_owned()));
-            let doing = format!("rank 0 waiting for the others at {address}");
-            let host = host.map_err(|error| failed(doing, error.to_string()))?;
-            refusals = host.refusals();
-            let thread = thread::Builder::new().name("sabani-rendezvous".into());
-            thread
-                .spawn(move || host.serve())
-                .map_err(|error| failed("starting a thread".into(), error.to_string()))?;
+        let refusals = match meeting.rank {
+            0 => host(meeting, job_key)?,
+            _ => Refusals::default(),
+        };
+        let (mut pause, mut ended) = (AGAIN, 0);
+        loop {
+            let mut client = Self::call(meeting, job_key, deadline, patience)?;
+            client.refusals = refusals.clone();
+            let (error, again) = match client.join((meeting.rank, meeting.size), deadline) {
+                Ok(Ok(_)) => return Ok(client),
+                Ok(Err(Refusal { why, again })) => (client.failed(JOINING, why), again),
+                Err(error) => {
+                    ended += u32::from(client.frames.is_begun());
+                    (error, client.has_ended && ended < ENDED_MAX)
+                }
+            };
+            if !again || Instant::now() + pause >= deadline {
+                return Err(error);
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(AGAIN_MAX);
         }
+    }
+
+    fn call(
+        meeting: &Meeting,
+        job_key: &str,
+        deadline: Instant,
+        patience: Duration,
+    ) -> Result<Self, Error> {
+        let address = &meeting.address;
         let stream = call(address, deadline, patience)
-            .map_err(|problem| failed(format!("reaching rank 0 at {address}"), problem))?;
+            .map_err(|problem| meeting.failed(&format!("reaching rank 0 at {address}"), problem))?;
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|error| {
-            failed("asking the system for randomness".into(), error.to_string())
+            meeting.failed("asking the system for randomness", error.to_string())
         })?;
         let frames = Frames::guarded(End::Rank, job_key, nonce);
-        let mut client = Self::new(meeting.launcher, Stream::Tcp(stream), frames, patience);
-        client.refusals = refusals;
-        client.join((meeting.rank, meeting.size), deadline)?;
-        Ok(client)
+        let stream = Stream::Tcp(stream);
+        Ok(Self::new(meeting.launcher, stream, frames, patience))
     }
 
     fn new(launcher: Launcher, stream: Stream, frames: Frames, patience: Duration) -> Self {
@@ -106,6 +128,7 @@ impl Client {
             missing: None,
             refusals: Refusals::default(),
             left: false,
+            has_ended: false,
             patience,
         }
     }
@@ -118,13 +141,14 @@ impl Client {
         }
     }
 
-    /// Takes this rank's place, and returns the job key if the host gives one.
+    /// Takes this rank's place, and returns the job key if the host gives one; or what the host has
+    /// against it.
     fn join(
         &mut self,
         (rank, size): (u32, u32),
         deadline: Instant,
-    ) -> Result<Option<String>, Error> {
-        let doing = "joining the job";
+    ) -> Result<Result<Option<String>, Refusal>, Error> {
+        let doing = JOINING;
         while !self.frames.is_begun() {
             self.write(doing)?;
             self.hear(doing, deadline)?;
@@ -137,8 +161,8 @@ impl Client {
             }
         };
         match reply {
-            Reply::Welcome { job_key } => Ok(job_key),
-            Reply::Refused(why) => Err(self.failed(doing, why)),
+            Reply::Welcome { job_key } => Ok(Ok(job_key)),
+            Reply::Refused(refusal) => Ok(Err(refusal)),
             other => Err(self.failed(doing, format!("it answers {other:?}"))),
         }
     }
@@ -172,7 +196,7 @@ impl Client {
 
     fn write(&mut self, doing: &str) -> Result<(), Error> {
         let written = self.frames.write(&mut self.stream);
-        written.map_err(|error| self.failed(doing, error.to_string()))
+        written.map_err(|error| self.ended(doing, error.to_string()))
     }
 
     /// Reads once what must come by then.
@@ -199,13 +223,19 @@ impl Client {
     fn read(&mut self, doing: &str) -> Result<bool, Error> {
         match self.frames.read(&mut self.stream) {
             Ok(true) => Ok(true),
-            Ok(false) => Err(self.failed(
-                doing,
-                "the connection has ended: has every rank the same job key, and is rank 0 alive?",
-            )),
+            Ok(false) => Err(self.ended(doing, "the connection has ended".into())),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(self.failed(doing, error.to_string())),
+            Err(error) => Err(self.ended(doing, error.to_string())),
         }
+    }
+
+    fn ended(&mut self, doing: &str, problem: String) -> Error {
+        self.has_ended = true;
+        let cure = match self.launcher {
+            Launcher::Run => "is it alive?",
+            _ => "has every rank the same job key, and is rank 0 alive?",
+        };
+        self.failed(doing, format!("{problem}: {cure}"))
     }
 
     fn next(&mut self, doing: &str) -> Result<Option<Reply>, Error> {
@@ -326,6 +356,23 @@ impl Store for Client {
     }
 }
 
+/// Begins to wait for the others of a meeting, in a thread.
+fn host(meeting: &Meeting, job_key: &str) -> Result<Refusals, Error> {
+    let address = &meeting.address;
+    let host = listen(address)
+        .and_then(|listener| Host::listening(meeting.size, listener, job_key.to_owned()))
+        .map_err(|error| {
+            let doing = format!("rank 0 waiting for the others at {address}");
+            meeting.failed(&doing, error.to_string())
+        })?;
+    let refusals = host.refusals();
+    thread::Builder::new()
+        .name("sabani-rendezvous".into())
+        .spawn(move || host.serve())
+        .map_err(|error| meeting.failed("starting a thread", error.to_string()))?;
+    Ok(refusals)
+}
+
 /// Listens at the address, or, if it is no address of this host, as a service's may be, at its port.
 fn listen(address: &str) -> std::io::Result<TcpListener> {
     let port = address
@@ -373,6 +420,9 @@ fn try_call(address: &str, deadline: Instant) -> std::io::Result<TcpStream> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::sync::mpsc::{TryRecvError, channel};
+
     use super::*;
 
     fn pair(patience: Duration) -> (Client, UnixStream) {
@@ -406,5 +456,60 @@ mod tests {
         client.fenced = false;
         let why = client.ask_who_is_missing("waiting").unwrap_err();
         assert!(why.to_string().contains("ranks [1] have not come"));
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Rank 1 of two, and where it expects rank 0.
+    fn meeting() -> (Meeting, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let meeting = Meeting {
+            launcher: Launcher::Rendezvous,
+            rank: 1,
+            size: 2,
+            address: listener.local_addr().unwrap().to_string(),
+        };
+        (meeting, listener)
+    }
+
+    /// Ends a call once the rank has said what it has to say.
+    fn hear_and_end(listener: &TcpListener) {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&[7; 32]).unwrap();
+        stream.read_exact(&mut [0; 40]).unwrap();
+    }
+
+    #[test]
+    fn a_call_that_ends_without_a_word_is_made_again() {
+        let (meeting, listener) = meeting();
+        let (all, done) = channel::<()>();
+        let host = thread::spawn(move || {
+            for _ in 0..ENDED_MAX + 1 {
+                drop(listener.accept().unwrap());
+            }
+            hear_and_end(&listener);
+            let mut host = Host::listening(2, listener, "key".into()).unwrap();
+            while let Err(TryRecvError::Empty) = done.try_recv() {
+                host.progress();
+                thread::yield_now();
+            }
+        });
+        Client::meet(&meeting, "key", PATIENCE).unwrap();
+        drop(all);
+        host.join().unwrap();
+    }
+
+    #[test]
+    fn who_is_cut_off_each_time_gives_up_early() {
+        let (meeting, listener) = meeting();
+        let host = thread::spawn(move || {
+            (0..ENDED_MAX).for_each(|_| hear_and_end(&listener));
+            listener
+        });
+        let why = Client::meet(&meeting, "key", PATIENCE).unwrap_err();
+        assert!(why.to_string().contains("the same job key"), "{why}");
+        let listener = host.join().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "called once more");
     }
 }

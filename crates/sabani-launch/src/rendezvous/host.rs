@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::frames::{End, Frames};
 use super::refusals::Refusals;
-use super::server::{Outgoing, Reply, Request, Server};
+use super::server::{Outgoing, Refusal, Reply, Request, Server};
 use super::stream::Stream;
 use crate::Departure;
 
@@ -237,8 +237,10 @@ impl Host {
             (Request::Join { rank, size }, place) => {
                 let known = place.is_none_or(|place| place == rank);
                 let joined = match known {
-                    true => self.server.join(rank, size),
-                    false => Err(format!("this is the place of another rank than {rank}")),
+                    true => self.server.join(rank, size, place.is_some()),
+                    false => Err(Refusal::last(format!(
+                        "this is the place of another rank than {rank}"
+                    ))),
                 };
                 match joined {
                     Ok(replies) => {
@@ -246,10 +248,10 @@ impl Host {
                         connection.joined = true;
                         self.send(replies);
                     }
-                    Err(why) => {
-                        self.refuse(at, &why);
+                    Err(refusal) => {
+                        self.refuse(at, &refusal.why);
                         let frames = &mut self.connections[at].frames;
-                        frames.push(&Reply::Refused(why));
+                        frames.push(&Reply::Refused(refusal));
                     }
                 }
             }

@@ -28,8 +28,8 @@ pub enum Request {
 pub enum Reply {
     /// The rank belongs to the job; here is its key, if the host gives one.
     Welcome { job_key: Option<String> },
-    /// It does not, and why.
-    Refused(String),
+    /// It is not let in.
+    Refused(Refusal),
     /// All have come. What was put since the last fence, with who put it.
     Fenced(Vec<(u32, String, String)>),
     /// These have not come yet.
@@ -38,6 +38,21 @@ pub enum Reply {
     Left(Departure),
     /// The host knows that the rank is done, and has sent the others what it owes them.
     Farewell,
+}
+
+/// Why a rank is not let in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub why: String,
+    /// Whether its place may become free: it may call again.
+    pub again: bool,
+}
+
+impl Refusal {
+    /// For good.
+    pub fn last(why: String) -> Self {
+        Self { why, again: false }
+    }
 }
 
 /// Where a rank is on its way through the job.
@@ -73,19 +88,40 @@ impl Server {
         }
     }
 
-    /// Lets a rank in, again if the program before it in the same place is done; or says why not.
-    pub fn join(&mut self, rank: u32, size: u32) -> Result<Vec<Outgoing>, String> {
+    /// Lets a rank in, or says why not. The next program in the same place is let in if it comes by the
+    /// connection of the one before; else it is to meet the next rank 0, once this one has ended.
+    pub fn join(
+        &mut self,
+        rank: u32,
+        size: u32,
+        has_place: bool,
+    ) -> Result<Vec<Outgoing>, Refusal> {
         let expected = self.members.len();
         if size as usize != expected {
-            return Err(format!(
+            return Err(Refusal::last(format!(
                 "it comes for a job of {size} ranks, this one has {expected}"
-            ));
+            )));
         }
-        let member = self.members.get_mut(rank as usize);
-        match member {
-            Some(member @ (Member::Absent | Member::Done)) => *member = Member::Here,
-            Some(_) => return Err(format!("rank {rank} is here already")),
-            None => return Err(format!("a job of {size} ranks has no rank {rank}")),
+        match self.members.get_mut(rank as usize) {
+            Some(member @ Member::Absent) => *member = Member::Here,
+            Some(member @ Member::Done) if has_place => *member = Member::Here,
+            Some(Member::Done | Member::Gone) => {
+                return Err(Refusal {
+                    why: format!(
+                        "rank {rank} was here and has ended, and rank 0 is still in the same program: \
+                         the next one begins once that has ended, and nobody comes back into it; \
+                         SABANI_START_TIMEOUT (seconds) waits longer"
+                    ),
+                    again: true,
+                });
+            }
+            Some(Member::Here | Member::AtFence) => {
+                return Err(Refusal::last(format!("rank {rank} is here already")));
+            }
+            None => {
+                let why = format!("a job of {size} ranks has no rank {rank}");
+                return Err(Refusal::last(why));
+            }
         }
         let job_key = self.job_key.clone();
         let past = self.departures.iter().cloned().map(Reply::Left);
@@ -176,7 +212,7 @@ mod tests {
     fn full(size: u32) -> Server {
         let mut server = Server::new(size, Some("secret".into()));
         for rank in 0..size {
-            let replies = server.join(rank, size).unwrap();
+            let replies = server.join(rank, size, false).unwrap();
             let job_key = Some("secret".into());
             assert_eq!(replies, [(rank, Reply::Welcome { job_key })]);
         }
@@ -206,8 +242,8 @@ mod tests {
     #[test]
     fn those_who_are_here_and_those_who_come_hear_who_has_left() {
         let mut server = Server::new(3, None);
-        server.join(0, 3).unwrap();
-        server.join(1, 3).unwrap();
+        server.join(0, 3, false).unwrap();
+        server.join(1, 3, false).unwrap();
         let departure = Departure {
             rank: 1,
             why: "was killed".into(),
@@ -216,7 +252,7 @@ mod tests {
         let told = Reply::Left(departure.clone());
         assert_eq!(server.left(departure.clone()), [(0, told.clone())]);
         assert!(server.left(departure).is_empty(), "told once");
-        assert_eq!(server.join(2, 3).unwrap()[1], (2, told));
+        assert_eq!(server.join(2, 3, false).unwrap()[1], (2, told));
         assert!(!server.is_over());
         server.handle(0, Request::Leave);
         server.handle(2, Request::Leave);
@@ -226,12 +262,29 @@ mod tests {
     #[test]
     fn strangers_are_refused() {
         let mut server = full(2);
-        assert!(server.join(1, 2).unwrap_err().contains("here already"));
-        assert!(server.join(2, 2).unwrap_err().contains("no rank 2"));
-        assert!(server.join(0, 3).unwrap_err().contains("this one has 2"));
+        let mut refused = |rank, size| {
+            let refusal = server.join(rank, size, false).unwrap_err();
+            assert!(!refusal.again, "{refusal:?}");
+            refusal.why
+        };
+        assert!(refused(1, 2).contains("here already"));
+        assert!(refused(2, 2).contains("no rank 2"));
+        assert!(refused(0, 3).contains("this one has 2"));
+    }
+
+    #[test]
+    fn the_next_program_in_the_same_place_comes_the_same_way_or_calls_again() {
+        let mut server = full(2);
         server.handle(1, Request::Leave);
-        server
-            .join(1, 2)
-            .expect("the next program in the same place");
+        let refusal = server.join(1, 2, false).unwrap_err();
+        assert!(refusal.again && refusal.why.contains("has ended"));
+        server.join(1, 2, true).unwrap();
+        server.left(Departure {
+            rank: 1,
+            why: "has ended".into(),
+            failed: false,
+        });
+        let refusal = server.join(1, 2, false).unwrap_err();
+        assert!(refusal.again, "{refusal:?}");
     }
 }
