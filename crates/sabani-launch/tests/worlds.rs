@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process;
 use std::sync::mpsc::channel;
@@ -173,4 +173,20 @@ fn the_next_program_waits_until_rank_0_has_ended_the_one_before() {
         rank_0.fence().unwrap();
         second.join().unwrap();
     });
+}
+
+#[test]
+fn those_who_call_and_say_nothing_keep_nobody_out() {
+    let (key, address) = (Key::new("idle"), free_address());
+    let mut rank_0 = meet("0", &address, &key);
+    let idle: Vec<_> = (0..300)
+        .map(|_| TcpStream::connect(&address).unwrap())
+        .collect();
+    let mut rank_1 = meet("1", &address, &key);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| rank_1.fence().unwrap());
+        rank_0.fence().unwrap();
+        other.join().unwrap();
+    });
+    drop(idle);
 }

@@ -157,8 +157,13 @@ impl Frames {
     /// Those of the stream, [`ErrorKind::WouldBlock`] among them.
     pub fn read(&mut self, stream: &mut impl Read) -> Result<bool> {
         let mut bytes = [0; 1 << 14];
+        // A stranger's memory is bounded, however much it sends at a time.
+        let room = match self.proven {
+            true => bytes.len(),
+            false => STRANGER_BYTES,
+        };
         let count = loop {
-            match stream.read(&mut bytes) {
+            match stream.read(&mut bytes[..room]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read?,
             }
@@ -276,5 +281,9 @@ mod tests {
         let (mut host, _) = pair(["key", "key"]);
         host.input.extend((STRANGER_BYTES as u32 + 1).to_le_bytes());
         assert!(host.next::<u64>().unwrap_err().contains("too long"));
+
+        let (mut host, _) = pair(["key", "key"]);
+        host.read(&mut &[0; 1 << 14][..]).unwrap();
+        assert_eq!(host.input.len(), STRANGER_BYTES);
     }
 }

@@ -5,10 +5,11 @@ use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{Backlog, listen};
 
 use super::frames::{End, Frames};
 use super::refusals::Refusals;
@@ -16,8 +17,10 @@ use super::server::{Outgoing, Refusal, Reply, Request, Server};
 use super::stream::Stream;
 use crate::Departure;
 
-/// Connections of strangers at a time: a bound on the memory that they can take.
+/// Connections of strangers at a time, beside as many as there are ranks: a bound on the memory that they can take.
 const STRANGERS_MAX: usize = 256;
+/// So long somebody may take to say who it is, if others can't come in meanwhile.
+const STRANGER: Duration = Duration::from_secs(2);
 /// How long nobody is let in once there was no room for a connection.
 const FULL: Duration = Duration::from_millis(10);
 
@@ -27,11 +30,44 @@ struct Connection {
     /// Where it comes from, if that is not this host's own child.
     from: Option<IpAddr>,
     frames: Frames,
+    since: Instant,
     /// Whose place this is, once that is known.
     place: Option<u32>,
     /// Whether the rank has joined through it.
     joined: bool,
     open: bool,
+}
+
+impl Connection {
+    fn new(stream: Stream, from: Option<IpAddr>, frames: Frames, place: Option<u32>) -> Self {
+        Self {
+            stream,
+            from,
+            frames,
+            since: Instant::now(),
+            place,
+            joined: false,
+            open: true,
+        }
+    }
+
+    /// The next one who calls.
+    fn accept(listener: &TcpListener, job_key: &str) -> Result<Self> {
+        let (stream, from) = listener.accept()?;
+        stream.set_nonblocking(true)?;
+        // Better late than not at all.
+        let _ = stream.set_nodelay(true);
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce).map_err(Error::other)?;
+        let frames = Frames::guarded(End::Host, job_key, nonce);
+        let from = from.ip().to_canonical();
+        Ok(Self::new(Stream::Tcp(stream), Some(from), frames, None))
+    }
+
+    /// Whether it may be anybody.
+    fn is_stranger(&self) -> bool {
+        self.open && self.place.is_none()
+    }
 }
 
 /// Where ranks come from.
@@ -65,6 +101,8 @@ impl Host {
     /// breaks is a rank that has ended.
     pub(crate) fn listening(size: u32, listener: TcpListener, job_key: String) -> Result<Self> {
         listener.set_nonblocking(true)?;
+        // All may call at once, and who finds no room in the queue tries again a second later only.
+        listen(&listener, Backlog::MAXALLOWABLE)?;
         let door = Door::Listener(listener, job_key);
         Ok(Self::new(Server::new(size, None), door))
     }
@@ -87,22 +125,19 @@ impl Host {
     pub fn add_child(&mut self, rank: u32) -> Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        self.connections.push(Connection {
-            stream: Stream::Unix(ours),
-            from: None,
-            frames: Frames::private(),
-            place: Some(rank),
-            joined: false,
-            open: true,
-        });
+        let connection = Connection::new(Stream::Unix(ours), None, Frames::private(), Some(rank));
+        self.connections.push(connection);
         Ok(theirs)
     }
 
     /// What to wait for.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let listener = match &self.door {
-            Door::Children => None,
-            Door::Listener(listener, _) => Some(PollFd::new(listener.as_fd(), PollFlags::POLLIN)),
+            // Who calls a full house waits outside.
+            Door::Listener(listener, _) if self.room() > 0 => {
+                Some(PollFd::new(listener.as_fd(), PollFlags::POLLIN))
+            }
+            Door::Listener(..) | Door::Children => None,
         };
         let connections = self.connections.iter().map(|connection| {
             let mut flags = PollFlags::POLLIN;
@@ -114,10 +149,11 @@ impl Host {
 
     /// Reads, serves and writes whatever is ready.
     pub fn progress(&mut self) {
-        self.accept();
+        // What has come counts before it is judged who says nothing.
         for at in 0..self.connections.len() {
             self.read(at);
         }
+        self.accept();
         for connection in &mut self.connections {
             let Connection {
                 stream,
@@ -151,52 +187,84 @@ impl Host {
         while !self.server.is_over() {
             let mut fds: Vec<_> = self.poll_fds().collect();
             // An interruption is followed by another look.
-            let _ = poll(&mut fds, PollTimeout::NONE);
+            let _ = poll(&mut fds, self.timeout());
             drop(fds);
             self.progress();
         }
     }
 
+    /// How many more strangers are let in.
+    fn room(&self) -> usize {
+        let strangers = self.connections.iter().filter(|c| c.is_stranger());
+        (STRANGERS_MAX + self.server.size()).saturating_sub(strangers.count())
+    }
+
+    /// Until somebody has to go who keeps others out.
+    fn timeout(&self) -> PollTimeout {
+        if self.room() > 0 {
+            return PollTimeout::NONE;
+        }
+        let strangers = self.connections.iter().filter(|c| c.is_stranger());
+        let longest = strangers.map(|c| c.since.elapsed()).max();
+        let left = STRANGER.saturating_sub(longest.unwrap_or_default());
+        // Rounded up, or the last millisecond would be spent asking.
+        PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+    }
+
     fn accept(&mut self) {
+        if self.room() == 0 {
+            self.show_out();
+        }
         let Door::Listener(listener, job_key) = &self.door else {
             return;
         };
-        loop {
-            let (stream, from) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) => return self.cannot_accept(listener, &error),
-            };
-            let strangers = self.connections.iter().filter(|c| c.place.is_none());
-            let mut nonce = [0; 32];
-            let refused = strangers.count() >= STRANGERS_MAX
-                || stream.set_nonblocking(true).is_err()
-                || getrandom::fill(&mut nonce).is_err();
-            if refused {
-                continue;
+        let room = self.room();
+        for _ in 0..room {
+            match Connection::accept(listener, job_key) {
+                Ok(connection) => self.connections.push(connection),
+                Err(error) => return self.cannot_accept(&error),
             }
-            // Better late than not at all.
-            let _ = stream.set_nodelay(true);
-            self.connections.push(Connection {
-                stream: Stream::Tcp(stream),
-                from: Some(from.ip().to_canonical()),
-                frames: Frames::guarded(End::Host, job_key, nonce),
-                place: None,
-                joined: false,
-                open: true,
-            });
+        }
+        if room > 0 {
+            self.refuse_all(&format!(
+                "{} have called and not said who they are: the next ones wait until these are sent away",
+                STRANGERS_MAX + self.server.size()
+            ));
+        }
+    }
+
+    /// Ends the connections of those who have not said who they are for too long.
+    fn show_out(&mut self) {
+        for connection in &mut self.connections {
+            if connection.is_stranger() && connection.since.elapsed() >= STRANGER {
+                connection.open = false;
+                if let Some(from) = connection.from {
+                    let why =
+                        format!("it did not say who it is within {STRANGER:?}, and others waited");
+                    self.refusals.add(from, &why);
+                }
+            }
         }
     }
 
     /// Nobody is there to be let in, or there is no room: then whoever waits is told why, and the door is left alone for a while, for it would be
     /// found open again at once. It ends nothing: anybody may knock.
-    fn cannot_accept(&self, listener: &TcpListener, error: &Error) {
+    fn cannot_accept(&mut self, error: &Error) {
         let Some(why) = why_full(error) else {
             return;
         };
-        if let Ok(address) = listener.local_addr() {
-            self.refusals.add(address.ip(), &why);
-        }
+        self.refuse_all(&why);
+        self.show_out();
         thread::sleep(FULL);
+    }
+
+    /// Notes that nobody is let in, whoever it is.
+    fn refuse_all(&self, why: &str) {
+        if let Door::Listener(listener, _) = &self.door
+            && let Ok(address) = listener.local_addr()
+        {
+            self.refusals.add(address.ip(), why);
+        }
     }
 
     fn read(&mut self, at: usize) {
@@ -323,6 +391,8 @@ fn why_full(error: &Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{SocketAddr, TcpStream};
+
     use super::*;
 
     #[test]
@@ -332,5 +402,61 @@ mod tests {
         assert_eq!(why(Errno::ECONNABORTED), None);
         assert!(why(Errno::EMFILE).unwrap().contains("`ulimit -n`"));
         assert!(why(Errno::ENFILE).unwrap().contains("open files"));
+    }
+
+    /// A host at a port of this machine's.
+    fn host(size: u32) -> (Host, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (
+            Host::listening(size, listener, "key".into()).unwrap(),
+            address,
+        )
+    }
+
+    /// So many who call, and wait until the host has let them in.
+    fn callers(host: &mut Host, address: SocketAddr, count: usize) -> Vec<TcpStream> {
+        let callers = (0..count).map(|_| {
+            let caller = TcpStream::connect(address).unwrap();
+            host.progress();
+            caller
+        });
+        callers.collect()
+    }
+
+    #[test]
+    fn as_many_strangers_are_let_in_as_there_are_ranks_and_some_more() {
+        let (mut host, address) = host(100);
+        let _callers = callers(&mut host, address, 100 + STRANGERS_MAX);
+        assert_eq!(host.connections.len(), 100 + STRANGERS_MAX);
+        assert!(host.refusals().told()[0].contains("356 have called"));
+    }
+
+    #[test]
+    fn who_is_silent_goes_when_others_wait() {
+        let (mut host, address) = host(2);
+        let silent = callers(&mut host, address, 2 + STRANGERS_MAX);
+        let waiting = TcpStream::connect(address).unwrap();
+        host.progress();
+        assert_eq!(host.connections.len(), silent.len());
+        // The door does not wake the host before somebody has to go.
+        assert_eq!(host.poll_fds().count(), silent.len());
+        assert!(host.timeout() <= PollTimeout::from(2_001_u16));
+        let old = Instant::now().checked_sub(STRANGER).unwrap();
+        for connection in &mut host.connections[..10] {
+            connection.since = old;
+        }
+        host.progress();
+        assert_eq!(host.connections.len(), silent.len() - 9);
+        let Stream::Tcp(last) = &host.connections.last().unwrap().stream else {
+            panic!("it came over TCP");
+        };
+        assert_eq!(last.peer_addr().unwrap(), waiting.local_addr().unwrap());
+        let told = host.refusals().told();
+        assert!(
+            told[1].contains("did not say who it is") && told[1].ends_with("(10 times)"),
+            "{told:?}"
+        );
+        assert_eq!(host.timeout(), PollTimeout::NONE);
     }
 }

@@ -88,6 +88,11 @@ impl Server {
         }
     }
 
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
     /// Lets a rank in, or says why not. The next program in the same place is let in if it comes by the
     /// connection of the one before; else it is to meet the next rank 0, once this one has ended.
     pub fn join(
