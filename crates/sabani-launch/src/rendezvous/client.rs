@@ -247,12 +247,12 @@ impl Client {
     fn take_replies(&mut self, doing: &str) -> Result<(), Error> {
         while let Some(reply) = self.next(doing)? {
             match reply {
-                Reply::Fenced(values) => {
+                Reply::Values(values) => {
                     let values = values.into_iter();
                     self.values
                         .extend(values.map(|(rank, key, value)| ((rank, key), value)));
-                    self.fenced = true;
                 }
+                Reply::Fenced => self.fenced = true,
                 Reply::Missing(ranks) => self.missing = Some(ranks),
                 Reply::Farewell => self.left = true,
                 Reply::Left(departure) => self.departures.push(departure),
@@ -446,7 +446,7 @@ mod tests {
     fn those_who_came_before_the_question_are_not_missing() {
         let (mut client, mut theirs) = pair(Duration::from_secs(20));
         let mut frames = Frames::private();
-        frames.push(&Reply::Fenced(Vec::new()));
+        frames.push(&Reply::Fenced);
         frames.push(&Reply::Missing(vec![0, 1]));
         frames.write(&mut theirs).unwrap();
         client.ask_who_is_missing("waiting").unwrap();

@@ -6,17 +6,32 @@
 //! nobody without the job key can speak, replay, or reorder. Nothing said here is secret.
 
 use std::io::{ErrorKind, Read, Result, Write};
+use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
+
+use super::output::Output;
 
 const LENGTH_BYTES: usize = 4;
 const MAC_BYTES: usize = 32;
 const NONCE_BYTES: usize = 32;
 /// What a host takes from somebody who has not proven the job key.
 const STRANGER_BYTES: usize = 1 << 10;
-/// Longest frame: the values of 65,536 ranks.
+/// Longest frame. However many ranks there are: a host says their values in pieces, and who is missing among a million
+/// takes 3 MB.
 const FRAME_BYTES: usize = 16 << 20;
 const CONTEXT: &str = "sabani 2025 rendezvous";
+
+/// A value as it is written, for one stream or many.
+#[derive(Debug)]
+pub struct Value(Arc<[u8]>);
+
+impl Value {
+    pub fn of(value: &impl Serialize) -> Self {
+        let bytes = postcard::to_stdvec(value).expect("plain values can be written");
+        Self(bytes.into())
+    }
+}
 
 /// Which end of the stream this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +63,7 @@ enum Seal {
 #[derive(Debug)]
 pub struct Frames {
     input: Vec<u8>,
-    output: Vec<u8>,
+    output: Output,
     seal: Seal,
     proven: bool,
 }
@@ -58,7 +73,7 @@ impl Frames {
     pub fn private() -> Self {
         Self {
             input: Vec::new(),
-            output: Vec::new(),
+            output: Output::default(),
             seal: Seal::None,
             proven: true,
         }
@@ -67,9 +82,11 @@ impl Frames {
     /// A stream that others can reach, guarded by the job key.
     pub fn guarded(end: End, job_key: &str, nonce: [u8; NONCE_BYTES]) -> Self {
         let key = blake3::derive_key(CONTEXT, job_key.trim().as_bytes());
+        let mut output = Output::default();
+        output.push(&nonce);
         Self {
             input: Vec::new(),
-            output: nonce.to_vec(),
+            output,
             seal: Seal::Begun { end, key, nonce },
             proven: false,
         }
@@ -98,11 +115,16 @@ impl Frames {
 
     /// Queues a value.
     pub fn push(&mut self, value: &impl Serialize) {
-        let bytes = postcard::to_stdvec(value).expect("plain values can be written");
-        self.output.extend((bytes.len() as u32).to_le_bytes());
-        self.output.extend(&bytes);
+        self.share(&Value::of(value));
+    }
+
+    /// Queues a value that others may queue as well.
+    pub fn share(&mut self, Value(bytes): &Value) {
+        self.output.push(&(bytes.len() as u32).to_le_bytes());
+        self.output.share(bytes);
         if let Seal::Sealed { end, key, sent, .. } = &mut self.seal {
-            self.output.extend(mac(key, *end, *sent, &bytes).as_bytes());
+            let mac = mac(key, *end, *sent, bytes);
+            self.output.push(mac.as_bytes());
             *sent += 1;
         }
     }
@@ -177,15 +199,7 @@ impl Frames {
     /// # Errors
     /// Those of the stream, but [`ErrorKind::WouldBlock`].
     pub fn write(&mut self, stream: &mut impl Write) -> Result<()> {
-        while self.has_output() {
-            match stream.write(&self.output) {
-                Ok(count) => drop(self.output.drain(..count)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        self.output.write(stream)
     }
 
     /// Whether something waits to be written.

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{Backlog, listen};
 
-use super::frames::{End, Frames};
+use super::frames::{End, Frames, Value};
 use super::refusals::Refusals;
 use super::server::{Outgoing, Refusal, Reply, Request, Server};
 use super::stream::Stream;
@@ -366,14 +366,19 @@ impl Host {
         }
     }
 
-    fn send(&mut self, replies: Vec<Outgoing>) {
-        for (to, reply) in replies {
-            let joined = self
-                .connections
-                .iter_mut()
-                .filter(|connection| connection.joined);
-            for connection in joined.filter(|connection| connection.place == Some(to)) {
-                connection.frames.push(&reply);
+    fn send(&mut self, Outgoing { to, replies }: Outgoing) {
+        // Written once: what all are told of all at a fence would fill the memory.
+        let replies: Vec<_> = replies.iter().map(Value::of).collect();
+        if replies.is_empty() {
+            return;
+        }
+        let is_meant = |connection: &&mut Connection| {
+            let place = connection.place.filter(|_| connection.joined);
+            place.is_some_and(|place| to.binary_search(&place).is_ok())
+        };
+        for connection in self.connections.iter_mut().filter(is_meant) {
+            for reply in &replies {
+                connection.frames.share(reply);
             }
         }
     }

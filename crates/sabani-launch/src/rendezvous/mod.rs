@@ -7,6 +7,7 @@
 mod client;
 mod frames;
 mod host;
+mod output;
 mod refusals;
 mod server;
 mod stream;

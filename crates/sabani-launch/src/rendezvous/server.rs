@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Departure;
 
+/// Keys and values that are said at a time.
+const VALUES_BYTES: usize = 64 << 10;
+
 /// What a rank asks of the host.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
@@ -30,8 +33,10 @@ pub enum Reply {
     Welcome { job_key: Option<String> },
     /// It is not let in.
     Refused(Refusal),
-    /// All have come. What was put since the last fence, with who put it.
-    Fenced(Vec<(u32, String, String)>),
+    /// Some of what was put since the last fence, with who put it: all have come.
+    Values(Vec<(u32, String, String)>),
+    /// All have come, and all that was put has been said.
+    Fenced,
     /// These have not come yet.
     Missing(Vec<u32>),
     /// A rank has ended.
@@ -65,8 +70,12 @@ enum Member {
     Gone,
 }
 
-/// A reply, and to whom.
-pub type Outgoing = (u32, Reply);
+/// What is to be said, and to whom: ranks in ascending order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Outgoing {
+    pub to: Vec<u32>,
+    pub replies: Vec<Reply>,
+}
 
 /// The host's memory.
 #[derive(Debug)]
@@ -95,12 +104,7 @@ impl Server {
 
     /// Lets a rank in, or says why not. The next program in the same place is let in if it comes by the
     /// connection of the one before; else it is to meet the next rank 0, once this one has ended.
-    pub fn join(
-        &mut self,
-        rank: u32,
-        size: u32,
-        has_place: bool,
-    ) -> Result<Vec<Outgoing>, Refusal> {
+    pub fn join(&mut self, rank: u32, size: u32, has_place: bool) -> Result<Outgoing, Refusal> {
         let expected = self.members.len();
         if size as usize != expected {
             return Err(Refusal::last(format!(
@@ -130,41 +134,50 @@ impl Server {
         }
         let job_key = self.job_key.clone();
         let past = self.departures.iter().cloned().map(Reply::Left);
-        let replies = std::iter::once(Reply::Welcome { job_key }).chain(past);
-        Ok(replies.map(|reply| (rank, reply)).collect())
+        let welcome = Reply::Welcome { job_key };
+        Ok(Outgoing {
+            to: vec![rank],
+            replies: std::iter::once(welcome).chain(past).collect(),
+        })
     }
 
     /// Serves a rank that has joined.
-    pub fn handle(&mut self, rank: u32, request: Request) -> Vec<Outgoing> {
-        match request {
+    pub fn handle(&mut self, rank: u32, request: Request) -> Outgoing {
+        let reply = match request {
             Request::Put { key, value } => {
                 self.fresh.insert((rank, key), value);
-                Vec::new()
+                return Outgoing::default();
             }
             Request::Fence => {
                 self.members[rank as usize] = Member::AtFence;
-                self.fence()
+                return self.fence();
             }
-            Request::WhoIsMissing => vec![(rank, Reply::Missing(self.missing()))],
+            Request::WhoIsMissing => Reply::Missing(self.missing()),
             Request::Leave => {
                 self.members[rank as usize] = Member::Done;
-                vec![(rank, Reply::Farewell)]
+                Reply::Farewell
             }
-            Request::Join { .. } | Request::Abort { .. } => Vec::new(),
+            Request::Join { .. } | Request::Abort { .. } => return Outgoing::default(),
+        };
+        Outgoing {
+            to: vec![rank],
+            replies: vec![reply],
         }
     }
 
     /// Notes that a rank has ended, and tells those who are here.
-    pub fn left(&mut self, departure: Departure) -> Vec<Outgoing> {
+    pub fn left(&mut self, departure: Departure) -> Outgoing {
         let member = &mut self.members[departure.rank as usize];
         if *member == Member::Gone {
-            return Vec::new();
+            return Outgoing::default();
         }
         *member = Member::Gone;
         self.departures.push(departure.clone());
         let here = self.with(|member| matches!(member, Member::Here | Member::AtFence));
-        here.map(|rank| (rank, Reply::Left(departure.clone())))
-            .collect()
+        Outgoing {
+            to: here.collect(),
+            replies: vec![Reply::Left(departure)],
+        }
     }
 
     /// Whether a rank has said that it is done.
@@ -179,18 +192,30 @@ impl Server {
             .all(|member| matches!(member, Member::Done | Member::Gone))
     }
 
-    fn fence(&mut self) -> Vec<Outgoing> {
+    fn fence(&mut self) -> Outgoing {
         if self.members.iter().any(|&member| member != Member::AtFence) {
-            return Vec::new();
+            return Outgoing::default();
         }
         self.members.fill(Member::Here);
-        let fresh = std::mem::take(&mut self.fresh).into_iter();
-        let values: Vec<_> = fresh
-            .map(|((rank, key), value)| (rank, key, value))
-            .collect();
-        (0..self.members.len() as u32)
-            .map(|rank| (rank, Reply::Fenced(values.clone())))
-            .collect()
+        let mut replies = Vec::new();
+        let (mut values, mut bytes) = (Vec::new(), 0);
+        for ((rank, key), value) in std::mem::take(&mut self.fresh) {
+            let more = key.len() + value.len();
+            if bytes + more > VALUES_BYTES && bytes > 0 {
+                replies.push(Reply::Values(std::mem::take(&mut values)));
+                bytes = 0;
+            }
+            bytes += more;
+            values.push((rank, key, value));
+        }
+        if !values.is_empty() {
+            replies.push(Reply::Values(values));
+        }
+        replies.push(Reply::Fenced);
+        Outgoing {
+            to: (0..self.members.len() as u32).collect(),
+            replies,
+        }
     }
 
     fn missing(&self) -> Vec<u32> {
@@ -214,12 +239,19 @@ mod tests {
         }
     }
 
+    fn to(rank: u32, reply: Reply) -> Outgoing {
+        Outgoing {
+            to: vec![rank],
+            replies: vec![reply],
+        }
+    }
+
     fn full(size: u32) -> Server {
         let mut server = Server::new(size, Some("secret".into()));
         for rank in 0..size {
             let replies = server.join(rank, size, false).unwrap();
             let job_key = Some("secret".into());
-            assert_eq!(replies, [(rank, Reply::Welcome { job_key })]);
+            assert_eq!(replies, to(rank, Reply::Welcome { job_key }));
         }
         server
     }
@@ -228,20 +260,41 @@ mod tests {
     fn a_fence_opens_when_all_have_come_and_carries_what_is_new() {
         let mut server = full(2);
         for (round, expected) in [("a", "1"), ("b", "2")] {
-            assert!(server.handle(0, put(round, expected)).is_empty());
-            assert!(server.handle(0, Request::Fence).is_empty());
+            let nothing = Outgoing::default();
+            assert_eq!(server.handle(0, put(round, expected)), nothing);
+            assert_eq!(server.handle(0, Request::Fence), nothing);
             let missing = server.handle(0, Request::WhoIsMissing);
-            assert_eq!(missing, [(0, Reply::Missing(vec![1]))]);
+            assert_eq!(missing, to(0, Reply::Missing(vec![1])));
             let opened = server.handle(1, Request::Fence);
             let values = vec![(0, round.to_owned(), expected.to_owned())];
-            assert_eq!(
-                opened,
-                [
-                    (0, Reply::Fenced(values.clone())),
-                    (1, Reply::Fenced(values))
-                ]
-            );
+            let replies = vec![Reply::Values(values), Reply::Fenced];
+            let to = vec![0, 1];
+            assert_eq!(opened, Outgoing { to, replies });
         }
+    }
+
+    #[test]
+    fn many_values_are_said_in_pieces() {
+        let mut server = full(1);
+        let value = "x".repeat(1_000);
+        for at in 0..1_000 {
+            server.handle(0, put(&format!("key-{at:03}"), &value));
+        }
+        let mut said = Vec::new();
+        let mut replies = server.handle(0, Request::Fence).replies;
+        assert_eq!(replies.pop(), Some(Reply::Fenced));
+        for reply in replies {
+            let Reply::Values(values) = reply else {
+                panic!("{reply:?}");
+            };
+            assert!((1..=VALUES_BYTES / 1_000).contains(&values.len()));
+            said.extend(values.into_iter().map(|(_, key, _)| key));
+        }
+        let expected: Vec<_> = (0..1_000).map(|at| format!("key-{at:03}")).collect();
+        assert_eq!(said, expected);
+        // One that is longer than a piece goes alone.
+        server.handle(0, put("long", &"x".repeat(VALUES_BYTES + 1)));
+        assert_eq!(server.handle(0, Request::Fence).replies.len(), 2);
     }
 
     #[test]
@@ -255,9 +308,9 @@ mod tests {
             failed: true,
         };
         let told = Reply::Left(departure.clone());
-        assert_eq!(server.left(departure.clone()), [(0, told.clone())]);
-        assert!(server.left(departure).is_empty(), "told once");
-        assert_eq!(server.join(2, 3, false).unwrap()[1], (2, told));
+        assert_eq!(server.left(departure.clone()), to(0, told.clone()));
+        assert_eq!(server.left(departure), Outgoing::default(), "told once");
+        assert_eq!(server.join(2, 3, false).unwrap().replies[1], told);
         assert!(!server.is_over());
         server.handle(0, Request::Leave);
         server.handle(2, Request::Leave);

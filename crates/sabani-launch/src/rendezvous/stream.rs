@@ -1,6 +1,6 @@
 //! A connection of either kind.
 
-use std::io::{Read, Result, Write};
+use std::io::{IoSlice, Read, Result, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -43,6 +43,13 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write_vectored(pieces),
+            Stream::Tcp(stream) => stream.write_vectored(pieces),
         }
     }
 
