@@ -74,9 +74,9 @@ impl Meeting {
 }
 
 impl Start {
-    /// Reads it from the environment. The socket of `sabani run` is the closest: who has set
-    /// `SABANI_RENDEZVOUS` around it meant others. Else what the program's user has set goes before
-    /// what a launcher has, and a launcher with a store before one without.
+    /// Reads it from the environment. The socket of `sabani run` goes first: a `SABANI_RENDEZVOUS`
+    /// beside it was meant for others. Then comes what the program's user has set, before what a
+    /// launcher has, and a launcher with a store before one without.
     ///
     /// # Errors
     /// If variables contradict each other, or one of several that belong together is missing.

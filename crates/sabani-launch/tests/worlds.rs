@@ -43,16 +43,24 @@ impl Drop for Key {
     }
 }
 
-/// Joins as a rank of two, at a rendezvous.
-fn meet(rank: &str, address: &str, key: &Key) -> World {
-    let variables = [
+/// A rank of two, at a rendezvous.
+fn place<'a>(
+    rank: &'a str,
+    address: &'a str,
+    key: &'a Key,
+    seconds: &'a str,
+) -> [(&'a str, &'a str); 5] {
+    [
         ("SABANI_RENDEZVOUS", address),
         ("SABANI_RANK", rank),
         ("SABANI_SIZE", "2"),
         ("SABANI_JOB_KEY_FILE", key.0.to_str().unwrap()),
-        ("SABANI_START_TIMEOUT", "20"),
-    ];
-    World::join_by(&environment(&variables)).unwrap()
+        ("SABANI_START_TIMEOUT", seconds),
+    ]
+}
+
+fn meet(rank: &str, address: &str, key: &Key) -> World {
+    World::join_by(&environment(&place(rank, address, key, "20"))).unwrap()
 }
 
 /// An address for a rendezvous.
@@ -131,20 +139,11 @@ fn a_job_of_one_needs_neither_a_key_nor_a_meeting() {
 #[test]
 fn a_rendezvous_that_says_nothing_is_given_up() {
     let key = Key::new("silent");
-    let key = key.0.to_str().unwrap().to_owned();
     // Its kernel takes calls, and nobody answers them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (tell, told) = channel();
-    thread::spawn(move || {
-        let _ = tell.send(refusal(&[
-            ("SABANI_RENDEZVOUS", &address),
-            ("SABANI_RANK", "1"),
-            ("SABANI_SIZE", "2"),
-            ("SABANI_JOB_KEY_FILE", &key),
-            ("SABANI_START_TIMEOUT", "1"),
-        ]));
-    });
+    thread::spawn(move || drop(tell.send(refusal(&place("1", &address, &key, "1")))));
     let why = told.recv_timeout(HANG).expect("it gives up after 1 s");
     assert!(why.contains("rank 0 says nothing, for 1s"), "{why}");
 }
@@ -162,8 +161,8 @@ fn the_next_program_waits_until_rank_0_has_ended_the_one_before() {
             thread::yield_now();
         }
         let second = scope.spawn(next);
-        // It has been turned away meanwhile; if it is slow, it has not called yet.
-        thread::sleep(Duration::from_millis(300));
+        let why = refusal(&place("1", &address, &key, "1"));
+        assert!(why.contains("rank 1 was here and has ended"), "{why}");
         drop(rank_0);
         // In a process of its own the port would be free by now.
         while TcpListener::bind(&address).is_err() {

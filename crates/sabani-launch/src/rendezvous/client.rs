@@ -19,7 +19,7 @@ use crate::{Departure, Error, Launcher};
 
 /// How long to wait before rank 0 is called again that did not answer.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Where rank 0 answers, but lets nobody in yet, it is called less and less often: so often at least.
+/// Where its calls end without a word, it is called less and less often: so often at least.
 const AGAIN_MAX: Duration = Duration::from_secs(1);
 /// How long leaving may take. A host in rank 0 should end after what it owes the others is sent.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -82,15 +82,27 @@ impl Client {
         loop {
             let mut client = Self::call(meeting, job_key, deadline, patience)?;
             client.refusals = refusals.clone();
-            let (error, again) = match client.join((meeting.rank, meeting.size), deadline) {
+            let error = match client.join((meeting.rank, meeting.size), deadline) {
                 Ok(Ok(_)) => return Ok(client),
-                Ok(Err(Refusal { why, again })) => (client.failed(JOINING, why), again),
+                Ok(Err(refusal)) => {
+                    let error = client.failed(JOINING, refusal.why);
+                    if !refusal.again {
+                        return Err(error);
+                    }
+                    // The line is held: it ends with the program before.
+                    while let Ok(true) = client.read_by(JOINING, deadline) {}
+                    (pause, ended) = (AGAIN, 0);
+                    error
+                }
                 Err(error) => {
                     ended += u32::from(client.frames.is_begun());
-                    (error, client.has_ended && ended < ENDED_MAX)
+                    if !client.has_ended || ended == ENDED_MAX {
+                        return Err(error);
+                    }
+                    error
                 }
             };
-            if !again || Instant::now() + pause >= deadline {
+            if Instant::now() + pause >= deadline {
                 return Err(error);
             }
             thread::sleep(pause);
@@ -177,13 +189,13 @@ impl Client {
 
     /// The host is there, and says nothing.
     fn silence(&self, doing: &str) -> Error {
-        let (who, else_) = match self.launcher {
+        let (who, or) = match self.launcher {
             Launcher::Run => ("it", ""),
             _ => ("rank 0", ", or does another program answer at its address"),
         };
         let waited = self.patience;
         let problem = format!(
-            "{who} says nothing, for {waited:?}: is it stopped{else_}? SABANI_START_TIMEOUT \
+            "{who} says nothing, for {waited:?}: is it stopped{or}? SABANI_START_TIMEOUT \
              (seconds) waits longer"
         );
         self.failed(doing, problem)
