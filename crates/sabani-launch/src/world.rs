@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -398,6 +398,24 @@ impl Drop for World {
     }
 }
 
+/// The key by which ranks know each other where they meet, as all of them write it.
+fn key_of_meeting(path: &Path) -> Result<String, Error> {
+    let refused = |problem: String| Error::Variable {
+        name: KEY_FILE,
+        problem: format!("{}: {problem}", path.display()),
+    };
+    let kind = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
+    // It is read once more for the connections.
+    if !kind.is_file() {
+        return Err(refused(
+            "is no file, and a pipe can be read but once".into(),
+        ));
+    }
+    let key = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    // Some editors put a mark in front.
+    Ok(key.trim_start_matches('\u{feff}').to_ascii_lowercase())
+}
+
 /// Makes a job key: 64 hexadecimal digits.
 ///
 /// # Errors
@@ -465,13 +483,8 @@ impl Joined {
                 let path = environment
                     .path(KEY_FILE)
                     .ok_or(Error::NoJobKey(meeting.launcher))?;
-                let key = fs::read_to_string(path).map_err(|error| Error::Variable {
-                    name: KEY_FILE,
-                    problem: format!("{}: {error}", path.display()),
-                })?;
-                // Some editors put a mark in front.
-                let key = key.trim_start_matches('\u{feff}');
-                let client = rendezvous::Client::meet(&meeting, key, patience)?;
+                let key = key_of_meeting(path)?;
+                let client = rendezvous::Client::meet(&meeting, &key, patience)?;
                 let on_the_way = client.local_address();
                 let job = Self::new(meeting.launcher, (meeting.rank, meeting.size), client);
                 Ok(Self { on_the_way, ..job })

@@ -524,4 +524,30 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "called once more");
     }
+
+    #[test]
+    fn a_rank_whose_stream_is_spoilt_has_ended_for_the_others() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
+        let join = |rank| {
+            let meeting = Meeting {
+                launcher: Launcher::Rendezvous,
+                rank,
+                size: 2,
+                address: address.clone(),
+            };
+            Client::meet(&meeting, "key", PATIENCE).unwrap()
+        };
+        let (mut first, mut second) = (join(0), join(1));
+        second.stream.write_all(&[9; 64]).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let mut departures = Vec::new();
+        while departures.is_empty() && Instant::now() < deadline {
+            departures = first.departures();
+            thread::yield_now();
+        }
+        assert_eq!(departures.len(), 1);
+        assert!(departures[0].rank == 1 && departures[0].failed);
+    }
 }

@@ -154,14 +154,16 @@ impl Host {
             self.read(at);
         }
         self.accept();
-        for connection in &mut self.connections {
+        for at in 0..self.connections.len() {
             let Connection {
                 stream,
                 frames,
                 open,
                 ..
-            } = connection;
-            *open &= frames.write(stream).is_ok();
+            } = &mut self.connections[at];
+            if frames.write(stream).is_err() && std::mem::take(open) {
+                self.lose(at);
+            }
         }
         self.connections.retain(|connection| connection.open);
     }
@@ -278,8 +280,8 @@ impl Host {
         while let Some(request) = self.next_request(at) {
             self.serve_request(at, request);
         }
-        if ended {
-            self.connections[at].open = false;
+        self.connections[at].open &= !ended;
+        if !self.connections[at].open {
             self.lose(at);
         }
     }
