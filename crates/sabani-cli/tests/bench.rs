@@ -372,7 +372,7 @@ fn exit_status_tells_failure_from_misuse() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = taken.local_addr().expect("an address");
     let unheard = output(&format!("bench serve --listen {addr}"));
-    assert_eq!(unheard.status.code(), Some(1));
+    assert_eq!(unheard.status.code(), Some(2));
     let said = String::from_utf8_lossy(&unheard.stderr);
     assert!(
         said.contains(&format!("`ss -tlpn 'sport = :{}'`", addr.port())),
@@ -461,8 +461,10 @@ fn files_and_variables_that_make_no_sense_are_misuse() {
     // Empty is not set: it comes as far as the address, which is nobody's.
     let mut served = sabani("bench serve --listen 192.0.2.1:7000");
     let served = served.env("SABANI_LAYERS", "").output();
-    let stderr = String::from_utf8(served.expect("the program starts").stderr).unwrap();
+    let served = served.expect("the program starts");
+    let stderr = String::from_utf8(served.stderr).unwrap();
     assert!(stderr.contains("cannot listen"), "{stderr}");
+    assert_eq!(served.status.code(), Some(2), "{stderr}");
 }
 
 /// Stops the program for longer than a busy machine would.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -22,7 +22,7 @@ use socket2::{SockRef, TcpKeepalive};
 
 use super::{args::ServeArgs, control::Reply, cores};
 use crate::{
-    exit::Interrupted,
+    exit::{Interrupted, Usage},
     interrupt::{self, TICK},
     tell::note,
     threads::{Started, told},
@@ -32,7 +32,7 @@ use crate::{
 /// would measure each other.
 ///
 /// # Errors
-/// If the core or the address cannot be had, and after Ctrl-C.
+/// [`Usage`] if the core or the address cannot be had; after Ctrl-C.
 pub fn run(args: &ServeArgs) -> Result<()> {
     cores::expect(args.pin)?;
     args.layers.schedule()?;
@@ -129,7 +129,7 @@ fn has_spoken(stream: &TcpStream) -> bool {
 }
 
 /// Why nobody can be listened to, and what helps.
-fn unheard(addr: SocketAddr, error: &io::Error) -> Error {
+fn unheard(addr: SocketAddr, error: &io::Error) -> Usage {
     let port = addr.port();
     let cure = match error.kind() {
         ErrorKind::AddrInUse => format!(
@@ -143,7 +143,7 @@ fn unheard(addr: SocketAddr, error: &io::Error) -> Error {
         }
         _ => String::new(),
     };
-    anyhow!("cannot listen on {addr}: {error}{cure}")
+    Usage(format!("cannot listen on {addr}: {error}{cure}"))
 }
 
 /// Lets a worker talk to the connection as its standard input and output. It ends with the
