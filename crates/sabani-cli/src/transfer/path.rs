@@ -86,16 +86,52 @@ impl RelativePath {
         (folders.map(OsStr::from_bytes), OsStr::from_bytes(name))
     }
 
-    /// Whether a symbolic link at this path with this target stays inside. `..` counts only at
-    /// the target's beginning: behind the name of another link nobody knows where it leads.
+    /// How many folders the path leads through.
+    pub fn depth(&self) -> usize {
+        self.split().0.count()
+    }
+
+    /// Whether a symbolic link at this path with this target stays inside.
     pub fn keeps_inside(&self, target: &[u8]) -> bool {
-        let depth = self.split().0.count();
-        let names = target.split(|&byte| byte == b'/');
+        Climb::of(target).is_ok_and(|climb| climb.ups <= self.depth())
+    }
+}
+
+/// Why nobody can say that a symbolic link stays inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadTarget {
+    /// It does not begin at the link's own folder.
+    Absolute,
+    /// There is a `..` behind a name: if that is another link's, it may lead anywhere.
+    Unclear,
+}
+
+/// A symbolic link's target, as far as that tells where it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Climb<'a> {
+    /// How many folders it goes up before it goes down.
+    pub ups: usize,
+    /// The first name on the way down.
+    pub next: Option<&'a [u8]>,
+}
+
+impl<'a> Climb<'a> {
+    /// Reads a target.
+    ///
+    /// # Errors
+    /// [`BadTarget`].
+    pub fn of(target: &'a [u8]) -> Result<Self, BadTarget> {
+        if target.is_empty() || target[0] == b'/' || target.contains(&0) {
+            return Err(BadTarget::Absolute);
+        }
+        let mut names = target.split(|&byte| byte == b'/');
         let ups = names.clone().take_while(|name| *name == b"..").count();
-        let rest = names.skip(ups);
-        let climbs = |name: &[u8]| name == b"..";
-        let absolute = target.is_empty() || target[0] == b'/' || target.contains(&0);
-        !absolute && ups <= depth && !rest.clone().any(climbs)
+        let mut rest = names.by_ref().skip(ups);
+        let next = rest.next();
+        match rest.any(|name| name == b"..") {
+            true => Err(BadTarget::Unclear),
+            false => Ok(Climb { ups, next }),
+        }
     }
 }
 

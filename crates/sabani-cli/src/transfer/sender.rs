@@ -43,7 +43,8 @@ const LINGER_STOPPED: Duration = Duration::from_millis(200);
 /// Names, permissions and modification times are kept. Owners, set-user-ID, set-group-ID and sticky bits,
 /// further attributes, hard links and holes are not. Files that are there already are checked and not
 /// sent again, files that are there in part go on where they stopped: after a break of any kind,
-/// give the same command again. Symbolic links are sent if they stay inside what is sent.
+/// give the same command again. Symbolic links are sent if they stay inside what is sent; `..` after
+/// a name is not followed: that may be another link's.
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 when everything has arrived that is not named as skipped, 1 when something has not, 2 for \
@@ -254,7 +255,7 @@ impl Sender<'_> {
         };
         roots
             .iter()
-            .flat_map(|root| root.walk(&mut finder))
+            .flat_map(|root| root.walk(roots, &mut finder))
             .collect()
     }
 

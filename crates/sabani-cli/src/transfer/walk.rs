@@ -1,14 +1,15 @@
 //! Finds what is to be sent.
 
+use std::cmp::Ordering;
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::path::RelativePath;
+use super::path::{BadTarget, Climb, RelativePath};
 use super::protocol::{FileInfo, Meta};
 use crate::exit::Usage;
 
@@ -104,61 +105,106 @@ impl Root {
         &self.path
     }
 
-    /// Reports everything below to the visitor, and returns the folders, outer ones first.
-    pub fn walk(&self, visitor: &mut impl Visitor) -> Vec<Folder> {
-        let mut folders = Vec::new();
-        let mut waiting = vec![(self.source.clone(), self.path.clone())];
-        while let Some((source, path)) = waiting.pop() {
-            let outcome = visit(&source, path, visitor, &mut folders, &mut waiting);
-            match outcome {
+    /// Reports everything below to the visitor, and returns the folders, outer ones first. All that is sent
+    /// are these roots, this one among them.
+    pub fn walk(&self, all: &[Root], visitor: &mut impl Visitor) -> Vec<Folder> {
+        let mut walk = Walk {
+            root: self,
+            all,
+            folders: Vec::new(),
+            waiting: vec![(self.source.clone(), self.path.clone())],
+        };
+        while let Some((source, path)) = walk.waiting.pop() {
+            match walk.visit(&source, path, visitor) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => visitor.failed(&source, &error),
             }
         }
-        folders
+        walk.folders
+    }
+
+    /// Whether this is what has that name beside another root, here and at the receiver.
+    fn is_beside(&self, other: &Root, name: &[u8]) -> bool {
+        self.path.as_bytes() == name
+            && self.source.parent() == other.source.parent()
+            && self
+                .source
+                .file_name()
+                .is_some_and(|own| own.as_bytes() == name)
     }
 }
 
-fn visit(
-    source: &Path,
-    path: RelativePath,
-    visitor: &mut impl Visitor,
-    folders: &mut Vec<Folder>,
-    waiting: &mut Vec<(PathBuf, RelativePath)>,
-) -> io::Result<bool> {
-    let found = fs::symlink_metadata(source)?;
-    let kind = found.file_type();
-    if kind.is_dir() {
-        let meta = meta(&found);
-        folders.push(Folder {
-            path: path.clone(),
-            meta,
-        });
-        for child in fs::read_dir(source)? {
-            let name = child?.file_name();
-            match path.join(&name) {
-                Ok(path) => waiting.push((source.join(name), path)),
-                Err(bad) => visitor.failed(&source.join(name), &io::Error::other(bad)),
-            }
-        }
-        return Ok(true);
-    }
-    if kind.is_symlink() {
-        let target = fs::read_link(source)?.into_os_string().into_vec();
-        if path.keeps_inside(&target) {
+/// On the way through what is below a root.
+struct Walk<'a> {
+    root: &'a Root,
+    /// All roots.
+    all: &'a [Root],
+    folders: Vec<Folder>,
+    waiting: Vec<(PathBuf, RelativePath)>,
+}
+
+impl Walk<'_> {
+    fn visit(
+        &mut self,
+        source: &Path,
+        path: RelativePath,
+        visitor: &mut impl Visitor,
+    ) -> io::Result<bool> {
+        let found = fs::symlink_metadata(source)?;
+        let kind = found.file_type();
+        if kind.is_dir() {
             let meta = meta(&found);
-            return Ok(visitor.found(Entry::Link { path, target, meta }));
+            self.folders.push(Folder {
+                path: path.clone(),
+                meta,
+            });
+            for child in fs::read_dir(source)? {
+                let name = child?.file_name();
+                match path.join(&name) {
+                    Ok(path) => self.waiting.push((source.join(name), path)),
+                    Err(bad) => visitor.failed(&source.join(name), &io::Error::other(bad)),
+                }
+            }
+            return Ok(true);
         }
-        visitor.skipped(source, "the link leads out of the folder sent");
-    } else if kind.is_file() {
-        let size = found.len();
-        let source = source.to_owned();
-        return Ok(visitor.found(Entry::File { source, path, size }));
-    } else {
-        visitor.skipped(source, "neither a file nor a folder nor a link");
+        if kind.is_symlink() {
+            let target = fs::read_link(source)?.into_os_string().into_vec();
+            match self.expect_inside(&path, &target) {
+                Ok(()) => {
+                    let meta = meta(&found);
+                    return Ok(visitor.found(Entry::Link { path, target, meta }));
+                }
+                Err(why) => visitor.skipped(source, why),
+            }
+        } else if kind.is_file() {
+            let size = found.len();
+            let source = source.to_owned();
+            return Ok(visitor.found(Entry::File { source, path, size }));
+        } else {
+            visitor.skipped(source, "neither a file nor a folder nor a link");
+        }
+        Ok(true)
     }
-    Ok(true)
+
+    /// What a link leads to must come along, and be in the same place there; if not, the error says why.
+    fn expect_inside(&self, path: &RelativePath, target: &[u8]) -> Result<(), &'static str> {
+        const OUT: &str = "the link leads out of what is sent";
+        let climb = Climb::of(target).map_err(|bad| match bad {
+            BadTarget::Absolute => OUT,
+            BadTarget::Unclear => "`..` after a name is not followed: that may be another link's",
+        })?;
+        let is_sent = match climb.ups.cmp(&path.depth()) {
+            Ordering::Less => true,
+            // Something beside the root, or the root.
+            Ordering::Equal => climb.next.is_some_and(|name| {
+                let mut roots = self.all.iter();
+                roots.any(|root| root.is_beside(self.root, name))
+            }),
+            Ordering::Greater => false,
+        };
+        is_sent.then_some(()).ok_or(OUT)
+    }
 }
 
 /// What something is called that is there, but neither a file nor a folder.

@@ -360,7 +360,7 @@ impl<'a> Worker<'a> {
         let path = parse(path)?;
         if !path.keeps_inside(target) {
             return Err(io::Error::other(
-                "the link leads out of the receiver's folder",
+                "the link may lead out of the receiver's folder",
             ));
         }
         self.shared.store.link(&path, target, meta)?;

@@ -128,6 +128,42 @@ fn links_that_lead_out_and_pipes_are_skipped_with_a_note() {
 }
 
 #[test]
+fn links_may_lead_to_all_that_is_sent_and_to_nothing_else() {
+    let place = Place::new();
+    fs::create_dir_all(place.source().join("sub")).unwrap();
+    fs::create_dir(place.path("sibling")).unwrap();
+    for (name, target) in [
+        ("sibling", "../sibling"),
+        ("itself", "../source/sub"),
+        ("key", "../job.key"),
+        ("above", ".."),
+        ("unclear", "sub/../f"),
+        ("sub/root", ".."),
+    ] {
+        symlink(target, place.source().join(name)).unwrap();
+    }
+    let receiver = place.receive();
+    let mut expect = |more: &[&str], skipped: &[&str]| {
+        let mut sender = place.sender(&receiver.addr, &[]);
+        let sent = Program::start(sender.args(more).current_dir(place.path(""))).end();
+        sent.assert_success();
+        let said = &sent.said;
+        assert_eq!(said.matches("skipped").count(), skipped.len(), "{said}");
+        for name in skipped {
+            let told = format!("/source/{name}: ");
+            assert!(said.contains(&told), "{name}: {said}");
+        }
+        let unclear = "unclear: `..` after a name is not followed";
+        assert!(said.contains(unclear), "{said}");
+    };
+    expect(&[], &["sibling", "key", "above", "unclear"]);
+    expect(&["sibling"], &["key", "above", "unclear"]);
+    for there in ["sub/root", "itself", "sibling"] {
+        assert!(place.arrived().join(there).is_dir(), "{there}");
+    }
+}
+
+#[test]
 fn one_file_that_cannot_be_written_does_not_hold_up_the_others() {
     let place = Place::new();
     fs::create_dir_all(place.source()).unwrap();
