@@ -165,9 +165,7 @@ impl Store {
     /// The system's.
     pub fn partial(&self, info: &FileInfo) -> io::Result<Partial> {
         let name = partial_name(info);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let file = File::from(rustix::fs::openat(&self.partial, &name, flags, mode)?);
+        let file = self.open_partial(&name)?;
         if file.metadata()?.len() > info.size {
             file.set_len(0)?;
         }
@@ -178,6 +176,20 @@ impl Store {
             return Err(error.into());
         }
         Ok(Partial { file, name })
+    }
+
+    fn open_partial(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let open = || rustix::fs::openat(&self.partial, name, flags, mode);
+        let file = match open() {
+            // It may have its last mode, and a receiver that ended before it had its name.
+            Err(Errno::ACCESS) => rustix::fs::chmodat(&self.partial, name, mode, AtFlags::empty())
+                .map_err(|_| Errno::ACCESS)
+                .and_then(|()| open()),
+            opened => opened,
+        };
+        Ok(File::from(file?))
     }
 
     /// Gives a whole file its mode, time and final name, in this order and after it is on the disk.

@@ -1,12 +1,13 @@
 //! Breaks of every kind: what has arrived is not sent again.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::programs::{Ended, Place, Program, assert_never_half, until};
+use super::programs::{Ended, Place, Program, assert_never_half, unprivileged, until};
 use super::tree;
 
 const SIZE: u64 = 64 << 20;
@@ -240,6 +241,21 @@ fn a_partial_file_with_other_content_begins_anew() {
     content[1_000_000] ^= 1;
     fs::write(&partial, content).unwrap();
     place.send(&receiver, &[]).assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+}
+
+/// It has its mode before its name, and the receiver may end between the two.
+#[test]
+fn a_partial_file_that_may_not_be_written_goes_on() {
+    let (place, receiver, _) = Midway::reach().interrupt_sender();
+    receiver.signal(Signal::KILL);
+    receiver.end();
+    for partial in place.target().join(".sabani-partial").read_dir().unwrap() {
+        fs::set_permissions(partial.unwrap().path(), Permissions::from_mode(0o444)).unwrap();
+    }
+    let mut receive = unprivileged(&["receive", "--bind", "127.0.0.1:0", "--key", "job.key"]);
+    let receiver = Program::start(receive.arg("target").current_dir(place.path("")));
+    assert_went_on(&place.send(&receiver, &[]));
     tree::assert_same(&place.source(), &place.arrived());
 }
 
