@@ -31,6 +31,8 @@ use crate::exit::Usage;
 const STALE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// It is said how far a check is after this many bytes.
 const CHECK_STEP: u64 = 16 << 20;
+/// File systems keep modification times in steps of up to this (FAT).
+const TIME_STEP: Duration = Duration::from_secs(2);
 /// What a file's blocks are counted in, whatever the file system's own are (`stat(2)`).
 const BLOCK: u64 = 512;
 const FOLDER: OFlags = OFlags::RDONLY
@@ -122,17 +124,19 @@ impl Store {
         Ok(())
     }
 
-    /// The file under its final name, if it has the size and modification time of `info`.
+    /// The file under its final name, if it has the size of `info`, and its modification time as far as file
+    /// systems keep that: its content is to be compared.
     pub fn find(&self, path: &RelativePath, info: &FileInfo) -> Option<File> {
         let (folders, name) = path.split();
         let folder = walk(self.root.as_fd(), folders, open_folder).ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?);
         let found = file.metadata().ok()?;
+        let time = nanoseconds(found.mtime(), found.mtime_nsec());
+        let wanted = nanoseconds(info.meta.seconds, info.meta.nanoseconds.into());
         let same = found.is_file()
             && found.len() == info.size
-            && found.mtime() == info.meta.seconds
-            && found.mtime_nsec() == i64::from(info.meta.nanoseconds);
+            && time.abs_diff(wanted) <= TIME_STEP.as_nanos();
         same.then_some(file)
     }
 
@@ -345,6 +349,10 @@ pub fn set_meta(file: BorrowedFd<'_>, meta: &Meta) -> io::Result<()> {
     Ok(rustix::fs::futimens(file, &modified(meta))?)
 }
 
+fn nanoseconds(seconds: i64, rest: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
+}
+
 /// The modification time, and none of access.
 fn modified(meta: &Meta) -> Timestamps {
     Timestamps {
@@ -527,6 +535,30 @@ mod tests {
             0o640
         );
         assert!(store.find(&path, &info).is_some());
+    }
+
+    #[test]
+    fn a_file_is_found_though_its_time_was_rounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (path, mut info) = info("a", 1);
+        fs::write(folder.path().join("a"), "x").unwrap();
+        let file = File::open(folder.path().join("a")).unwrap();
+        let even = Duration::from_secs(info.meta.seconds as u64);
+        file.set_modified(SystemTime::UNIX_EPOCH + even).unwrap();
+        for (seconds, nanoseconds, is_found) in [
+            (1_000_000, 0, true),
+            (1_000_001, 999_999_999, true),
+            (1_000_002, 0, true),
+            (999_998, 0, true),
+            (1_000_002, 1, false),
+            (999_997, 999_999_999, false),
+            (i64::MIN, u32::MAX, false),
+        ] {
+            (info.meta.seconds, info.meta.nanoseconds) = (seconds, nanoseconds);
+            let found = store.find(&path, &info).is_some();
+            assert_eq!(found, is_found, "{seconds}, {nanoseconds}");
+        }
     }
 
     #[test]

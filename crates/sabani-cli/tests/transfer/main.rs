@@ -9,7 +9,8 @@ mod tree;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::time::{Duration, SystemTime};
 
 use programs::{Place, Program, sabani};
 use rustix::process::Signal;
@@ -27,6 +28,33 @@ fn a_source_tree_arrives_as_it_was() {
     let again = place.send(&receiver, &["--jobs", "3"]);
     again.assert_success();
     assert!(again.said.contains("0 B moved"), "{}", again.said);
+}
+
+#[test]
+fn times_that_were_rounded_have_nothing_sent_again_but_what_differs() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    let receiver = place.receive();
+    for (name, bytes) in [("small", 1_000), ("large", 3 << 20), ("changed", 1 << 20)] {
+        tree::random_file(&place.source().join(name), bytes);
+        place.send(&receiver, &[]).assert_success();
+    }
+    let mut content = fs::read(place.arrived().join("changed")).unwrap();
+    content[1_000] ^= 1;
+    fs::write(place.arrived().join("changed"), content).unwrap();
+    for name in ["small", "large", "changed"] {
+        let sent = fs::metadata(place.source().join(name)).unwrap();
+        let rounded = Duration::from_secs(sent.mtime() as u64 & !1);
+        let arrived = fs::File::options()
+            .append(true)
+            .open(place.arrived().join(name));
+        let time = SystemTime::UNIX_EPOCH + rounded;
+        arrived.unwrap().set_modified(time).unwrap();
+    }
+    let again = place.send(&receiver, &[]);
+    again.assert_success();
+    assert!(again.said.contains("1.00 MiB moved"), "{}", again.said);
+    tree::assert_same(&place.source(), &place.arrived());
 }
 
 #[test]
