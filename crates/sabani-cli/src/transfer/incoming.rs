@@ -43,7 +43,8 @@ impl Incoming {
             None => {
                 store.expect_free(&path)?;
                 let partial = store.partial(&info)?;
-                let hasher = hash(&mut partial.reader(), partial.len()?)?;
+                let len = partial.len()?;
+                let hasher = hash(&mut partial.reader(), len).inspect_err(|_| partial.keep(len))?;
                 (Place::Partial(partial), hasher)
             }
         };
@@ -96,20 +97,22 @@ impl Incoming {
     }
 
     fn restart(&mut self, store: &Store) -> io::Result<()> {
+        // First: whatever fails, what is there counts no more.
+        self.hasher.reset();
+        self.reported = 0;
         let mut partial = store.partial(&self.info)?;
         partial.restart()?;
         self.place = Place::Partial(partial);
-        self.hasher.reset();
-        self.reported = 0;
         Ok(())
     }
 
     /// Ends without the rest; what has come is kept, if that is anything.
     pub fn abandon(self, store: &Store) {
-        if let Place::Partial(partial) = self.place
-            && self.hasher.count() == 0
-        {
-            store.discard(&partial);
+        if let Place::Partial(partial) = self.place {
+            match self.hasher.count() {
+                0 => store.discard(&partial),
+                bytes => partial.keep(bytes),
+            }
         }
     }
 
@@ -176,5 +179,67 @@ fn set_mode(store: &Store, path: &RelativePath, info: &FileInfo) -> io::Result<(
     match store.find(path, info) {
         Some(file) => store::set_meta(file.as_fd(), &info.meta),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    use super::super::path::PARTIAL;
+    use super::super::protocol::Meta;
+    use super::*;
+
+    const SIZE: u64 = 64 << 20;
+    const CHUNK: usize = 1 << 20;
+
+    fn open(store: &Store) -> Incoming {
+        let meta = Meta {
+            mode: 0o644,
+            seconds: 0,
+            nanoseconds: 0,
+        };
+        let info = FileInfo {
+            path: b"file".to_vec(),
+            size: SIZE,
+            meta,
+        };
+        let path = RelativePath::parse(&info.path).unwrap();
+        Incoming::open(store, path, info, |_, _| ()).unwrap()
+    }
+
+    /// Length and disk space of the partial file.
+    fn left(folder: &Path) -> (u64, u64) {
+        let mut left = fs::read_dir(folder.join(PARTIAL)).unwrap();
+        let left = left.next().unwrap().unwrap().metadata().unwrap();
+        (left.len(), left.blocks() * 512)
+    }
+
+    #[test]
+    fn what_was_reserved_is_held_until_the_sender_is_gone_and_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = || left(folder.path()).1;
+        let store = Store::open(folder.path()).unwrap();
+        let mut file = open(&store);
+        if held() < SIZE {
+            // A file system without reservations.
+            return file.abandon(&store);
+        }
+        let chunk = [1; CHUNK];
+        // The second time it begins anew.
+        for _ in 0..2 {
+            file.write(&store, 0, &chunk).unwrap();
+            assert!(held() >= SIZE, "{}", held());
+        }
+        file.abandon(&store);
+        let kept = |(len, held): (u64, u64)| len == CHUNK as u64 && held < SIZE / 2;
+        assert!(kept(left(folder.path())), "{:?}", left(folder.path()));
+        // Whoever is killed gives nothing back.
+        drop((open(&store), store));
+        assert!(held() >= SIZE, "{}", held());
+        Store::open(folder.path()).unwrap();
+        assert!(kept(left(folder.path())), "{:?}", left(folder.path()));
     }
 }

@@ -5,7 +5,7 @@
 //! under `.sabani-partial/`, in a file named after the hash of path, size and modification
 //! time, so that the next attempt finds it; then it is synced to the disk and renamed.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,6 +22,7 @@ use rustix::fs::{
     Timestamps, UTIME_OMIT,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use super::path::{PARTIAL, RelativePath, Shown};
 use super::protocol::{FileInfo, Hash, Meta};
@@ -35,6 +36,9 @@ const CHECK_STEP: u64 = 16 << 20;
 const TIME_STEP: Duration = Duration::from_secs(2);
 /// What a file's blocks are counted in, whatever the file system's own are (`stat(2)`).
 const BLOCK: u64 = 512;
+/// A file that has less than this beside its content has reserved nothing worth giving back: file systems need some for
+/// themselves.
+const RESERVED_MIN: u64 = 1 << 20;
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -56,6 +60,8 @@ pub struct Store {
 pub struct Partial {
     file: File,
     name: String,
+    /// Of the whole file.
+    size: u64,
 }
 
 impl Store {
@@ -87,7 +93,23 @@ impl Store {
             links: AtomicU64::new(0),
         };
         store.remove(is_old).context("removing old partial files")?;
+        store.give_back().context("looking at partial files")?;
         Ok(store)
+    }
+
+    /// Gives back the disk space that a receiver which was killed had taken for what never came.
+    fn give_back(&self) -> io::Result<()> {
+        self.each_left(|name, stat| {
+            let len = stat.st_size.unsigned_abs();
+            // Whoever is cut, though to its own length, counts as written to, and would never be old.
+            if held(stat) > len.saturating_add(RESERVED_MIN)
+                && let Ok(file) = self.open_partial(name, OFlags::empty())
+            {
+                // What stays taken is in nobody's way who has room.
+                let _ = file.set_len(len);
+            }
+            Ok(())
+        })
     }
 
     /// Removes from `.sabani-partial` what holds nothing, and that itself if it is empty then: for a
@@ -105,20 +127,28 @@ impl Store {
 
     /// Removes those of the partial files, and links that never got their name.
     fn remove(&self, which: impl Fn(&Stat) -> bool) -> io::Result<()> {
+        self.each_left(|name, stat| {
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let goes = kind.is_symlink() || kind.is_file() && which(stat);
+            if !goes {
+                return Ok(());
+            }
+            match rustix::fs::unlinkat(&self.partial, name, AtFlags::empty()) {
+                Err(Errno::NOENT) => Ok(()),
+                removed => removed,
+            }
+        })
+    }
+
+    /// Goes through `.sabani-partial`.
+    fn each_left(&self, what: impl Fn(&CStr, &Stat) -> Result<(), Errno>) -> io::Result<()> {
         for entry in rustix::fs::Dir::read_from(&self.partial)? {
             let entry = entry?;
             let name = entry.file_name();
-            let stat = match rustix::fs::statat(&self.partial, name, AtFlags::SYMLINK_NOFOLLOW) {
+            match rustix::fs::statat(&self.partial, name, AtFlags::SYMLINK_NOFOLLOW) {
                 // It has its name by now.
-                Err(Errno::NOENT) => continue,
-                stat => stat?,
-            };
-            let kind = FileType::from_raw_mode(stat.st_mode);
-            if kind.is_symlink() || kind.is_file() && which(&stat) {
-                match rustix::fs::unlinkat(&self.partial, name, AtFlags::empty()) {
-                    Err(Errno::NOENT) => {}
-                    removed => removed?,
-                }
+                Err(Errno::NOENT) => {}
+                stat => what(name, &stat?)?,
             }
         }
         Ok(())
@@ -163,13 +193,14 @@ impl Store {
         }
     }
 
-    /// What has been received of a file so far, perhaps nothing, with disk space for all of it.
+    /// What has been received of a file so far, perhaps nothing. Disk space is taken for all of it, where the
+    /// file system has reservations.
     ///
     /// # Errors
     /// The system's.
     pub fn partial(&self, info: &FileInfo) -> io::Result<Partial> {
         let name = partial_name(info);
-        let file = self.open_partial(&name)?;
+        let file = self.open_partial(&*name, OFlags::CREATE)?;
         if file.metadata()?.len() > info.size {
             file.set_len(0)?;
         }
@@ -179,11 +210,13 @@ impl Store {
             }
             return Err(error.into());
         }
-        Ok(Partial { file, name })
+        let size = info.size;
+        Ok(Partial { file, name, size })
     }
 
-    fn open_partial(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    /// Opens one of the partial files.
+    fn open_partial(&self, name: impl Arg + Copy, more: OFlags) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
         let mode = Mode::RUSR | Mode::WUSR;
         let open = || rustix::fs::openat(&self.partial, name, flags, mode);
         let file = match open() {
@@ -290,8 +323,12 @@ fn reserve(file: &File, size: u64) -> Result<(), Errno> {
 /// How many bytes of a file have no place on the disk yet; a file system that compresses has fewer blocks than bytes.
 fn missing(file: &File, size: u64) -> Result<u64, Errno> {
     let stat = rustix::fs::fstat(file)?;
-    let blocks = stat.st_blocks.unsigned_abs().saturating_mul(BLOCK);
-    Ok(size.saturating_sub(blocks.max(stat.st_size.unsigned_abs())))
+    Ok(size.saturating_sub(held(&stat).max(stat.st_size.unsigned_abs())))
+}
+
+/// How many bytes of the disk a file has.
+fn held(stat: &Stat) -> u64 {
+    stat.st_blocks.unsigned_abs().saturating_mul(BLOCK)
 }
 
 /// How many bytes this process may still take on a file's disk, if that is known.
@@ -327,8 +364,18 @@ impl Partial {
     /// # Errors
     /// The system's.
     pub fn restart(&mut self) -> io::Result<()> {
-        self.file.set_len(0)?;
+        if self.len()? > 0 {
+            self.file.set_len(0)?;
+            // That gave back what had been taken for the rest, too.
+            reserve(&self.file, self.size)?;
+        }
         io::Seek::rewind(&mut self.file)
+    }
+
+    /// Keeps so many bytes until somebody goes on, and gives back the disk space that was taken for the rest.
+    pub fn keep(&self, bytes: u64) {
+        // If not, the next receiver in this folder does.
+        let _ = self.file.set_len(bytes);
     }
 
     /// Adds bytes at the end.

@@ -171,7 +171,7 @@ fn links_may_lead_to_all_that_is_sent_and_to_nothing_else() {
         symlink(target, place.source().join(name)).unwrap();
     }
     let receiver = place.receive();
-    let mut expect = |more: &[&str], skipped: &[&str]| {
+    let expect = |more: &[&str], skipped: &[&str]| {
         let mut sender = place.sender(&receiver.addr, &[]);
         let sent = Program::start(sender.args(more).current_dir(place.path(""))).end();
         sent.assert_success();
