@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sabani::{Error, Node};
 
@@ -113,6 +114,7 @@ impl Patience {
 /// [`Usage`] if the folder or the address can't be used; after Ctrl-C, and with `--once` if something could
 /// not be received.
 pub fn run(args: &ReceiveArgs) -> Result<()> {
+    outlive_large_files()?;
     let builder = args.seal.apply(Node::builder(RECEIVER).bind(args.bind))?;
     let builder = args.layers.apply(builder);
     let key_log = args.key_log.open()?;
@@ -152,6 +154,13 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
     shared.progress.finish("received");
     let tidied = shared.store.tidy();
     outcome.and(tidied.context("removing what holds nothing from .sabani-partial"))
+}
+
+/// A file that becomes larger than this process may write (`ulimit -f`) is an error of whoever sent it, and ends
+/// nothing else. Before there are other threads, which block what this one does.
+fn outlive_large_files() -> Result<()> {
+    let signal = SigSet::from(Signal::SIGXFSZ);
+    signal.thread_block().context("blocking SIGXFSZ")
 }
 
 /// Each file that is on its way is open: the limit that programs have at first is for fewer.

@@ -23,6 +23,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
+use rustix::process::{Resource, getrlimit};
 
 use super::path::{PARTIAL, RelativePath, Shown};
 use super::protocol::{FileInfo, Hash, Meta};
@@ -311,6 +312,13 @@ fn reserve(file: &File, size: u64) -> Result<(), Errno> {
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(false),
         taken => taken.map(|()| true),
     };
+    // The system takes no notice of this limit before the content comes.
+    if getrlimit(Resource::Fsize)
+        .current
+        .is_some_and(|most| size > most)
+    {
+        return Err(Errno::FBIG);
+    }
     if size == 0 || !take(1)? {
         return Ok(());
     }
@@ -445,6 +453,9 @@ pub fn explained(error: &io::Error) -> String {
     let cure = match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => "make room on the receiver's disk",
         Some(Errno::ACCESS | Errno::PERM) => "its user may not write there: `ls -ld` shows who may",
+        Some(Errno::FBIG) => {
+            "raise its limit of a file's size (`ulimit -f`), or name a folder on a file system that takes larger ones"
+        }
         Some(Errno::ROFS) => "name a folder on a file system that can be written",
         Some(Errno::XDEV) => {
             "another file system is mounted there: receive into that folder itself"
@@ -727,6 +738,7 @@ mod tests {
         for (errno, cure) in [
             (Errno::NOSPC, ": make room on the receiver's disk"),
             (Errno::ACCESS, ": its user may not write there"),
+            (Errno::FBIG, "limit of a file's size (`ulimit -f`)"),
             (Errno::ROFS, ": name a folder on a file system"),
             (Errno::XDEV, ": another file system is mounted there"),
             (Errno::MFILE, "raise its limit (`ulimit -n`)"),

@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use programs::{Place, Program, sabani};
@@ -233,6 +234,34 @@ fn a_full_disk_is_said_at_both_ends() {
         assert!(said.contains("source/large"), "{said}");
         assert!(said.contains("make room on the receiver's disk"), "{said}");
     }
+}
+
+#[test]
+fn a_file_that_is_larger_than_a_receiver_may_write_is_its_senders_concern_alone() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    tree::random_file(&place.source().join("large"), 2 << 20);
+    tree::random_file(&place.source().join("medium"), 1 << 20);
+    let receive = place.receiver("127.0.0.1:0", &[]);
+    let mut limited = Command::new("prlimit");
+    limited
+        .arg(format!("--fsize={}", 1 << 20))
+        .arg(receive.get_program())
+        .args(receive.get_args())
+        .envs(
+            receive
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+    let receiver = Program::start(&mut limited);
+    let sent = place.send(&receiver, &[]);
+    assert_eq!(sent.code, Some(1), "{}", sent.said);
+    let said = "source/large: the receiver: File too large (os error 27): raise its limit";
+    assert!(sent.said.contains(said), "{}", sent.said);
+    assert!(sent.said.contains("(`ulimit -f`)"), "{}", sent.said);
+    assert!(place.arrived().join("medium").exists());
+    receiver.signal(Signal::INT);
+    assert_eq!(receiver.end().code, Some(130));
 }
 
 #[test]
