@@ -25,15 +25,15 @@ enum Place {
 
 impl Incoming {
     /// Finds out how much of the file is there: this reads all of it, and says on the way how much of how many
-    /// bytes it has read.
+    /// bytes it has read. Whoever hears that may end it.
     ///
     /// # Errors
-    /// The system's, and if something stands in the file's way.
+    /// The system's, if something stands in the file's way, and what ends it.
     pub fn open(
         store: &Store,
         path: RelativePath,
         info: FileInfo,
-        mut reached: impl FnMut(u64, u64),
+        mut reached: impl FnMut(u64, u64) -> io::Result<()>,
     ) -> io::Result<Self> {
         let mut hash = |file: &mut dyn Read, bytes| {
             store::hash_prefix(file, bytes, |reach| reached(reach, bytes))
@@ -156,7 +156,7 @@ pub fn put(
         return Ok(Reply::Mismatch);
     }
     if let Some(file) = store.find(path, info) {
-        let there = store::hash_prefix(file, info.size, |_| ())?;
+        let there = store::hash_prefix(file, info.size, |_| io::Result::Ok(()))?;
         if store::digest(&there) == *hash {
             set_mode(store, path, info)?;
             return Ok(Reply::Done { already: true });
@@ -207,7 +207,7 @@ mod tests {
             meta,
         };
         let path = RelativePath::parse(&info.path).unwrap();
-        Incoming::open(store, path, info, |_, _| ()).unwrap()
+        Incoming::open(store, path, info, |_, _| Ok(())).unwrap()
     }
 
     /// Length and disk space of the partial file.

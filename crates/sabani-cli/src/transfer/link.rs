@@ -518,10 +518,18 @@ impl<'a> Line<'a> {
             match self.inbox.recv_timeout(TICK) {
                 Ok(answer) if answer.attempt == self.attempt => return Ok(answer.reply),
                 Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => self.link.check(self.breaks)?,
+                Err(RecvTimeoutError::Timeout) => self.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Err(Trouble::Interrupted),
             }
         }
+    }
+
+    /// Whether this attempt is still to go on: for those who work and wait for nothing.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn check(&self) -> Result<(), Trouble> {
+        self.link.check(self.breaks)
     }
 
     /// The next answer to this attempt, if it is here.

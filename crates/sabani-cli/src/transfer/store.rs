@@ -523,26 +523,26 @@ fn no_folder(error: Errno, path: &Path) -> io::Error {
     }
 }
 
-/// Hashes the first `bytes` of what is read, and says on the way how far it is.
+/// Hashes the first `bytes` of what is read, and says on the way how far it is: whoever hears that may end it.
 ///
 /// # Errors
-/// The reader's, also if it ends too early.
-pub fn hash_prefix(
+/// The reader's, also if it ends too early, and what ends it.
+pub fn hash_prefix<E: From<io::Error>>(
     mut reader: impl Read,
     bytes: u64,
-    mut reached: impl FnMut(u64),
-) -> io::Result<blake3::Hasher> {
+    mut reached: impl FnMut(u64) -> Result<(), E>,
+) -> Result<blake3::Hasher, E> {
     let mut hasher = blake3::Hasher::new();
     loop {
         let end = bytes.min(hasher.count() + CHECK_STEP);
         hasher.update_reader(reader.by_ref().take(end - hasher.count()))?;
         if hasher.count() < end {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Err(io::Error::from(ErrorKind::UnexpectedEof).into());
         }
         if end == bytes {
             return Ok(hasher);
         }
-        reached(end);
+        reached(end)?;
     }
 }
 
@@ -583,7 +583,7 @@ mod tests {
         assert!(!folder.path().join("a").exists());
         let mut partial = store.partial(&info).unwrap();
         assert_eq!(partial.len().unwrap(), 3);
-        hash_prefix(partial.reader(), 3, |_| ()).unwrap();
+        hash_prefix(partial.reader(), 3, |_| io::Result::Ok(())).unwrap();
         partial.append(b"de").unwrap();
         store.commit(&partial, &path, &info.meta).unwrap();
         let found = folder.path().join("a/b");
@@ -623,13 +623,21 @@ mod tests {
     fn a_long_check_says_how_far_it_is() {
         let bytes = 2 * CHECK_STEP + 1;
         let mut steps = Vec::new();
-        let hasher = hash_prefix(io::repeat(1), bytes, |step| steps.push(step)).unwrap();
+        let reached = |step| {
+            steps.push(step);
+            io::Result::Ok(())
+        };
+        let hasher = hash_prefix(io::repeat(1), bytes, reached).unwrap();
         assert_eq!(steps, [CHECK_STEP, 2 * CHECK_STEP]);
         assert_eq!(
             digest(&hasher),
             *blake3::hash(&vec![1; bytes as usize]).as_bytes()
         );
-        assert!(hash_prefix(io::empty(), 1, |_| ()).is_err());
+        assert!(hash_prefix(io::empty(), 1, |_| io::Result::Ok(())).is_err());
+        let ended = hash_prefix(io::repeat(1), u64::MAX, |step| {
+            Err(io::Error::other(step.to_string()))
+        });
+        assert_eq!(ended.unwrap_err().to_string(), CHECK_STEP.to_string());
     }
 
     #[test]

@@ -199,13 +199,17 @@ impl<'a> Uploader<'a> {
             match self.line.reply()? {
                 Reply::Checking { bytes, of } => {
                     check.get_or_insert_with(|| of_both(of)).reach(bytes);
+                    self.line.check()?;
                 }
                 Reply::Start { have, hash } => break (have.min(info.size), hash),
                 other => return Err(unexpected(other)),
             }
         };
         let check = check.get_or_insert_with(|| of_both(have));
-        let mut hasher = hash_prefix(&*file, have, |bytes| check.reach(have + bytes))?;
+        let mut hasher = hash_prefix(&*file, have, |bytes| {
+            check.reach(have + bytes);
+            self.line.check().map_err(Setback::from)
+        })?;
         if digest(&hasher) != hash {
             hasher.reset();
             file.rewind()?;

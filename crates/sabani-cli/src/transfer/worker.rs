@@ -224,7 +224,7 @@ impl<'a> Worker<'a> {
         let path = self.path_of(owner, &request.ask);
         let done = match request.ask {
             Ask::Hello { version } => Ok(Some(greet(version))),
-            Ask::Offer(info) => self.offer(owner, attempt, info).map(Some),
+            Ask::Offer(info) => self.offer(owner, attempt, info),
             Ask::Data { offset } => self.data(owner, attempt, offset, content),
             Ask::Finish { hash } => self.finish(owner, attempt, &hash).map(Some),
             Ask::Put { file, hash } => self.put(owner, &file, &hash, content).map(Some),
@@ -259,11 +259,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn offer(&mut self, owner: Owner, attempt: u64, info: FileInfo) -> io::Result<Reply> {
+    fn offer(&mut self, owner: Owner, attempt: u64, info: FileInfo) -> io::Result<Option<Reply>> {
         self.drop_job(owner);
         let path = parse(&info.path)?;
         if !self.shared.leases.take(&path, owner) {
-            return Ok(Reply::Busy);
+            return Ok(Some(Reply::Busy));
         }
         let mut check = None;
         let reached = |bytes, of| {
@@ -276,16 +276,25 @@ impl<'a> Worker<'a> {
                 reply,
             };
             self.shared.answer(owner.0, &answer);
+            // A check may take minutes, and others could not have the file meanwhile.
+            match self.shared.is_here(owner.0) {
+                true => Ok(()),
+                false => Err(io::Error::other("the sender is gone")),
+            }
         };
         match Incoming::open(&self.shared.store, path.clone(), info, reached) {
             Ok(file) => {
                 let start = file.start();
                 self.jobs.insert(owner, Job { attempt, file });
-                Ok(start)
+                Ok(Some(start))
             }
             Err(error) => {
                 self.shared.leases.release(&path);
-                Err(error)
+                // That it is gone is said elsewhere, and nobody else wants to know more.
+                match self.shared.is_here(owner.0) {
+                    true => Err(error),
+                    false => Ok(None),
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `sabani send` and `sabani receive` as their users run them: real processes, over loopback.
 
+mod checks;
 mod forged;
 mod long;
 mod programs;

@@ -1,6 +1,7 @@
 //! The two programs, and the folders they work in.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -193,6 +194,18 @@ impl Program {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Bytes that it has read so far.
+    pub fn read(&self) -> u64 {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.child.id())).unwrap();
+        let (_, read) = io.split_once("rchar: ").expect("what it has read");
+        read.lines().next().unwrap().parse().unwrap()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits for its end.

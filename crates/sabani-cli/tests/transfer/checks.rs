@@ -1,0 +1,78 @@
+//! What is there already is read at both ends, which may take long: nobody has to wait for the end of that.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::Signal;
+use sabani::{Checksum, Match, Node, PeerId};
+
+use super::programs::{Ended, Place, Program, until};
+use super::tree;
+
+/// Takes an hour to read, and no room.
+const SIZE: u64 = 8 << 40;
+/// So much has been read of it when the check has begun.
+const BEGUN: u64 = 64 << 20;
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+fn huge(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let file = File::create(path).unwrap();
+    file.set_len(SIZE).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+}
+
+fn interrupted(mut sender: Program) -> Ended {
+    sender.signal(Signal::INT);
+    until("it ends", || sender.has_ended());
+    let ended = sender.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.said);
+    ended
+}
+
+#[test]
+fn a_check_at_the_receiver_ends_with_its_sender() {
+    let place = Place::new();
+    huge(&place.source().join("huge"));
+    huge(&place.arrived().join("huge"));
+    let receiver = place.receive();
+    let sender = place.start_send(&receiver, &[]);
+    until("it is checked", || receiver.read() > BEGUN);
+    interrupted(sender);
+    // Nobody has the name any more.
+    tree::random_file(&place.source().join("huge"), 1 << 20);
+    place.send(&receiver, &[]).assert_success();
+    tree::assert_same(&place.source(), &place.arrived());
+    receiver.signal(Signal::INT);
+    let said = receiver.end().said;
+    assert!(said.contains(" has stopped before all was sent"), "{said}");
+    assert!(!said.contains("cannot take"), "{said}");
+}
+
+#[test]
+fn a_check_at_the_sender_ends_with_ctrl_c() {
+    let place = Place::new();
+    huge(&place.source().join("huge"));
+    let receiver = Node::builder(PeerId(0))
+        .bind("127.0.0.1:0".parse().unwrap())
+        .plain(Checksum::Crc32c)
+        .open()
+        .unwrap();
+    let addr = receiver.local_addr().to_string();
+    let sender = Program::start(&mut place.sender(&addr, &["--plain"]));
+    // A welcome, and that all of it is there.
+    let (version, start) = (3, 1);
+    let size = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2];
+    let there = [&[start], &size[..], &[0; 32]].concat();
+    for answer in [&[0, version], &there[..]] {
+        let asked = receiver.recv_timeout(Match::any(), TIMEOUT).unwrap();
+        let asked = asked.expect("a request");
+        let (answer_tag, job_and_attempt) = (3, &asked.body()[..2]);
+        let answer = [job_and_attempt, answer].concat();
+        receiver.send(asked.source, answer_tag, &answer).unwrap();
+    }
+    until("it is checked", || sender.read() > BEGUN);
+    interrupted(sender);
+    let _ = receiver.close(Duration::ZERO);
+}
