@@ -25,6 +25,11 @@ impl Leases {
         self.lock().remove(path);
     }
 
+    /// Gives back whatever somebody has.
+    pub fn release_all_of(&self, owner: Owner) {
+        self.lock().retain(|_, other| *other != owner);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<RelativePath, Owner>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -131,7 +132,7 @@ impl Workers {
             Some(worker) => worker,
             none => none.insert(start(shared)?),
         };
-        // Fails only when the program ends.
+        // It takes them until it is dismissed, whatever becomes of them.
         let _ = tasks.send(message);
         Ok(())
     }
@@ -199,7 +200,8 @@ impl<'a> Worker<'a> {
             Ask::Bye(totals) => Some(*totals),
             _ => None,
         };
-        let reply = self.perform(peer, request, content);
+        let owner = (peer, job);
+        let reply = self.survive(owner, |worker| worker.perform(peer, request, content));
         let Some(reply) = reply else { return };
         let totals = totals.filter(|_| matches!(reply, Reply::Done { .. }));
         let answer = Answer {
@@ -212,6 +214,23 @@ impl<'a> Worker<'a> {
         if let Some(totals) = totals {
             let _ = self.shared.finished.send(totals);
         }
+    }
+
+    /// A mistake of this program's is told to whom it hits, who would wait for an answer forever, and to nobody
+    /// else.
+    fn survive(
+        &mut self,
+        owner: Owner,
+        what: impl FnOnce(&mut Self) -> Option<Reply>,
+    ) -> Option<Reply> {
+        // Its jobs are as they were, or without this one.
+        let done = catch_unwind(AssertUnwindSafe(|| what(self)));
+        done.unwrap_or_else(|_| {
+            self.drop_job(owner);
+            self.shared.leases.release_all_of(owner);
+            let why = "it has failed, by a mistake of its own: what it said there on standard error helps to find it";
+            Some(Reply::Refused(why.into()))
+        })
     }
 
     fn perform(&mut self, peer: PeerId, request: Request, content: &[u8]) -> Option<Reply> {
@@ -446,5 +465,25 @@ mod tests {
         assert_eq!(ask(2, 1, offer.clone()), Reply::Busy);
         assert_eq!(ask(1, 2, finish), Reply::Mismatch);
         assert!(matches!(ask(2, 1, offer), Reply::Start { .. }));
+    }
+
+    #[test]
+    fn what_panics_is_answered_and_holds_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::in_folder(folder.path());
+        let (hit, other) = ((PeerId(1), 0), (PeerId(1), 1));
+        let [path, held] = [&b"path"[..], b"held"].map(|path| RelativePath::parse(path).unwrap());
+        assert!(shared.leases.take(&held, other));
+        let mut worker = Worker::new(&shared);
+        let reply = worker.survive(hit, |worker| {
+            assert!(worker.shared.leases.take(&path, hit));
+            panic!("a mistake");
+        });
+        assert!(matches!(reply, Some(Reply::Refused(_))));
+        let newcomer = (PeerId(2), 0);
+        assert!(shared.leases.take(&path, newcomer));
+        assert!(!shared.leases.take(&held, newcomer));
+        let reply = worker.survive(hit, |_| Some(Reply::Busy));
+        assert_eq!(reply, Some(Reply::Busy));
     }
 }
