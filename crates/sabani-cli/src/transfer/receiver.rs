@@ -43,6 +43,9 @@ const LINGER: Duration = Duration::from_secs(2);
 /// has gone on with for seven days is removed at the start. A receiver that ends leaves that folder
 /// behind only if there is something in it to go on with.
 ///
+/// Permissions also hold for whoever runs this command: unless that is root, a folder that has come without
+/// leave to write (as with mode 555) takes no further files until `chmod u+w` gives it.
+///
 /// Up to 256 senders are served at a time, up to 256 files of each. What one of them says that can't be
 /// taken is thrown away, and told once; nobody waits for one that is slow or silent but itself.
 #[derive(Args)]
@@ -149,7 +152,8 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
     let outcome = serve(&shared, &mut desk, &ends, Patience::of(args));
     // Senders that are cut off here come back, and files that are not whole are kept.
     let _ = shared.node.close(LINGER);
-    // What has come by now still gets its name, and counts.
+    // What has come by now still gets its name, and counts, if the disk takes it in that time. What it doesn't is whole
+    // in `.sabani-partial`, and has only its name to get when the sender comes again.
     desk.clear(LINGER);
     shared.progress.finish("received");
     let tidied = shared.store.tidy();
