@@ -151,7 +151,9 @@ impl<'a> Uploader<'a> {
         let request = self.line.request(ask);
         let mut message = request.encode(content.len());
         message.extend_from_slice(&content);
-        let is_first = self.had.replace(0).is_none();
+        let is_first = self.had.is_none();
+        // What comes in one message is there as a whole or not at all.
+        self.had = Some(0);
         self.line.send(&request, message)?;
         let already = done(self.line.reply()?)?;
         // What was there only at a later try was moved by an earlier one.
