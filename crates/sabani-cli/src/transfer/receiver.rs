@@ -1,6 +1,7 @@
 //! `sabani receive`: takes part in conversations until it is stopped.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use nix::sys::signal::{SigSet, Signal};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sabani::{Error, Node};
 
@@ -56,10 +58,10 @@ line or a DIR or an address that can't be used, 130 after Ctrl-C or a TERM signa
 pub struct ReceiveArgs {
     /// The folder; made if it is not there.
     dir: PathBuf,
-    /// The local address. Port 0 lets the system choose.
-    #[arg(long, value_name = "ADDR", value_parser = parse_local,
-          default_value_t = SocketAddr::from(([0, 0, 0, 0], DEFAULT_PORT)))]
-    bind: SocketAddr,
+    /// The local address. Port 0 lets the system choose. Default: [::]:7226, all addresses of this machine, of both versions
+    /// of IP; 0.0.0.0:7226 where it has no IPv6.
+    #[arg(long, value_name = "ADDR", value_parser = parse_local)]
+    bind: Option<SocketAddr>,
     #[command(flatten)]
     seal: SealArgs,
     #[command(flatten)]
@@ -118,20 +120,20 @@ impl Patience {
 /// not be received.
 pub fn run(args: &ReceiveArgs) -> Result<()> {
     outlive_large_files()?;
-    let builder = args.seal.apply(Node::builder(RECEIVER).bind(args.bind))?;
+    let builder = args.seal.apply(Node::builder(RECEIVER))?;
     let builder = args.layers.apply(builder);
     let key_log = args.key_log.open()?;
-    let node = key_log
+    let builder = key_log
         .apply(builder)
         .dead_after(DEAD_AFTER)
         .linger(LINGER)
-        .spin(SPIN)
-        .open()
-        .map_err(|error| match error {
-            // Nothing was begun, and another `--bind` helps.
-            Error::Socket { .. } => Usage::of(error).into(),
-            error => anyhow!(error),
-        })?;
+        .spin(SPIN);
+    let node = listen(args.bind, |addr| builder.clone().bind(addr).open());
+    let node = node.map_err(|error| match error {
+        // Nothing was begun, and another `--bind` helps.
+        Error::Socket { .. } => Usage::of(error).into(),
+        error => anyhow!(error),
+    })?;
     // After the socket: who can't be reached makes no folder.
     let store = Store::open(&args.dir)?;
     open_as_many_as_allowed();
@@ -158,6 +160,28 @@ pub fn run(args: &ReceiveArgs) -> Result<()> {
     shared.progress.finish("received");
     let tidied = shared.store.tidy();
     outcome.and(tidied.context("removing what holds nothing from .sabani-partial"))
+}
+
+/// Opens a node at this address, or else where all can reach it.
+fn listen<T>(
+    addr: Option<SocketAddr>,
+    open: impl Fn(SocketAddr) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if let Some(addr) = addr {
+        return open(addr);
+    }
+    // Not IPv4 alone: a name may stand for an IPv6 address first, as `localhost` often does.
+    match open((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into()) {
+        Err(Error::Socket { source, .. }) if lacks_ipv6(&source) => {
+            open((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into())
+        }
+        opened => opened,
+    }
+}
+
+fn lacks_ipv6(why: &io::Error) -> bool {
+    let why = Errno::from_io_error(why);
+    matches!(why, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
 }
 
 /// A file that becomes larger than this process may write (`ulimit -f`) is an error of whoever sent it, and ends
@@ -214,4 +238,35 @@ fn report(shared: &Shared, totals: &Totals) {
         text.push_str(&format!(", {failed} failed"));
     }
     shared.progress.note(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn all_can_come_by_ipv6_and_by_ipv4_where_that_is_missing() {
+        let tried = |addr: Option<SocketAddr>, why: Option<Errno>| {
+            let tried = RefCell::new(Vec::new());
+            let _ = listen(addr, |addr| {
+                tried.borrow_mut().push(addr.to_string());
+                match why.filter(|_| addr.is_ipv6()) {
+                    Some(why) => Err(Error::Socket {
+                        addr,
+                        source: why.into(),
+                    }),
+                    None => Ok(()),
+                }
+            });
+            tried.into_inner()
+        };
+        let (six, four) = ("[::]:7226", "0.0.0.0:7226");
+        assert_eq!(tried(None, None), [six]);
+        assert_eq!(tried(None, Some(Errno::AFNOSUPPORT)), [six, four]);
+        assert_eq!(tried(None, Some(Errno::ADDRINUSE)), [six]);
+        let own = "[::1]:9".parse().ok();
+        assert_eq!(tried(own, Some(Errno::AFNOSUPPORT)), ["[::1]:9"]);
+    }
 }

@@ -9,6 +9,7 @@ mod tree;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::net::UdpSocket;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
@@ -217,6 +218,31 @@ fn one_file_that_cannot_be_written_does_not_hold_up_the_others() {
     ] {
         assert!(said.contains(told), "{said}");
     }
+}
+
+#[test]
+fn senders_come_by_both_versions_of_ip() {
+    let place = Place::new();
+    fs::create_dir_all(place.source()).unwrap();
+    fs::write(place.source().join("bad"), "bad").unwrap();
+    tree::random_file(&place.source().join("good"), 5 << 20);
+    fs::create_dir_all(place.arrived().join("bad/in the way")).unwrap();
+    if UdpSocket::bind("[::1]:0").is_err() {
+        return;
+    }
+    let receiver = place.receive_with("[::]:0", &[]);
+    let (_, port) = receiver.addr.rsplit_once(':').unwrap();
+    for addr in ["127.0.0.1", "[::1]"] {
+        let sent = place.send_to(&format!("{addr}:{port}"), &[]);
+        assert_eq!(sent.code, Some(1), "{}", sent.said);
+        let good = place.arrived().join("good");
+        assert_eq!(fs::metadata(&good).unwrap().len(), 5 << 20);
+        fs::remove_file(good).unwrap();
+    }
+    receiver.signal(Signal::INT);
+    let said = receiver.end().said;
+    // The first of them, as its user knows it.
+    assert!(said.contains("from the sender at 127.0.0.1:"), "{said}");
 }
 
 #[test]
