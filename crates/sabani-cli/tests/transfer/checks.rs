@@ -5,13 +5,15 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
-use sabani::{Checksum, Match, Node, PeerId};
+use sabani::{Checksum, Match, Message, Node, PeerId};
 
 use super::programs::{Ended, Place, Program, until};
 use super::tree;
 
 /// Takes an hour to read, and no room.
 const SIZE: u64 = 8 << 40;
+/// That in an answer.
+const HUGE: [u8; 7] = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2];
 /// So much has been read of it when the check has begun.
 const BEGUN: u64 = 64 << 20;
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,9 +28,54 @@ fn huge(path: &Path) {
 fn interrupted(mut sender: Program) -> Ended {
     sender.signal(Signal::INT);
     until("it ends", || sender.has_ended());
+    ended(sender)
+}
+
+fn ended(sender: Program) -> Ended {
     let ended = sender.end();
     assert_eq!(ended.code, Some(130), "{}", ended.said);
     ended
+}
+
+/// A receiver of our own, and a sender to it, which has been welcomed and offers a huge file.
+struct Forged {
+    _place: Place,
+    receiver: Node,
+    sender: Program,
+    offer: Message,
+}
+
+impl Forged {
+    fn new() -> Self {
+        let place = Place::new();
+        huge(&place.source().join("huge"));
+        let receiver = Node::builder(PeerId(0))
+            .bind("127.0.0.1:0".parse().unwrap())
+            .plain(Checksum::Crc32c)
+            .open()
+            .unwrap();
+        let addr = receiver.local_addr().to_string();
+        let sender = Program::start(&mut place.sender(&addr, &["--plain"]));
+        let asked = || {
+            let asked = receiver.recv_timeout(Match::any(), TIMEOUT).unwrap();
+            asked.expect("a request")
+        };
+        let (welcome, version) = (0, 3);
+        answer(&receiver, &asked(), &[welcome, version]);
+        Forged {
+            _place: place,
+            offer: asked(),
+            receiver,
+            sender,
+        }
+    }
+}
+
+fn answer(receiver: &Node, asked: &Message, reply: &[u8]) {
+    let (answer_tag, job_and_attempt) = (3, &asked.body()[..2]);
+    let answer = [job_and_attempt, reply].concat();
+    // It may have left by now.
+    let _ = receiver.send(asked.source, answer_tag, &answer);
 }
 
 #[test]
@@ -50,28 +97,37 @@ fn a_check_at_the_receiver_ends_with_its_sender() {
     assert!(!said.contains("cannot take"), "{said}");
 }
 
+/// The answers come so often that nobody ever waits for long.
+#[test]
+fn word_of_a_check_does_not_keep_a_sender_from_ending() {
+    let Forged {
+        receiver,
+        mut sender,
+        offer,
+        ..
+    } = Forged::new();
+    let (checking, bytes) = (8, 1);
+    let word = [&[checking, bytes], &HUGE[..]].concat();
+    sender.signal(Signal::INT);
+    until("it ends", || {
+        answer(&receiver, &offer, &word);
+        sender.has_ended()
+    });
+    ended(sender);
+    let _ = receiver.close(Duration::ZERO);
+}
+
 #[test]
 fn a_check_at_the_sender_ends_with_ctrl_c() {
-    let place = Place::new();
-    huge(&place.source().join("huge"));
-    let receiver = Node::builder(PeerId(0))
-        .bind("127.0.0.1:0".parse().unwrap())
-        .plain(Checksum::Crc32c)
-        .open()
-        .unwrap();
-    let addr = receiver.local_addr().to_string();
-    let sender = Program::start(&mut place.sender(&addr, &["--plain"]));
-    // A welcome, and that all of it is there.
-    let (version, start) = (3, 1);
-    let size = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2];
-    let there = [&[start], &size[..], &[0; 32]].concat();
-    for answer in [&[0, version], &there[..]] {
-        let asked = receiver.recv_timeout(Match::any(), TIMEOUT).unwrap();
-        let asked = asked.expect("a request");
-        let (answer_tag, job_and_attempt) = (3, &asked.body()[..2]);
-        let answer = [job_and_attempt, answer].concat();
-        receiver.send(asked.source, answer_tag, &answer).unwrap();
-    }
+    let Forged {
+        receiver,
+        sender,
+        offer,
+        ..
+    } = Forged::new();
+    let (start, hash) = (1, [0; 32]);
+    let there = [&[start], &HUGE[..], &hash].concat();
+    answer(&receiver, &offer, &there);
     until("it is checked", || sender.read() > BEGUN);
     interrupted(sender);
     let _ = receiver.close(Duration::ZERO);

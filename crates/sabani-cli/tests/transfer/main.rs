@@ -267,12 +267,12 @@ fn a_full_disk_is_said_at_both_ends() {
 fn a_file_that_is_larger_than_a_receiver_may_write_is_its_senders_concern_alone() {
     let place = Place::new();
     fs::create_dir_all(place.source()).unwrap();
-    tree::random_file(&place.source().join("large"), 2 << 20);
+    tree::random_file(&place.source().join("large"), 16 << 20);
     tree::random_file(&place.source().join("medium"), 1 << 20);
     let receive = place.receiver("127.0.0.1:0", &[]);
     let mut limited = Command::new("prlimit");
     limited
-        .arg(format!("--fsize={}", 1 << 20))
+        .arg(format!("--fsize={}", 8 << 20))
         .arg(receive.get_program())
         .args(receive.get_args())
         .envs(
@@ -286,6 +286,8 @@ fn a_file_that_is_larger_than_a_receiver_may_write_is_its_senders_concern_alone(
     let said = "source/large: the receiver: File too large (os error 27): raise its limit";
     assert!(sent.said.contains(said), "{}", sent.said);
     assert!(sent.said.contains("(`ulimit -f`)"), "{}", sent.said);
+    // Nothing of the other one.
+    assert!(sent.said.contains(": 1.00 MiB moved"), "{}", sent.said);
     assert!(place.arrived().join("medium").exists());
     receiver.signal(Signal::INT);
     assert_eq!(receiver.end().code, Some(130));

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tempfile::TempDir;
 
 /// The program with these arguments.
@@ -194,6 +194,15 @@ impl Program {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// From now on it may make no file longer than that.
+    pub fn limit_files(&self, bytes: u64) {
+        let limit = Rlimit {
+            current: Some(bytes),
+            maximum: Some(bytes),
+        };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).unwrap();
     }
 
     /// Bytes that it has read so far.

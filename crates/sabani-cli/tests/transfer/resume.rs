@@ -260,6 +260,23 @@ fn a_partial_file_that_may_not_be_written_goes_on() {
 }
 
 #[test]
+fn a_receiver_that_may_write_no_more_of_a_file_takes_others() {
+    let Midway {
+        place,
+        receiver,
+        sender,
+    } = Midway::reach();
+    receiver.limit_files(BREAK_AT);
+    sender.signal(Signal::CONT);
+    let ended = sender.end();
+    assert_eq!(ended.code, Some(1), "{}", ended.said);
+    assert!(ended.said.contains("(`ulimit -f`)"), "{}", ended.said);
+    assert!(place.arrived().join("small").exists());
+    receiver.signal(Signal::INT);
+    assert_eq!(receiver.end().code, Some(130));
+}
+
+#[test]
 fn a_sender_gives_up_after_its_patience_and_says_how_to_go_on() {
     // Several jobs wait, but the user is told once.
     let Midway {
