@@ -7,6 +7,7 @@ use crate::seal::{Checksum, JobKey, JobKeys, Mode};
 use crate::wire::{ConnectionId, Entries, Entry, EntryMode, Frame, Frames, Hello, Kind, Prelude};
 use crate::{CreditPolicy, LinkState, Obstacle, Recovery};
 
+mod astray;
 mod express;
 mod gaps;
 mod later;

@@ -247,8 +247,10 @@ impl Node {
             round_trip,
             alive_ns: now_ns,
         };
-        peer.addr = path.peer;
-        peer.local = path.local;
+        // A copy of the Reply comes from wherever who sends it says. A peer that is elsewhere is found by its packets.
+        if path.peer == peer.addr {
+            peer.local = path.local;
+        }
         let chosen = config.id < hello.sender;
         self.peers.open_slot(prelude.connection, index);
         self.drop_rivals(&hello, chosen, attempt.began_ns);

@@ -1,0 +1,128 @@
+//! What comes from elsewhere, or from nobody who is known, while connections are made.
+
+use super::*;
+
+const ELSEWHERE: &str = "198.51.100.9:9";
+
+fn addr(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// What a node sends now, and where.
+fn sent(node: &mut Node, now_ns: u64) -> Vec<(SocketAddr, Vec<u8>)> {
+    let mut buffer = vec![0; 65_536];
+    let mut all = Vec::new();
+    while let Some(train) = node.poll_transmit(now_ns, &mut buffer) {
+        let packets = buffer[..train.bytes].chunks(train.segment);
+        all.extend(packets.map(|packet| (train.to, packet.to_vec())));
+    }
+    all
+}
+
+impl Pair {
+    /// One of them is told that this came from there.
+    fn hear(&mut self, who: usize, from: &str, datagram: &[u8]) {
+        let (len, bytes) = (datagram.len(), &mut datagram.to_vec());
+        self.nodes[who].handle_datagrams(self.now_ns, addr(from), None, len, false, bytes);
+    }
+
+    /// The first sends to the second; the answer to its Init.
+    fn ask(&mut self) -> Vec<u8> {
+        let sent_copy = self.nodes[0].send_copy(self.now_ns, PeerId(1), 7, b"hello", false);
+        sent_copy.unwrap();
+        self.pass_train();
+        let replies = sent(&mut self.nodes[1], self.now_ns);
+        let [(_, reply)] = &replies[..] else {
+            panic!("{} answers", replies.len());
+        };
+        reply.clone()
+    }
+
+    /// Carries what is sent to where the two are, `at` these addresses, and loses the rest; returns where the first has sent to.
+    fn wander(&mut self, millis: u64, from: [&str; 2], at: [&[&str]; 2]) -> Vec<SocketAddr> {
+        let mut ways = Vec::new();
+        for _ in 0..millis {
+            self.now_ns += 1_000_000;
+            for who in 0..2 {
+                self.nodes[who].handle_deadline(self.now_ns);
+                for (to, datagram) in sent(&mut self.nodes[who], self.now_ns) {
+                    if at[1 - who].iter().any(|at| addr(at) == to) {
+                        self.hear(1 - who, from[who], &datagram);
+                    }
+                    if who == 0 {
+                        ways.push(to);
+                    }
+                }
+            }
+        }
+        ways
+    }
+
+    fn events(&mut self, who: usize) -> Vec<Event> {
+        std::iter::from_fn(|| self.nodes[who].next_event()).collect()
+    }
+}
+
+fn is_lost(event: &Event) -> bool {
+    matches!(event, Event::Lost { .. })
+}
+
+#[test]
+fn a_copy_of_the_reply_moves_nobody() {
+    for mode in modes() {
+        let mut pair = Pair::new(mode);
+        let reply = pair.ask();
+        // Who sees the Reply repeats it, and is faster.
+        pair.hear(0, ELSEWHERE, &reply);
+        pair.hear(0, ADDRS[1], &reply);
+        let ways = pair.wander(20_000, ADDRS, [&ADDRS[..1], &ADDRS[1..]]);
+        assert!(ways.iter().all(|&to| to == addr(ADDRS[1])));
+        assert!(!pair.events(0).iter().any(is_lost));
+        assert!(pair.nodes[1].try_take(&Match::any()).is_some());
+        assert!(pair.nodes[0].is_settled());
+    }
+}
+
+/// A host with several addresses may answer from another one than it was asked at.
+#[test]
+fn who_answers_from_elsewhere_is_found_there() {
+    for mode in modes() {
+        let mut pair = Pair::new(mode);
+        let reply = pair.ask();
+        pair.hear(0, ELSEWHERE, &reply);
+        let (from, at) = ([ADDRS[0], ELSEWHERE], [ADDRS[1], ELSEWHERE]);
+        pair.wander(100, from, [&ADDRS[..1], &at]);
+        let moved = Event::Moved {
+            peer: PeerId(1),
+            from: addr(ADDRS[1]),
+            to: addr(ELSEWHERE),
+        };
+        let events = pair.events(0);
+        assert!(
+            events.contains(&moved) && !events.iter().any(is_lost),
+            "{events:?}"
+        );
+        assert!(pair.nodes[1].try_take(&Match::any()).is_some());
+        assert!(pair.nodes[0].is_settled());
+        let again = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 8, b"again", false);
+        again.unwrap();
+        // Where it was asked at nobody hears any more.
+        let ways = pair.wander(100, from, [&ADDRS[..1], &[ELSEWHERE]]);
+        assert!(!ways.is_empty() && ways.iter().all(|&to| to == addr(ELSEWHERE)));
+        assert!(pair.nodes[1].try_take(&Match::any()).is_some());
+    }
+}
+
+#[test]
+fn a_copy_of_the_first_packet_is_got_over() {
+    let mut pair = Pair::new(modes()[0].clone());
+    let reply = pair.ask();
+    pair.hear(0, ADDRS[1], &reply);
+    for (_, datagram) in sent(&mut pair.nodes[0], pair.now_ns) {
+        pair.hear(1, ELSEWHERE, &datagram);
+        pair.hear(1, ADDRS[0], &datagram);
+    }
+    pair.wander(20_000, ADDRS, [&ADDRS[..1], &ADDRS[1..]]);
+    assert!(!pair.events(0).iter().chain(&pair.events(1)).any(is_lost));
+    assert!(pair.nodes[0].is_settled());
+}
