@@ -245,3 +245,22 @@ fn cookies_for_those_without_the_code_count_as_well() {
     target.now_ns += ROUND_NS;
     assert_eq!(target.take(&init, 1), [Kind::Cookie]);
 }
+
+#[test]
+fn of_those_who_begin_at_the_same_time_no_more_get_in_than_there_is_room_for() {
+    let mut config = Config::new(TARGET, mode(OURS));
+    config.max_peers = 2;
+    let mut target = Target::with(config);
+    let begun = (1..=10).map(|id| {
+        let mut newcomer = Newcomer::new(OURS, id);
+        let reply = target.answers(&newcomer.init(), 1).remove(0);
+        newcomer.answers(reply).remove(0)
+    });
+    let thirds: Vec<_> = begun.collect();
+    for third in &thirds {
+        target.take(third, 1);
+    }
+    assert_eq!(target.node.peer_ids().count(), 2);
+    assert_eq!(target.node.stats().connections, 2);
+    assert_eq!(target.dropped().crowded_out, 8);
+}

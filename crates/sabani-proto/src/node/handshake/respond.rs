@@ -313,6 +313,11 @@ impl Node {
         let sender = half.hello.sender;
         let index = match self.peers.index(sender) {
             Some(index) => index,
+            // Others may have come since its first message.
+            None if self.peers.len() >= self.hub.config.max_peers => {
+                self.dropped.crowded_out += 1;
+                return None;
+            }
             None => self.peers.add(sender, path.peer),
         };
         let Some(Target::HalfOpen(half)) = self.peers.open_slot(prelude.connection, index) else {
