@@ -194,7 +194,7 @@ pub struct Dropped {
     /// Handshakes answered with a cookie.
     pub cookies: u64,
     /// First messages of handshakes that were not looked at: in 100 ms more had come than are, from outside of
-    /// the job, or recorded ones that somebody repeats. Third ones of strangers, where there was no room for another
-    /// peer any more.
+    /// the job, or recorded ones that somebody repeats. Answers that came behind many forged ones. Third messages
+    /// of strangers, when there was no room for another peer any more.
     pub crowded_out: u64,
 }

@@ -1,4 +1,4 @@
-//! How many first messages of handshakes are looked at: a flood of them must not take the time that
+//! How many messages of handshakes are looked at: a flood of them must not take the time that
 //! connected peers need.
 
 use crate::seal::{Entropy, InitMac, Mode};
@@ -21,6 +21,9 @@ const OTHERS: u32 = 256;
 /// Rejects sent in a round. They are hints, which the asker waits for no longer than for an answer; a flood
 /// is not worth a system call each.
 const REJECTS: u32 = 64;
+/// Answers to handshakes of this side's that did not open, in a round; 50 µs each, for the key agreement comes
+/// before it shows. Beyond, none is looked at: the true one comes again.
+const FORGED: u32 = 64;
 
 /// What becomes of a first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,7 @@ struct Round {
     cookies: u32,
     answers: u32,
     rejects: u32,
+    forged: u32,
 }
 
 impl Gate {
@@ -115,6 +119,17 @@ impl Gate {
     pub fn may_reject(&mut self, now_ns: u64) -> bool {
         self.begin_round(now_ns);
         count(&mut self.round.rejects, REJECTS)
+    }
+
+    /// Whether there is time to look at another answer to a handshake of this side's.
+    pub fn may_finish(&mut self, now_ns: u64) -> bool {
+        self.begin_round(now_ns);
+        self.round.forged < FORGED
+    }
+
+    /// One did not open.
+    pub fn on_forged(&mut self) {
+        self.round.forged += 1;
     }
 
     fn begin_round(&mut self, now_ns: u64) {

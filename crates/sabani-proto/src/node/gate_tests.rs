@@ -264,3 +264,21 @@ fn of_those_who_begin_at_the_same_time_no_more_get_in_than_there_is_room_for() {
     assert_eq!(target.node.stats().connections, 2);
     assert_eq!(target.dropped().crowded_out, 8);
 }
+
+#[test]
+fn of_forged_answers_so_many_are_looked_at_and_the_true_one_comes_again() {
+    let (mut target, mut newcomer) = (Target::new(), Newcomer::new(OURS, 1));
+    let reply = target.answers(&newcomer.init(), 1).remove(0);
+    let mut forged = reply.clone();
+    forged[60] ^= 1;
+    for _ in 0..1_000 {
+        newcomer.hear(ROUND_NS, forged.clone());
+    }
+    let dropped = newcomer.0.stats().dropped;
+    assert_eq!(dropped.forged, u64::from(FORGED));
+    assert_eq!(dropped.crowded_out, 1_000 - u64::from(FORGED));
+    newcomer.hear(2 * ROUND_NS - 1, reply.clone());
+    assert_eq!(newcomer.0.stats().connections, 0);
+    newcomer.hear(2 * ROUND_NS, reply);
+    assert_eq!(newcomer.0.stats().connections, 1);
+}

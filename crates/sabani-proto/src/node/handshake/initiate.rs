@@ -217,6 +217,10 @@ impl Node {
             self.dropped.unknown_connection += 1;
             return None;
         };
+        if !self.gate.may_finish(now_ns) {
+            self.dropped.crowded_out += 1;
+            return None;
+        }
         let config = &self.hub.config;
         let peer = &mut self.peers[index];
         let link = peer.link.as_mut()?;
@@ -224,6 +228,7 @@ impl Node {
         let finished =
             read_reply(datagram).and_then(|message| attempt.initiator.finish(message).ok());
         let Some((payload, tx, rx)) = finished else {
+            self.gate.on_forged();
             self.dropped.forged += 1;
             return None;
         };
