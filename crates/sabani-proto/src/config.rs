@@ -165,6 +165,11 @@ impl Config {
         self
     }
 
+    /// Bytes of the largest Init, and so of what a Reply may prove that the path takes.
+    pub(crate) fn largest_init(&self) -> usize {
+        self.max_datagram.min(DEFAULT_DATAGRAM)
+    }
+
     /// Largest body that travels inside its envelope, in bytes.
     pub const INLINE_MAX: usize = wire::INLINE_MAX;
 }

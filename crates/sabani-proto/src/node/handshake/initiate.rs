@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::PROLOGUE;
 use crate::Obstacle;
-use crate::channel::{BASE_DATAGRAM, DEFAULT_DATAGRAM};
+use crate::channel::BASE_DATAGRAM;
 use crate::error::{ConnectError, PeerLost};
 use crate::message::LogCredit;
 use crate::node::peers::{Link, Target};
@@ -144,7 +144,7 @@ impl Node {
     /// Sends the first message, again; or gives up.
     pub(in crate::node) fn retry_handshake(&mut self, index: u32, now_ns: u64) {
         let timeout = self.hub.config.connect_timeout_ns;
-        let full = self.hub.config.max_datagram.min(DEFAULT_DATAGRAM);
+        let full = self.hub.config.largest_init();
         let peer = &mut self.peers[index];
         let path = Path {
             peer: peer.addr,
@@ -248,7 +248,8 @@ impl Node {
             local: prelude.connection,
             hello,
             log_credit,
-            datagram: datagram.len(),
+            // What is behind the message is nobody's word: no more than the Init had is proven.
+            datagram: datagram.len().min(config.largest_init()),
             round_trip,
             alive_ns: now_ns,
         };

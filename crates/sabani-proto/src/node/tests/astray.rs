@@ -126,3 +126,16 @@ fn a_copy_of_the_first_packet_is_got_over() {
     assert!(!pair.events(0).iter().chain(&pair.events(1)).any(is_lost));
     assert!(pair.nodes[0].is_settled());
 }
+
+#[test]
+fn what_a_reply_is_padded_with_proves_no_size() {
+    for (largest, proven) in [(8_972, 1_472), (1_300, 1_300)] {
+        let mut pair = Pair::with(modes()[0].clone(), |config| config.max_datagram = largest);
+        let mut reply = pair.ask();
+        reply.resize(8_972, 0);
+        pair.hear(0, ADDRS[1], &reply);
+        let index = pair.nodes[0].peers.index(PeerId(1)).unwrap();
+        let session = pair.nodes[0].peers[index].session().unwrap();
+        assert_eq!(session.channel.mtu.current(), proven);
+    }
+}
