@@ -41,6 +41,8 @@ pub(crate) struct Attempt {
     wanted: bool,
     tries: u32,
     pub began_ns: u64,
+    /// When it has failed. A datagram from anywhere may have begun it: the program's time begins when the program wants it.
+    over_ns: u64,
     pub next_ns: u64,
     /// Cookies are taken at most this often, so that forged ones make no flood of answers.
     next_cookie_ns: u64,
@@ -70,6 +72,13 @@ impl Attempt {
         bytes
     }
 
+    /// The program asks for a connection: it is to have all the time that it allows, once.
+    fn want(&mut self, now_ns: u64, timeout_ns: u64) {
+        if !std::mem::replace(&mut self.wanted, true) {
+            self.over_ns = now_ns.saturating_add(timeout_ns);
+        }
+    }
+
     /// Why nothing has come of it in this time, as far as is known.
     pub fn failure(&self, time_ns: u64) -> ConnectError {
         match self.hint {
@@ -96,7 +105,7 @@ impl Node {
             Some(Link {
                 attempt: Some(attempt),
                 ..
-            }) => attempt.wanted = true,
+            }) => attempt.want(now_ns, self.hub.config.connect_timeout_ns),
             _ => self.begin_attempt(index, true, now_ns),
         }
     }
@@ -129,6 +138,7 @@ impl Node {
             wanted,
             tries: 0,
             began_ns: now_ns,
+            over_ns: now_ns.saturating_add(self.hub.config.connect_timeout_ns),
             next_ns: now_ns,
             next_cookie_ns: now_ns,
             hint: None,
@@ -150,10 +160,17 @@ impl Node {
             peer: peer.addr,
             local: peer.local,
         };
-        let Some(attempt) = peer.link.as_mut().and_then(|link| link.attempt.as_mut()) else {
+        let Some(link) = peer.link.as_deref_mut() else {
             return;
         };
-        let over_ns = attempt.began_ns + timeout;
+        let Some(attempt) = link.attempt.as_mut() else {
+            return;
+        };
+        if now_ns >= attempt.over_ns && !link.outgoing.is_settled() {
+            // What was sent meanwhile has asked for it.
+            attempt.want(now_ns, timeout);
+        }
+        let over_ns = attempt.over_ns;
         if now_ns >= over_ns {
             return self.give_up_attempt(index, over_ns);
         }

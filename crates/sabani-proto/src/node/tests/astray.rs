@@ -139,3 +139,49 @@ fn what_a_reply_is_padded_with_proves_no_size() {
         assert_eq!(session.channel.mtu.current(), proven);
     }
 }
+
+/// A packet on a connection that nobody knows of.
+fn stray() -> Vec<u8> {
+    let mut stray = vec![0x55; 64];
+    stray[0] = 0x10;
+    stray
+}
+
+/// Nobody answers for so many milliseconds; when the peer was reported as lost.
+fn lost_after(pair: &mut Pair, millis: u64) -> Option<u64> {
+    (0..millis).find(|_| {
+        pair.wander(1, ADDRS, [&[], &[]]);
+        pair.events(0).iter().any(is_lost)
+    })
+}
+
+#[test]
+fn a_stray_takes_no_time_from_who_wants_the_connection_later() {
+    let sends = |pair: &mut Pair| {
+        let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 0, b"hello", false);
+        sent.unwrap();
+    };
+    let connects = |pair: &mut Pair| pair.nodes[0].connect(pair.now_ns, PeerId(1)).unwrap();
+    let wants: [&dyn Fn(&mut Pair); 2] = [&sends, &connects];
+    for (want, most) in wants.into_iter().zip([5_100, 5_000]) {
+        let mut pair = Pair::new(modes()[0].clone());
+        pair.hear(0, ADDRS[1], &stray());
+        assert_eq!(lost_after(&mut pair, 4_900), None);
+        // To want it again buys no time.
+        let after = (0..6).find_map(|second| {
+            want(&mut pair);
+            Some(second * 1_000 + lost_after(&mut pair, 1_000)? + 1)
+        });
+        let after = after.expect("nobody answers");
+        assert!((5_000..=most).contains(&after), "{after} ms");
+    }
+}
+
+#[test]
+fn who_has_all_the_time_there_is_may_wait() {
+    let mut pair = Pair::with(modes()[0].clone(), |config| {
+        config.connect_timeout_ns = u64::MAX;
+    });
+    pair.ask();
+    assert_eq!(lost_after(&mut pair, 20_000), None);
+}
