@@ -83,6 +83,8 @@ pub struct Node {
     owed: Vec<(u32, Owed)>,
     /// What is still to come from the peer that was heard last, as far as it may.
     expected_bytes: u64,
+    /// Where packets on unknown connections have come from, until the next time that peers are looked through for it.
+    strays: Vec<SocketAddr>,
     next_stray_ns: u64,
     dropped: Dropped,
     /// Whose handshake was turned away last, and why.
@@ -121,6 +123,7 @@ impl Node {
             half_open_at_ns: u64::MAX,
             owed: Vec::new(),
             expected_bytes: 0,
+            strays: Vec::new(),
             next_stray_ns: 0,
             dropped: Dropped::default(),
             rejected_last: None,

@@ -13,6 +13,9 @@ use crate::wire::{CloseReason, Kind, Prelude};
 /// Packets on connections that this process does not know make it greet their senders at most
 /// this often.
 const STRAY_EVERY_NS: u64 = 100_000_000;
+/// Addresses kept from which such packets have come since: all peers are looked through but once in that time, and who sends
+/// garbage is not to hide the peers.
+const STRAYS: usize = 8;
 
 /// Datagrams that arrived together, opened as far as a [`crate::Keyring`] could.
 #[derive(Debug)]
@@ -244,14 +247,21 @@ impl Node {
     /// A packet on a connection that this process does not know. If it comes from a known peer's
     /// address, this process has probably been restarted: greet the peer, so that it learns of it.
     fn greet_stray(&mut self, now_ns: u64, path: Path) {
-        if now_ns < self.next_stray_ns || self.closing {
+        if self.closing {
+            return;
+        }
+        if self.strays.len() < STRAYS && !self.strays.contains(&path.peer) {
+            self.strays.push(path.peer);
+        }
+        if now_ns < self.next_stray_ns {
             return;
         }
         self.next_stray_ns = now_ns + STRAY_EVERY_NS;
         let stray = self.peers.indices().find(|&index| {
             let peer = &self.peers[index];
-            peer.addr == path.peer && peer.state == LinkState::Known && !peer.farewell
+            peer.state == LinkState::Known && !peer.farewell && self.strays.contains(&peer.addr)
         });
+        self.strays.clear();
         if let Some(index) = stray {
             self.begin_attempt(index, false, now_ns);
         }

@@ -185,3 +185,15 @@ fn who_has_all_the_time_there_is_may_wait() {
     pair.ask();
     assert_eq!(lost_after(&mut pair, 20_000), None);
 }
+
+#[test]
+fn garbage_hides_no_stray_of_a_peer() {
+    let mut pair = Pair::new(modes()[0].clone());
+    let mut ways = Vec::new();
+    for _ in 0..200 {
+        pair.hear(0, ELSEWHERE, &stray());
+        pair.hear(0, ADDRS[1], &stray());
+        ways.extend(pair.wander(1, ADDRS, [&[], &[]]));
+    }
+    assert!(ways.contains(&addr(ADDRS[1])));
+}
