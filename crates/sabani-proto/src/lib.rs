@@ -2,12 +2,12 @@
 //! size between many peers, over datagrams that somebody else carries.
 //!
 //! There is no clock, socket or thread in here. Time (`now_ns`, nanoseconds of a monotonic clock),
-//! datagrams and a seed for all randomness come in; datagrams, events and the next deadline come
+//! datagrams and seeds for all randomness come in; datagrams, events and the next deadline come
 //! out. The same code runs over sockets, in a simulated network and under a fuzzer.
 //!
 //! # Driving contract
 //!
-//! 1. Create a [`Node`] with a [`Config`] and 32 bytes of fresh randomness. Add peers whenever.
+//! 1. Create a [`Node`] with a [`Config`] and fresh randomness ([`Node::with_secrets`]). Add peers whenever.
 //! 2. Give it every datagram that arrives, with [`Node::handle_datagrams`], before anything of
 //!    step 3: a process that was stopped must find the answers waiting in its socket before it
 //!    concludes that nobody answered. Call [`Node::handle_empty`] when none is left, if that is

@@ -9,6 +9,7 @@ use sabani_proto::seal::{Checksum, JobKeys, Mode};
 use sabani_proto::{AckPolicy, Config, Congestion, CreditPolicy, Recovery, datagram_cost};
 use sabani_ring::Schedule;
 use sabani_udp::{Options, Socket};
+use zeroize::Zeroizing;
 
 use crate::address::{self, canonical};
 use crate::engine::Engine;
@@ -355,7 +356,9 @@ impl Builder {
         self.suit_paths(granted as u64);
         let mut seed = [0; 32];
         fill_random(&mut seed)?;
-        let mut node = sabani_proto::Node::new(self.config, seed);
+        let mut secrets = Zeroizing::new([0; 32]);
+        fill_random(&mut secrets[..])?;
+        let mut node = sabani_proto::Node::with_secrets(self.config, seed, &secrets);
         let listed = self.addresses.iter().flat_map(AddressBook::iter);
         for (peer, addr) in listed.filter(|&(peer, _)| peer != self.id) {
             node.add_peer(peer, address::of_peer(peer, addr)?);

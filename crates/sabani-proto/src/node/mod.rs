@@ -100,10 +100,20 @@ pub(crate) struct Path {
 }
 
 impl Node {
-    /// A node without peers. `seed` must be fresh randomness: keys and identifiers come from it.
+    /// A node without peers, of one seed, for runs that are to repeat. Keys come from it, too, and it stays in memory: whoever
+    /// reads that later can read what was recorded. Where that matters: [`Node::with_secrets`].
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
+        Node::of(config, Entropy::from_seed(seed))
+    }
+
+    /// A node without peers. Both must be fresh randomness: identifiers come from `seed`, and keys from `secrets` as well, of
+    /// which the node keeps nothing. Whoever calls wipes it.
+    pub fn with_secrets(config: Config, seed: [u8; 32], secrets: &[u8; 32]) -> Self {
+        Node::of(config, Entropy::with_secrets(seed, secrets))
+    }
+
+    fn of(config: Config, mut entropy: Entropy) -> Self {
         let config = config.within_limits();
-        let mut entropy = Entropy::from_seed(seed);
         let cookies = CookieJar::new(&mut entropy);
         let gate = Gate::new(&config.mode);
         Node {

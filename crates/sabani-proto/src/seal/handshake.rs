@@ -37,7 +37,7 @@ impl Initiator {
         let state = match mode {
             Mode::Sealed(keys) => {
                 let mut noise = Noise::new(Role::Initiator, &keys.current, prologue);
-                noise.write(payload, entropy.array(), out)?;
+                noise.write(payload, entropy.secret(), out)?;
                 State::Sealed(noise)
             }
             Mode::Plain { checksum } => {
@@ -154,7 +154,7 @@ impl Responder {
     ) -> Result<(SealTx, SealRx), HandshakeError> {
         match self.state {
             Answer::Sealed(mut noise) => {
-                noise.write(payload, entropy.array(), out)?;
+                noise.write(payload, entropy.secret(), out)?;
                 Ok(sealed(&mut noise))
             }
             Answer::Plain(plain) => {

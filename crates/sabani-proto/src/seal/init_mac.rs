@@ -3,7 +3,6 @@
 use std::fmt;
 
 use aws_lc_rs::hmac;
-use zeroize::Zeroizing;
 
 use super::keys::expand;
 use super::{JobKey, Mode};
@@ -48,7 +47,7 @@ impl InitMac {
 }
 
 fn mac_key(key: &JobKey) -> hmac::Key {
-    let derived = Zeroizing::new(expand::<32>(key.bytes(), b"sabani init"));
+    let derived = expand::<32>(key.bytes(), b"sabani init");
     hmac::Key::new(hmac::HMAC_SHA256, &derived[..])
 }
 

@@ -51,15 +51,15 @@ impl Epoch {
 
     /// The epoch after this one. Its secret doesn't reveal this one's.
     pub fn next(&self) -> Self {
-        let secret = Zeroizing::new(expand(&self.secret, b"sabani next"));
+        let secret = expand(&self.secret, b"sabani next");
         Epoch::new(self.number + 1, secret)
     }
 
     fn new(number: u64, secret: Secret) -> Self {
         Epoch {
             number,
-            iv: Zeroizing::new(expand(&secret, b"sabani iv")),
-            key: Zeroizing::new(expand(&secret, b"sabani key")),
+            iv: expand(&secret, b"sabani iv"),
+            key: expand(&secret, b"sabani key"),
             secret,
         }
     }
@@ -179,7 +179,7 @@ impl fmt::Debug for Epoch {
 }
 
 /// HKDF-Expand with SHA-256 (RFC 5869).
-pub(super) fn expand<const N: usize>(secret: &[u8; 32], info: &[u8]) -> [u8; N] {
+pub(super) fn expand<const N: usize>(secret: &[u8; 32], info: &[u8]) -> Zeroizing<[u8; N]> {
     struct Length(usize);
 
     impl hkdf::KeyType for Length {
@@ -188,10 +188,10 @@ pub(super) fn expand<const N: usize>(secret: &[u8; 32], info: &[u8]) -> [u8; N] 
         }
     }
 
-    let mut out = [0; N];
+    let mut out = Zeroizing::new([0; N]);
     hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &secret[..])
         .expand(&[info], Length(N))
-        .and_then(|okm| okm.fill(&mut out))
+        .and_then(|okm| okm.fill(&mut out[..]))
         .expect("N is far below HKDF's limit of 8,160 bytes");
     out
 }

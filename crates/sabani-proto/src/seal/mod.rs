@@ -23,8 +23,10 @@
 //! [`Mode::Plain`] gives none of this: whoever can send to the socket can speak, and whoever sees the
 //! wire can read. Its checksums find accidents, not attackers.
 //!
-//! Out of scope: an attacker who reads the memory of a running process. Keys are wiped where
-//! this crate holds them, but copies inside the cryptographic libraries are theirs to wipe.
+//! Who reads the memory of a running process has the job key and the keys of open connections. Keys that have
+//! served are wiped where this crate holds them, and can't be told from what is left: [`Entropy`] keeps
+//! nothing of the secrets it gave ([`Entropy::with_secrets`]). What the cryptographic libraries copy is
+//! theirs to wipe, and what the compiler copies where a value moves is not wiped.
 
 mod cookie;
 mod entropy;

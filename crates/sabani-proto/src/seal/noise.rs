@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use snow::{Builder, Error, HandshakeState};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::keys::{Secret, TAG_LEN};
 use super::primitives::{Ephemeral, KEY_LEN, Primitives};
@@ -63,7 +63,7 @@ impl Noise {
     pub fn write(
         &mut self,
         payload: &[u8],
-        ephemeral: [u8; KEY_LEN],
+        ephemeral: Ephemeral,
         out: &mut Vec<u8>,
     ) -> Result<(), HandshakeError> {
         if payload.len() > MAX_PAYLOAD {
@@ -72,7 +72,7 @@ impl Noise {
                 max: MAX_PAYLOAD,
             });
         }
-        let _ = self.ephemeral.set(Zeroizing::new(ephemeral));
+        let _ = self.ephemeral.set(ephemeral);
         let start = out.len();
         out.resize(start + payload.len() + MESSAGE_OVERHEAD, 0);
         match self.state.write_message(payload, &mut out[start..]) {
@@ -111,9 +111,9 @@ impl Noise {
 
     /// The secrets of what this side sends and of what it receives, once both messages have passed.
     pub fn split(&mut self) -> (Secret, Secret) {
-        let (by_initiator, by_responder) = self.state.dangerously_get_raw_split();
-        let (by_initiator, by_responder) =
-            (Zeroizing::new(by_initiator), Zeroizing::new(by_responder));
+        let mut split = self.state.dangerously_get_raw_split();
+        let (by_initiator, by_responder) = (Zeroizing::new(split.0), Zeroizing::new(split.1));
+        split.zeroize();
         match self.role {
             Role::Initiator => (by_initiator, by_responder),
             Role::Responder => (by_responder, by_initiator),

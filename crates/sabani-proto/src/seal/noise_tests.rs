@@ -22,7 +22,11 @@ fn the_published_vector() {
     let ephemeral = "893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a";
     let mut message = Vec::new();
     initiator
-        .write(b"Ludwig von Mises", key(ephemeral), &mut message)
+        .write(
+            b"Ludwig von Mises",
+            Zeroizing::new(key(ephemeral)),
+            &mut message,
+        )
         .unwrap();
     assert_eq!(
         message,
@@ -36,7 +40,11 @@ fn the_published_vector() {
     let ephemeral = "bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b";
     message.clear();
     responder
-        .write(b"Murray Rothbard", key(ephemeral), &mut message)
+        .write(
+            b"Murray Rothbard",
+            Zeroizing::new(key(ephemeral)),
+            &mut message,
+        )
         .unwrap();
     assert_eq!(
         message,
@@ -83,7 +91,7 @@ fn a_weak_public_key_of_a_member_is_refused() {
     let mut responder = Noise::new(Role::Responder, &psk, b"");
     responder.read(&weak_message(&psk)).unwrap();
     let mut out = b"before".to_vec();
-    let refused = responder.write(b"", entropy.array(), &mut out);
+    let refused = responder.write(b"", entropy.secret(), &mut out);
     assert_eq!(refused, Err(HandshakeError::BadPublicKey));
     assert_eq!(out, b"before");
 }
