@@ -387,7 +387,8 @@ impl<C: Cargo> Channel<C> {
     #[inline]
     pub fn on_sent(&mut self, sent: Sent, contents: &[C], now_ns: u64) {
         if sent.eliciting {
-            if self.sent.in_flight_packets() == 0 {
+            // A POLL takes what was alone on its way with it: that has waited longer already.
+            if self.sent.in_flight_packets() == 0 && self.polls_unanswered == 0 {
                 self.progress_ns = now_ns + self.rtt.min_ns();
             }
             self.last_sent_ns = now_ns;

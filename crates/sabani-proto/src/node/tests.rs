@@ -16,6 +16,7 @@ mod telling;
 mod trains;
 mod turns;
 mod withdrawn;
+mod unanswered;
 
 struct Pair {
     nodes: [Node; 2],
