@@ -456,12 +456,14 @@ impl<C: Cargo> SentLog<C> {
         self.notice_spurious(&runs, ack.largest, &mut settled);
         self.acked_end = self.acked_end.max(ack.largest + 1);
         self.drop_settled();
-        if self.base < ack.largest {
-            let late_ns = self.late_ns(settled.newly_acked, packet_ns, rtt);
-            self.find_losses(runs.known_from(), now_ns, late_ns, fate, &mut settled);
-            self.drop_settled();
-        } else {
+        if self.base >= self.acked_end {
             self.loss_deadline_ns = NEVER;
+        } else {
+            let late_ns = self.late_ns(settled.newly_acked, packet_ns, rtt);
+            // One that was overtaken says nothing of what is above it.
+            let told = runs.known_from()..ack.largest;
+            self.find_losses(told, now_ns, late_ns, fate, &mut settled);
+            self.drop_settled();
         }
         settled
     }
@@ -669,7 +671,7 @@ impl<C: Cargo> SentLog<C> {
             self.go_back(self.base, now_ns, rtt, fate, &mut settled);
         } else {
             let late_ns = self.late_ns(0, packet_ns, rtt);
-            self.find_losses(u64::MAX, now_ns, late_ns, fate, &mut settled);
+            self.find_losses(0..0, now_ns, late_ns, fate, &mut settled);
         }
         self.drop_settled();
         settled
@@ -682,11 +684,11 @@ impl<C: Cargo> SentLog<C> {
         rtt.reorder_ns(self.reorder_eighths, packets * u64::from(packet_ns))
     }
 
-    /// Gives up packets that are `reorder` packets behind the largest that arrived, or have left `late_ns` ago. Below
-    /// `known_from` the acknowledgement said nothing, so only time counts there.
+    /// Gives up packets that are `reorder` packets behind the largest that arrived, or have left `late_ns` ago. Beside `told`
+    /// the acknowledgement said nothing, so only time counts there.
     fn find_losses(
         &mut self,
-        known_from: u64,
+        told: Range<u64>,
         now_ns: u64,
         late_ns: u64,
         fate: &mut impl FnMut(Fate, C),
@@ -711,7 +713,7 @@ impl<C: Cargo> SentLog<C> {
             let lost = if now_ns >= give_up_at {
                 place.number..end
             } else {
-                place.number.max(known_from)..end.min(far_behind)
+                place.number.max(told.start)..end.min(far_behind).min(told.end)
             };
             if lost.is_empty() || lost.start > place.number {
                 self.loss_deadline_ns = self.loss_deadline_ns.min(give_up_at);

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use std::ops::Range;
 
+mod overtaken;
 mod received;
 
 const MS: u64 = 1_000_000;
