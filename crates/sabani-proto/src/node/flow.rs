@@ -105,9 +105,11 @@ impl Node {
     /// Gives credit if that can't wait; returns how many bytes are still to come.
     #[inline]
     pub(super) fn give_pressing_credit(&mut self, index: u32, now_ns: u64) -> u64 {
-        let Some(session) = self.peers[index].session() else {
+        let Some(session) = self.peers[index].session_mut() else {
             return 0;
         };
+        // What has decayed since is others' now: it must not be told again.
+        session.credit = session.credit.min(self.hub.granter.window(index));
         let remaining = session.incoming.remaining_bytes();
         if session.is_credit_pressing(remaining) {
             self.give_credit(index, now_ns);

@@ -8,6 +8,7 @@ use crate::wire::{ConnectionId, Entries, Entry, EntryMode, Frame, Frames, Hello,
 use crate::{CreditPolicy, LinkState, Obstacle, Recovery};
 
 mod astray;
+mod credit;
 mod express;
 mod gaps;
 mod later;
