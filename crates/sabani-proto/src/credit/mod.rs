@@ -766,7 +766,8 @@ impl Granter {
             full = full.max(self.peers[slot].full);
         }
         self.link.set_full(full);
-        self.sweep_deadline = next;
+        // However many fall silent one after the other: each look is at all of them.
+        self.sweep_deadline = next.max(now_ns + DECAY_GRACE_NS);
     }
 
     /// The peer holds nothing any more: its entry goes, unless the program has steered it.

@@ -12,7 +12,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const SOCKET: u64 = 8 << 20;
 
-fn granter(order: GrantOrder) -> Granter {
+pub(super) fn granter(order: GrantOrder) -> Granter {
     granter_for(1, order)
 }
 
@@ -49,7 +49,7 @@ fn those_who_come_first_leave_the_others_their_share_if_these_are_expected() {
 }
 
 /// So many full packets have come, and so many more are announced.
-fn came(packets: u64, remaining: u64) -> Arrival {
+pub(super) fn came(packets: u64, remaining: u64) -> Arrival {
     Arrival {
         advanced: (packets * FULL) as u32,
         charge: packets * FULL,

@@ -1,4 +1,5 @@
 mod granter;
 mod model;
 mod network;
+mod over_time;
 mod pieces;
