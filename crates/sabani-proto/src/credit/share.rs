@@ -91,7 +91,7 @@ pub(super) struct Share {
     /// When it was last granted something, or began to want.
     pub served_ns: u64,
     /// Weighted charge granted (`GrantOrder::Fair`).
-    pub virtual_time: u64,
+    pub virtual_time: u128,
     /// Told that it has nothing and must wait.
     pub told_dry: bool,
     /// A raise has not been told.

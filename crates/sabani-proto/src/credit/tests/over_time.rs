@@ -1,6 +1,7 @@
 //! What many peers, or many months, must not make slow or wrong.
 
 use super::granter::{came, granter};
+use super::model::FULL;
 use crate::channel::Data;
 use crate::credit::{Arrival, GrantOrder};
 
@@ -30,4 +31,30 @@ fn those_who_fall_silent_one_after_the_other_are_looked_at_together() {
         granter.run(now_ns, &mut |_, _| ());
     }
     assert!((50..200).contains(&looks), "{looks} in a second");
+}
+
+/// A node that lives for years goes on in the same order.
+#[test]
+fn what_has_been_granted_may_be_more_than_64_bits_count() {
+    for order in [GrantOrder::Fair, GrantOrder::default()] {
+        let mut granter = granter(order);
+        for peer in 0..2 {
+            granter.admit(peer, MS);
+            let slot = granter.peers.find(peer).unwrap();
+            granter.peers[slot].virtual_time = u128::from(u64::MAX) - 1_000;
+        }
+        let mut given = [0; 2];
+        for round in 1..100 {
+            let now_ns = MS + round * MS;
+            for peer in 0..2 {
+                let before = granter.window(peer);
+                let come = u64::from(before) / FULL;
+                granter.on_arrival(peer, &came(come, 1_000), now_ns);
+                let left = granter.window(peer);
+                granter.run(now_ns, &mut |_, _| ());
+                given[peer as usize] += granter.window(peer) - left;
+            }
+        }
+        assert!(given.iter().all(|&it| it > 0), "{order:?}: {given:?}");
+    }
 }
