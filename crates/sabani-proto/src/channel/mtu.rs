@@ -166,14 +166,12 @@ impl MtuSearch {
     /// Goes down to the base, and searches from there at that time. A probe of the base itself goes first
     /// where it is charged less: by that the peer learns for what it is to give credit.
     fn fall_back(&mut self, search_at_ns: u64) {
+        let costs_less = datagram_cost(BASE_DATAGRAM) < datagram_cost(self.current());
+        self.trying = if costs_less { BASE_DATAGRAM as u16 } else { 0 };
+        self.tries = 0;
+        self.current = BASE_DATAGRAM as u16;
         self.full_lost = 0;
-        if !self.is_base() {
-            let costs_less = datagram_cost(BASE_DATAGRAM) < datagram_cost(self.current());
-            self.trying = if costs_less { BASE_DATAGRAM as u16 } else { 0 };
-            self.tries = 0;
-            self.current = BASE_DATAGRAM as u16;
-            self.search_at_ns = search_at_ns;
-        }
+        self.search_at_ns = search_at_ns;
     }
 
     /// From a black hole to the next search.

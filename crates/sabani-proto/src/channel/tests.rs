@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 mod overtaken;
+mod paths;
 mod received;
 
 const MS: u64 = 1_000_000;
