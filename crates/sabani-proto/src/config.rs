@@ -45,7 +45,7 @@ pub struct Config {
     /// single larger message is taken when none is queued.
     pub send_queue_bytes: usize,
     /// First credit for small and eager messages that one peer may send before the program takes
-    /// any, in bytes (each message counts 128 more than its body). Default 256 KiB.
+    /// any, in bytes (each message counts 128 more than its body), at least 1. Default 256 KiB.
     pub log_window: u64,
     /// Largest such credit. It doubles as the peer needs it and `memory_bytes` allows, and a peer that hardly uses it for
     /// `keep_alive_ns` gives it back. Default 8 MiB.
@@ -160,7 +160,8 @@ impl Config {
         self.keep_alive_ns = self.keep_alive_ns.clamp(1, self.dead_after_ns / 2);
         self.late_ack_ns = self.late_ack_ns.min(LATE_ACK_MOST_NS);
         self.log_window_max = self.log_window_max.max(LOG_WINDOW_LEAST);
-        self.log_window = self.log_window.min(self.log_window_max);
+        // It grows by doubling.
+        self.log_window = self.log_window.clamp(1, self.log_window_max);
         self.peer_memory_bytes = self.peer_memory_bytes.min(self.memory_bytes / 4);
         self
     }

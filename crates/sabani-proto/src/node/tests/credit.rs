@@ -48,3 +48,16 @@ fn credit_that_has_decayed_is_not_told_again() {
     assert!(told <= counted, "told {told}, counted {counted}");
     assert!(counted < once, "others have most of it");
 }
+
+/// It grows by doubling, and nothing is twice nothing: no message ever came.
+#[test]
+fn no_first_log_credit_at_all_is_taken_for_the_least() {
+    let mut pair = Pair::with(modes()[1].clone(), |config| config.log_window = 0);
+    let (node, now_ns) = (&mut pair.nodes[0], pair.now_ns);
+    node.send_copy(now_ns, PeerId(1), 1, b"hello", false)
+        .unwrap();
+    for _ in 0..100 {
+        pair.carry();
+    }
+    assert!(pair.nodes[1].try_take(&Match::any()).is_some());
+}
