@@ -92,7 +92,7 @@ pub struct PeerStats {
     pub rtt_ns: u64,
     /// Its mean deviation.
     pub rtt_variation_ns: u64,
-    /// Shortest round trip seen.
+    /// Shortest round trip of the last 10 to 20 s, or of the last few samples if they are older.
     pub rtt_min_ns: u64,
     /// Datagram size in use towards the peer.
     pub datagram_bytes: usize,

@@ -357,6 +357,14 @@ impl Granter {
         is_renewed
     }
 
+    /// The peer's packets come another way from now on: its round trips are measured anew.
+    pub fn on_new_path(&mut self, peer: u32) {
+        if let Some(slot) = self.peers.find(peer) {
+            self.peers[slot].forget_rtt();
+            self.account(slot);
+        }
+    }
+
     /// This host has sent so many bytes.
     #[inline]
     pub fn on_sent(&mut self, bytes: u64) {

@@ -146,6 +146,11 @@ impl Share {
             || self.allowance.is_some()
     }
 
+    /// Nothing is known of the path from it any more.
+    pub fn forget_rtt(&mut self) {
+        self.rtt = SmallestRtt::default();
+    }
+
     /// Smallest round trip; zero before it is known.
     pub fn known_rtt_ns(&self) -> u64 {
         self.rtt.ns

@@ -191,6 +191,9 @@ impl Node {
         {
             let far = from.ip() != to.ip();
             session.on_moved(far, &mut link.outgoing, &mut self.hub, now_ns);
+            if far {
+                self.hub.granter.on_new_path(index);
+            }
         }
         self.enqueue(index);
     }

@@ -11,6 +11,7 @@ mod handshake;
 mod hostile;
 mod limits;
 mod lives;
+mod longer;
 mod machines;
 mod marks;
 mod moves;

@@ -84,6 +84,31 @@ fn who_sends_steadily_holds_what_it_may_at_most() {
     assert_eq!(largest, 3 << 19, "20 ms bring 2,000 packets");
 }
 
+/// Where it is now, the way may be longer, and the old one's smallest round trip would let next to nothing be on it.
+#[test]
+fn a_peer_that_has_moved_is_measured_anew() {
+    let mut granter = granter(GrantOrder::default());
+    granter.admit(0, MS);
+    let trip_ns = |granter: &Granter| granter.peers[granter.peers.find(0).unwrap()].known_rtt_ns();
+    let arrive = |granter: &mut Granter, rtt_ns: u64, now_ns: u64| {
+        let arrival = Arrival {
+            rtt_ns,
+            least_rtt_ns: rtt_ns,
+            ..came(2, 1_000)
+        };
+        granter.on_arrival(0, &arrival, now_ns);
+        run(granter, now_ns);
+    };
+    arrive(&mut granter, 100 * US, MS);
+    arrive(&mut granter, 50 * MS, 2 * MS);
+    assert_eq!(trip_ns(&granter), 100 * US, "it may just be busy");
+    granter.on_new_path(0);
+    assert_eq!(trip_ns(&granter), 0);
+    arrive(&mut granter, 50 * MS, 3 * MS);
+    assert_eq!(trip_ns(&granter), 50 * MS);
+    granter.on_new_path(1);
+}
+
 fn run(granter: &mut Granter, now_ns: u64) -> Vec<(u32, Owed)> {
     let mut owed = Vec::new();
     granter.on_empty(now_ns);
