@@ -62,8 +62,8 @@ pub struct Config {
     /// How long an acknowledgement that was asked for may wait for data to ride on, while the
     /// program is inside the library. Default 100 µs.
     pub ack_delay_ns: u64,
-    /// How long it may wait where nothing depends on it: less than 16 KiB of cost is owed, and the sender
-    /// has credit for more. Peers are told, and ask for the tail of what they sent so much later. At most
+    /// How long it may wait where nothing depends on it: it is owed for less than 256 KiB, as the kernel charges
+    /// them, and the sender has credit for 48 KiB more than that. Peers are told, and ask for the tail of what they sent so much later. At most
     /// 50 ms. Default 0: no longer than any other. Of use where ranks of one host send short messages one
     /// way, and nothing is lost but by their own doing.
     pub late_ack_ns: u64,

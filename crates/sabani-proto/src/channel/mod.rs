@@ -52,8 +52,9 @@ const PACE_PACKETS: u64 = 64;
 /// How soon an acknowledgement is owed for what a data packet carried (rows H5, U5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
-    /// When the sender asks, when a third of the window has come unasked, or for free on data
-    /// going back. The default: one acknowledgement serves hundreds of packets.
+    /// When the sender asks, when 384 KiB have come unasked, as the kernel charges them
+    /// ([`crate::datagram_cost`]), or for free on data going back. The default: one acknowledgement serves hundreds
+    /// of packets.
     WhenAsked,
     /// For every `n` packets, as the HIPPI protocol did with n = 20, and the user-level library
     /// with n = 1. Costs a packet back for each n.

@@ -77,10 +77,10 @@ pub(crate) struct SentLog<C> {
     /// First number above all that were acknowledged.
     acked_end: u64,
     /// Packets beyond a missing one that must have arrived before it counts as lost. One at first:
-    /// ordinary Ethernet does not reorder a flow. Evidence raises it.
+    /// ordinary Ethernet does not reorder a flow. Evidence raises it, for good.
     reorder: u8,
     /// How much longer than a round trip, in eighths of one, a missing packet may take. Evidence
-    /// raises it, too.
+    /// raises it for good, too.
     reorder_eighths: u8,
     /// Packets since the last one that took its turn at this host's own link; 255 are as many as any.
     express: u8,

@@ -21,6 +21,7 @@
 //! | `narrow` | what it loses more than the others, and its pace then |
 //! | `table` | which peers there are |
 //! | `standing` | the budget for those who want nothing |
+//! | `steady` | what a peer that sends steadily brings in a round trip |
 //! | `order` | who is next |
 
 mod blame;

@@ -1,7 +1,8 @@
 //! Credit that peers hold without having asked: what lets a message begin at once.
 //!
 //! All of it together is what the path's queue is believed to hold, so the worst burst that nobody
-//! has foreseen fits. Shares between a bare request and a whole message are of little use (1 packet
+//! has foreseen fits. (What is foreseen of a peer that sends steadily, `steady`, comes on top: it arrives one packet
+//! after the other.) Shares between a bare request and a whole message are of little use (1 packet
 //! each ruins 400 senders at a time and speeds up no ping), so few peers get much and many get
 //! nothing.
 

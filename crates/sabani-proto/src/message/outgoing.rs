@@ -562,7 +562,8 @@ impl Outgoing {
         }
     }
 
-    /// Queues something to go again: entries before bodies, for all later messages wait for them.
+    /// Queues something to go again: entries before bodies, for all later messages wait for them. Where urgent bodies, or one
+    /// that did not fit, are before the first entry, the search ends at the front or behind some entry: that is as good.
     fn queue_again(&mut self, content: Content, urgent: bool) {
         if urgent {
             self.resend.push_front(content);
