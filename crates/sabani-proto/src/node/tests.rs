@@ -16,8 +16,8 @@ mod leaving;
 mod telling;
 mod trains;
 mod turns;
-mod withdrawn;
 mod unanswered;
+mod withdrawn;
 
 struct Pair {
     nodes: [Node; 2],
