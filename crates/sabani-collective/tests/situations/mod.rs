@@ -81,11 +81,12 @@ fn parameters(depth: Depth) -> Vec<Parameters> {
         of(3, 2, 2),
         of(2, 1, 1),
         of(4, 5, 3),
+        of(usize::MAX, usize::MAX / 8, usize::MAX),
         of(8, 1 << 20, 64),
         of(5, 3, 4),
     ];
     match depth {
-        Depth::Quick => all[..3].to_vec(),
+        Depth::Quick => all[..4].to_vec(),
         Depth::Whole => all.to_vec(),
     }
 }

@@ -49,7 +49,8 @@ impl Schedule for Chain {
 
     fn round(&self, cx: &Context, rank: usize, k: usize) -> Round {
         let mut round = Round::new(cx);
-        let (segments, window) = (Segments::new(cx), cx.window());
+        let segments = Segments::new(cx);
+        let window = segments.window(cx);
         let Some(own) = segments.get(contribution(cx, rank), k) else {
             return round;
         };
@@ -83,6 +84,7 @@ impl Schedule for Chain {
 
     fn scratch(&self, cx: &Context, rank: usize) -> usize {
         let streams = links(cx, rank).from.iter().flatten().count();
-        Segments::new(cx).room(streams * cx.window())
+        let segments = Segments::new(cx);
+        segments.room(streams * segments.window(cx))
     }
 }

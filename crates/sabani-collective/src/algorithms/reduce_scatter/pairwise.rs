@@ -23,7 +23,7 @@ impl Schedule for Pairwise {
             round.copy(cx.block(Buffer::Input, rank), own, After::NOTHING);
             return round;
         }
-        let window = cx.window();
+        let window = window(cx);
         let place = |index| Span::new(Buffer::Scratch, index * own.len, own.len);
         let above = place(window);
         let (to, from) = ((rank + k) % cx.size, (rank + cx.size - k) % cx.size);
@@ -31,15 +31,14 @@ impl Schedule for Pairwise {
         let arrival = place(k % window);
         let got = round.recv(from, arrival, After::rounds(window));
         let in_turn = got.and(After::PREVIOUS);
-        let (sum, side) = if cx.commutative || from < rank {
-            (own, Side::Left)
-        } else {
-            (above, Side::Left)
+        let sum = match cx.commutative || from < rank {
+            true => own,
+            false => above,
         };
         let done = if sum == above && from + 1 == cx.size {
             round.copy(arrival, above, in_turn)
         } else {
-            round.reduce(arrival, sum, side, in_turn)
+            round.reduce(arrival, sum, Side::Left, in_turn)
         };
         if sum == above && from == rank + 1 {
             round.reduce(above, own, Side::Right, done);
@@ -48,6 +47,11 @@ impl Schedule for Pairwise {
     }
 
     fn scratch(&self, cx: &Context, rank: usize) -> usize {
-        (cx.window() + 1) * cx.own_len(rank)
+        (window(cx) + 1) * cx.own_len(rank)
     }
+}
+
+/// Rounds under way: no more than there are.
+fn window(cx: &Context) -> usize {
+    cx.window().min(cx.size)
 }

@@ -15,7 +15,8 @@ impl Schedule for Chain {
 
     fn round(&self, cx: &Context, rank: usize, k: usize) -> Round {
         let mut round = Round::new(cx);
-        let (segments, window) = (Segments::new(cx), cx.window());
+        let segments = Segments::new(cx);
+        let window = segments.window(cx);
         let Some(own) = segments.get(cx.contribution(), k) else {
             return round;
         };
@@ -53,6 +54,7 @@ impl Schedule for Chain {
     }
 
     fn scratch(&self, cx: &Context, _: usize) -> usize {
-        Segments::new(cx).room(cx.window())
+        let segments = Segments::new(cx);
+        segments.room(segments.window(cx))
     }
 }

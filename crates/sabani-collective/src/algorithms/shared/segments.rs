@@ -31,9 +31,14 @@ impl Segments {
         self.len.div_ceil(self.segment)
     }
 
+    /// Rounds under way, of one segment each: no more than there are.
+    pub(crate) fn window(&self, cx: &Context) -> usize {
+        cx.window().min(self.count().max(1))
+    }
+
     /// Segment `k`, in a buffer that holds the whole vector; none behind the last one.
     pub(crate) fn get(&self, buffer: Buffer, k: usize) -> Option<Span> {
-        let start = k * self.segment;
+        let start = k.saturating_mul(self.segment);
         (start < self.len).then(|| {
             let len = self.segment.min(self.len - start);
             Span::new(buffer, self.start + start, len)

@@ -23,7 +23,8 @@ pub(crate) struct Edge {
 
 impl Tree {
     pub(crate) fn new(size: usize, radix: usize) -> Self {
-        let radix = radix.max(2);
+        // With one as large as the tree all nodes hang on the root: more digits would be steps without edges.
+        let radix = radix.clamp(2, size.max(2));
         let mut levels = 0;
         let mut reach = 1_usize;
         while reach < size {
