@@ -239,12 +239,7 @@ impl Comm {
     /// Where blocks begin that follow each other, and where the last one ends.
     fn offsets(&self, counts: &[usize]) -> Result<Vec<usize>, Error> {
         fits(counts.len(), self.size())?;
-        let mut end = 0;
-        let ends = counts.iter().map(|count| {
-            end += count;
-            end
-        });
-        Ok([0].into_iter().chain(ends).collect())
+        Ok(offsets(counts))
     }
 
     /// The length of each of as many blocks as there are ranks.
@@ -262,5 +257,25 @@ impl Comm {
         } else {
             Ok(len)
         }
+    }
+}
+
+/// As [`Comm::offsets`]. What is beyond all numbers ends where no vector does.
+fn offsets(counts: &[usize]) -> Vec<usize> {
+    let ends = counts.iter().scan(0_usize, |end, &count| {
+        *end = end.saturating_add(count);
+        Some(*end)
+    });
+    [0].into_iter().chain(ends).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_follow_each_other_and_counts_beyond_all_numbers_fit_nothing() {
+        assert_eq!(offsets(&[2, 0, 3]), [0, 2, 2, 5]);
+        assert_eq!(offsets(&[usize::MAX, 2]), [0, usize::MAX, usize::MAX]);
     }
 }
