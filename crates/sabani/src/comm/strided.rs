@@ -1,5 +1,7 @@
 //! Elements that lie apart: a column of a matrix, a face of a cube.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, cast_slice_mut};
 
 use super::tag::Kind;
@@ -32,13 +34,18 @@ impl Strided {
         self.count * self.block
     }
 
+    /// Blocks that have elements: others lie nowhere.
+    fn blocks(&self) -> Range<usize> {
+        0..if self.block == 0 { 0 } else { self.count }
+    }
+
     /// The elements, one block behind the other.
     ///
     /// # Panics
     /// If the slice is too short.
     pub fn pack<T: Copy>(&self, elements: &[T]) -> Vec<T> {
         let mut packed = Vec::with_capacity(self.len());
-        for index in 0..self.count {
+        for index in self.blocks() {
             packed.extend_from_slice(&elements[index * self.stride..][..self.block]);
         }
         packed
@@ -50,7 +57,7 @@ impl Strided {
     /// If the slice is too short, or `packed` has not [`Strided::len`] elements.
     pub fn unpack<T: Copy>(&self, packed: &[T], elements: &mut [T]) {
         assert_eq!(packed.len(), self.len(), "as many elements as places");
-        for index in 0..self.count {
+        for index in self.blocks() {
             let place = &mut elements[index * self.stride..][..self.block];
             place.copy_from_slice(&packed[index * self.block..][..self.block]);
         }
@@ -129,5 +136,16 @@ mod tests {
         layout.unpack(&packed, &mut into);
         let expected: Vec<_> = (0..12).map(|at| if at % 5 < 2 { at } else { -1 }).collect();
         assert_eq!(into, expected);
+    }
+
+    #[test]
+    fn blocks_without_elements_need_no_place() {
+        let layout = Strided {
+            count: 3,
+            block: 0,
+            stride: 5,
+        };
+        assert!(layout.pack::<u8>(&[]).is_empty());
+        layout.unpack::<u8>(&[], &mut []);
     }
 }
