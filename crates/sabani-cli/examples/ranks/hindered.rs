@@ -6,10 +6,14 @@ use std::time::Duration;
 use sabani::Comm;
 use sabani::comm::Error;
 
+use crate::Bound;
+
 /// Memory of ranks that run short of it.
 pub const MEMORY_BYTES: u64 = 16 << 20;
 /// What a rank may send before somebody takes it.
 pub const LOG_BYTES: u64 = 64 << 10;
+/// And what may wait at the rank itself before it has to wait.
+pub const QUEUE_BYTES: usize = 16 << 10;
 
 /// Rank 1 begins to receive what takes most of its memory, loses interest, and waits for something else: again
 /// and again, with another moment for that, until the one is in the way of the other.
@@ -103,13 +107,36 @@ pub fn busy(comm: &Comm) -> Result<(), Error> {
     let meeting = comm.start(Comm::barrier)?;
     if comm.rank() == 1 {
         thread::sleep(Duration::from_secs(3));
-        for _ in 0..UNTAKEN {
-            assert_eq!(comm.recv_vec::<u8>(0, 1)?.len(), 1_000);
-        }
     }
+    take_left(comm)?;
     meeting.wait()?;
     println!("rank {}: all have met", comm.rank());
     Ok(())
+}
+
+/// Rank 0 has no room for a reminder towards rank 1, which is about to send what rank 0 waits for: that comes while
+/// the reminder waits. More than once, for it may come a little earlier or later.
+pub fn reminded(comm: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    for round in 0..4 {
+        leave_untaken(comm)?;
+        let mut told = [0];
+        if comm.rank() == 1 {
+            thread::sleep(Duration::from_millis(300));
+            told = [round];
+        }
+        comm.bcast(1, &mut told)?;
+        assert_eq!(told, [round]);
+        take_left(comm)?;
+        // Nothing else that rank 1 sends wakes rank 0 up.
+        match comm.rank() {
+            0 => comm.send(1, 2, &told)?,
+            _ => _ = comm.recv(0, 2, &mut told)?,
+        }
+    }
+    bound.lift();
+    println!("rank {}: all is heard", comm.rank());
+    comm.barrier()
 }
 
 /// Messages of 1,000 bytes, twice of what may lie there.
@@ -119,6 +146,15 @@ fn leave_untaken(comm: &Comm) -> Result<(), Error> {
     if comm.rank() == 0 {
         for _ in 0..UNTAKEN {
             comm.isend(1, 1, vec![0_u8; 1_000])?;
+        }
+    }
+    Ok(())
+}
+
+fn take_left(comm: &Comm) -> Result<(), Error> {
+    if comm.rank() == 1 {
+        for _ in 0..UNTAKEN {
+            assert_eq!(comm.recv_vec::<u8>(0, 1)?.len(), 1_000);
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ mod hindered;
 
 use std::io::Read;
 use std::process::{self, Command};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ fn main() -> Result<(), Error> {
         "stopped" | "shut-out" => builder.dead_after(failures::SILENCE),
         "starved" | "later" | "too-long" => builder.memory(hindered::MEMORY_BYTES),
         "backlog" | "busy" => builder.log_window_max(hindered::LOG_BYTES),
+        "reminded" => builder
+            .log_window_max(hindered::LOG_BYTES)
+            .send_queue(hindered::QUEUE_BYTES),
         _ => builder,
     })?;
     match &task[..] {
@@ -31,6 +35,7 @@ fn main() -> Result<(), Error> {
         "backlog" => hindered::backlog(&comm),
         "busy" => hindered::busy(&comm),
         "later" => hindered::later(&comm),
+        "reminded" => hindered::reminded(&comm),
         "too-long" => hindered::too_long(&comm),
         "fail" if comm.rank() == 1 => process::exit(7),
         "left" => left(&comm),
@@ -62,6 +67,26 @@ fn twice(comm: &Comm) -> Result<(), Error> {
     let error = again.join().expect("it ends").expect_err("it is a rank");
     println!("{error}");
     comm.barrier()
+}
+
+/// Ends the process, and with it the job, if what it does takes so long that it hangs.
+struct Bound(mpsc::Sender<()>);
+
+impl Bound {
+    fn new() -> Self {
+        let (lift, lifted) = mpsc::channel();
+        thread::spawn(move || {
+            if lifted.recv_timeout(Duration::from_secs(20)) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("it hangs");
+                process::exit(9);
+            }
+        });
+        Self(lift)
+    }
+
+    fn lift(self) {
+        drop(self.0);
+    }
 }
 
 fn hang() -> ! {

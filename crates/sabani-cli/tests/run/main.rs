@@ -270,6 +270,13 @@ fn long_messages_that_are_left_for_later_hold_up_no_collective() {
 }
 
 #[test]
+fn what_comes_while_a_reminder_has_no_room_is_heard() {
+    let done = run(&["-n", "2", "--no-prefix", "--", &ranks(), "reminded"]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert_eq!(done.out.matches("all is heard").count(), 2, "{}", done.out);
+}
+
+#[test]
 fn ranks_in_different_collectives_are_told_so() {
     let differences = [
         "collective",

@@ -167,6 +167,10 @@ impl Drive<'_, '_> {
             if !std::mem::replace(&mut reminded, true) {
                 self.exchange.remind();
                 self.send_all()?;
+                // What is waited for may have come while there was no room for the reminder, and lies there.
+                if self.take_early()? {
+                    return Ok(None);
+                }
             }
         }
     }
