@@ -177,17 +177,9 @@ impl From<sabani_launch::Error> for Error {
     }
 }
 
+/// Where ranks are known, `Comm::explained` says more.
 impl From<crate::Error> for Error {
     fn from(error: crate::Error) -> Self {
-        match error {
-            crate::Error::PeerLost { peer, why } => Error::RankLost {
-                rank: peer.0 as usize,
-                why: match why {
-                    Some(why) => format!("is lost: {why}"),
-                    None => "is lost".into(),
-                },
-            },
-            error => Error::Node(error),
-        }
+        Error::Node(error)
     }
 }

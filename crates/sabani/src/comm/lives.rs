@@ -166,10 +166,13 @@ impl Comm {
     /// What an error of the node means here: it knows processes, not ranks, and tags as they are on the wire.
     pub(super) fn explained(&self, mut error: NodeError) -> Error {
         match &mut error {
-            NodeError::PeerLost { peer, .. } => {
-                let lost = self.group.rank_of(*peer);
-                let found = lost.and_then(|rank| self.check_alive(rank).err());
-                return found.unwrap_or_else(|| Error::from(error));
+            NodeError::PeerLost { peer, why } => {
+                if let Some(rank) = self.group.rank_of(*peer) {
+                    let by_node = |why: &PeerLost| format!("is lost: {why}");
+                    let why = why.as_ref().map_or_else(|| "is lost".into(), by_node);
+                    let found = self.check_alive(rank).err();
+                    return found.unwrap_or(Error::RankLost { rank, why });
+                }
             }
             NodeError::TooLarge { envelope, limit } => match Context::program_tag(envelope.tag) {
                 Some(tag) => envelope.tag = tag,

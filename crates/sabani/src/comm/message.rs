@@ -189,7 +189,8 @@ impl Comm {
                 hindered.map_err(|error| self.explained(error))?;
             }
             if let Err(lost) = self.check_alive(from) {
-                return posted.test()?.ok_or(lost);
+                let message = posted.test();
+                return message.map_err(|error| self.explained(error))?.ok_or(lost);
             }
         }
     }
