@@ -139,6 +139,23 @@ pub fn reminded(comm: &Comm) -> Result<(), Error> {
     comm.barrier()
 }
 
+/// Rank 0 revokes while it has no room for another message to rank 1.
+pub fn full(comm: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    comm.barrier()?;
+    if comm.rank() == 0 {
+        for _ in 0..2_000 {
+            comm.isend(1, 1, vec![0_u8; 1_000])?;
+        }
+        comm.revoke("it is enough");
+    }
+    let error = comm.recv(0, 9, &mut [0_u8]).expect_err("it has ended");
+    comm.agree(0)?;
+    bound.lift();
+    println!("{error}");
+    Ok(())
+}
+
 /// Messages of 1,000 bytes, twice of what may lie there.
 const UNTAKEN: u64 = 2 * LOG_BYTES / 1_000;
 

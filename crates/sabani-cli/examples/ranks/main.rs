@@ -20,6 +20,7 @@ fn main() -> Result<(), Error> {
     let comm = Comm::init_with(|builder| match &task[..] {
         "stopped" | "shut-out" => builder.dead_after(failures::SILENCE),
         "starved" | "later" | "too-long" => builder.memory(hindered::MEMORY_BYTES),
+        "full" => builder.send_queue(hindered::QUEUE_BYTES),
         "backlog" | "busy" => builder.log_window_max(hindered::LOG_BYTES),
         "reminded" => builder
             .log_window_max(hindered::LOG_BYTES)
@@ -36,6 +37,7 @@ fn main() -> Result<(), Error> {
         "busy" => hindered::busy(&comm),
         "later" => hindered::later(&comm),
         "reminded" => hindered::reminded(&comm),
+        "full" => hindered::full(&comm),
         "too-long" => hindered::too_long(&comm),
         "fail" if comm.rank() == 1 => process::exit(7),
         "left" => left(&comm),

@@ -277,6 +277,13 @@ fn what_comes_while_a_reminder_has_no_room_is_heard() {
 }
 
 #[test]
+fn who_gives_up_is_heard_also_if_there_is_no_room_for_that() {
+    let said = survivors("2", "full", 0);
+    let expected = "rank 0 has ended the communicator: it is enough";
+    assert_eq!(said, [expected; 2]);
+}
+
+#[test]
 fn ranks_in_different_collectives_are_told_so() {
     let differences = [
         "collective",

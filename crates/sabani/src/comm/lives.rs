@@ -126,8 +126,8 @@ impl Job {
         }
     }
 
-    /// Sends something that is sent again, or by others as well: not to those that are known to be
-    /// dead, and not if there is no room.
+    /// Sends something short that others may wait for, so whether there is room or not; but not to those that are
+    /// known to be dead.
     pub fn say(&self, to: PeerId, tag: u64, body: &[u8]) {
         if self
             .lives
@@ -138,8 +138,8 @@ impl Job {
             return;
         }
         // That a connection has ended is said once, and then a new one is made.
-        if let Err(NodeError::PeerLost { .. }) = self.node.try_send(to, tag, body) {
-            let _ = self.node.try_send(to, tag, body);
+        if let Err(NodeError::PeerLost { .. }) = self.node.send_unbounded(to, tag, body.to_vec()) {
+            let _ = self.node.send_unbounded(to, tag, body.to_vec());
         }
     }
 }
