@@ -6,8 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, raise};
-use sabani::Comm;
 use sabani::comm::{Commutative, Error, Sum};
+use sabani::{Comm, Match, PeerId};
+
+use crate::Bound;
+use crate::hindered::MEMORY_BYTES;
 
 fn die() -> ! {
     let _ = raise(Signal::SIGKILL);
@@ -168,6 +171,56 @@ pub fn stopped(world: &Comm, time: Duration) -> Result<(), Error> {
         Err(error) => println!("{error}"),
     }
     Ok(())
+}
+
+/// Rank 1 only asks again and again whether messages have come or arrived; rank 0 revokes meanwhile, then rank 2 dies.
+pub fn polled(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let asked = Match::any().tag(1);
+    let revoked = poll(world, || match world.rank() {
+        0 => world.revoke("it is over"),
+        // It must not hear of that, for it would throw away what rank 1 has sent.
+        _ => _ = world.node().recv(asked).expect("rank 1 lives"),
+    })?;
+    if world.rank() == 1 {
+        world.node().send(PeerId(2), 1, &[])?;
+    }
+    let again = world.shrink()?;
+    let lost = poll(&again, || {
+        if again.rank() == 2 {
+            die()
+        }
+    })?;
+    bound.lift();
+    for told in [revoked, lost].concat() {
+        println!("{told}");
+    }
+    Ok(())
+}
+
+/// What rank 1 is told of a message that rank 2 does not send, and of one that it has no room for.
+fn poll(comm: &Comm, end: impl Fn()) -> Result<Vec<String>, Error> {
+    comm.barrier()?;
+    let mut told = Vec::new();
+    if comm.rank() == 1 {
+        let mut awaited = comm.irecv::<u8>(2, 1)?;
+        let mut sent = comm.isend(2, 2, vec![0_u8; MEMORY_BYTES as usize + 1])?;
+        told.push(until_it_fails(|| awaited.test()));
+        told.push(until_it_fails(|| sent.test()));
+    } else {
+        end();
+    }
+    Ok(told)
+}
+
+fn until_it_fails(mut test: impl FnMut() -> Result<bool, Error>) -> String {
+    loop {
+        match test() {
+            Ok(done) => assert!(!done),
+            Err(error) => return error.to_string(),
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Rank 1 dies; the others only wait for whoever sends first.

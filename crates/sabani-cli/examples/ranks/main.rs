@@ -19,7 +19,7 @@ fn main() -> Result<(), Error> {
     let task = std::env::args().nth(1).unwrap_or_default();
     let comm = Comm::init_with(|builder| match &task[..] {
         "stopped" | "shut-out" => builder.dead_after(failures::SILENCE),
-        "starved" | "later" | "too-long" => builder.memory(hindered::MEMORY_BYTES),
+        "starved" | "later" | "too-long" | "polled" => builder.memory(hindered::MEMORY_BYTES),
         "full" => builder.send_queue(hindered::QUEUE_BYTES),
         "backlog" | "busy" => builder.log_window_max(hindered::LOG_BYTES),
         "reminded" => builder
@@ -58,6 +58,7 @@ fn main() -> Result<(), Error> {
         "panicked" => failures::panicked(&comm),
         "stopped" => failures::stopped(&comm, failures::SILENCE / 4),
         "shut-out" => failures::stopped(&comm, failures::SILENCE * 3),
+        "polled" => failures::polled(&comm),
         "nobody-sends" => failures::nobody_sends(&comm),
         other => panic!("there is no task `{other}`"),
     }

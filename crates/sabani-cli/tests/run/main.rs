@@ -369,6 +369,14 @@ fn who_waits_for_anybody_hears_of_a_death() {
 }
 
 #[test]
+fn who_only_asks_whether_something_has_come_hears_of_the_end() {
+    let revoked = "rank 0 has ended the communicator: it is over";
+    let lost = "rank 2 was killed by SIGKILL";
+    let said = survivors("3", "polled", 1);
+    assert_eq!(said, [revoked, revoked, lost, lost]);
+}
+
+#[test]
 fn a_rank_that_is_stopped_for_a_while_is_not_lost() {
     assert_eq!(survivors("3", "stopped", 0), ["111 are left"; 3]);
 }

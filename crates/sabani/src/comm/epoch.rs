@@ -1,8 +1,9 @@
 //! The end of a communicator: with the first failure that a rank hears of, or when a rank says so.
 
 use std::sync::OnceLock;
+use std::time::Instant;
 
-use super::lives::{decode, encode, neighbours};
+use super::lives::{LOOK, decode, encode, neighbours};
 use super::tag::Kind;
 use super::{Comm, Error};
 
@@ -101,6 +102,17 @@ impl Comm {
         let why = fate.why;
         self.end(End::Lost { rank, why });
         self.usable()
+    }
+
+    /// The same for calls that don't wait, but may be made again and again instead: that it has ended is found at
+    /// once, and the rest as often as by calls that wait.
+    pub(super) fn check_at_times(&self, rank: usize, looked: &mut Instant) -> Result<(), Error> {
+        self.usable()?;
+        if looked.elapsed() >= LOOK {
+            *looked = Instant::now();
+            self.check_alive(rank)?;
+        }
+        Ok(())
     }
 
     /// Fails if the communicator has ended, or if nobody else is left.

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytemuck::{Pod, cast_slice};
 
@@ -34,6 +34,7 @@ impl Comm {
             sent: sent.map_err(|error| self.explained(error))?,
             comm: self.clone(),
             to,
+            looked: Instant::now(),
         })
     }
 
@@ -53,6 +54,7 @@ impl Comm {
             comm: self.clone(),
             from,
             tag,
+            looked: Instant::now(),
             elements: PhantomData,
         })
     }
@@ -72,6 +74,8 @@ pub struct Sending {
     sent: Sent,
     comm: Comm,
     to: usize,
+    /// When it was last looked whether it can still arrive.
+    looked: Instant,
 }
 
 impl Sending {
@@ -80,7 +84,11 @@ impl Sending {
     /// # Errors
     /// [`Error::RankLost`], [`Error::Node`].
     pub fn test(&mut self) -> Result<bool, Error> {
-        self.look(Duration::ZERO)
+        let arrived = self.look(Duration::ZERO)?;
+        if !arrived {
+            self.comm.check_at_times(self.to, &mut self.looked)?;
+        }
+        Ok(arrived)
     }
 
     /// Waits until the receiver's library has the message: not until its program has asked for it, but
@@ -108,6 +116,8 @@ pub struct Receiving<T> {
     comm: Comm,
     from: usize,
     tag: u32,
+    /// When it was last looked whether it can still come.
+    looked: Instant,
     elements: PhantomData<T>,
 }
 
@@ -118,10 +128,20 @@ impl<T: Pod> Receiving<T> {
     /// [`Error::RankLost`], [`Error::Node`].
     pub fn test(&mut self) -> Result<bool, Error> {
         if self.come.is_none() {
-            let come = self.posted.test();
-            self.come = come.map_err(|error| self.comm.explained(error))?;
+            self.come = self.ask()?;
+        }
+        if self.come.is_none()
+            && let Err(lost) = self.comm.check_at_times(self.from, &mut self.looked)
+        {
+            // Whoever has ended has waited until its last messages were here.
+            self.come = Some(self.ask()?.ok_or(lost)?);
         }
         Ok(self.come.is_some())
+    }
+
+    fn ask(&mut self) -> Result<Option<Message>, Error> {
+        let come = self.posted.test();
+        come.map_err(|error| self.comm.explained(error))
     }
 
     /// Waits for the message, and returns its elements.
