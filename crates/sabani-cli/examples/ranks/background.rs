@@ -1,10 +1,15 @@
 //! What goes on while the ranks do something else.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use rustix::param::page_size;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sabani::Comm;
 use sabani::comm::{Error, InOrder, Sum};
+
+use crate::Bound;
 
 /// More than a node keeps for a peer before a send waits.
 const MESSAGES: usize = 6;
@@ -135,4 +140,34 @@ fn left_to_itself(comm: &Comm) -> Result<(), Error> {
     std::mem::forget(started);
     assert_eq!(told.recv().expect("the work goes on"), [0]);
     comm.barrier()
+}
+
+/// Rank 1 has no memory for a thread, and tries again.
+pub fn no_thread(comm: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let mut started = None;
+    if comm.rank() == 1 {
+        let pages = fs::read_to_string("/proc/self/statm").expect("it is readable");
+        let pages: u64 = pages
+            .split(' ')
+            .next()
+            .and_then(|pages| pages.parse().ok())
+            .expect("a number");
+        let before = getrlimit(Resource::As);
+        let scarce = Rlimit {
+            current: Some(pages * page_size() as u64 + (1 << 20)),
+            ..before
+        };
+        setrlimit(Resource::As, scarce).expect("less is allowed");
+        let error = comm.start(Comm::barrier).err();
+        setrlimit(Resource::As, before).expect("as it was");
+        let error = error.expect("a thread takes 2 MiB").to_string();
+        assert!(error.contains("starting a thread"), "{error}");
+        started = Some(comm.start(Comm::barrier)?);
+    }
+    let started = started.map_or_else(|| comm.start(Comm::barrier), Ok)?;
+    let error = started.wait().expect_err("rank 1 could not");
+    bound.lift();
+    println!("{error}");
+    Ok(())
 }

@@ -48,6 +48,7 @@ fn main() -> Result<(), Error> {
         "mismatch" => collectives::mismatch(&comm, &std::env::args().nth(2).unwrap_or_default()),
         "deserted" => collectives::deserted(&comm),
         "background" => background::all(&comm),
+        "no-thread" => background::no_thread(&comm),
         "groups" => groups::all(&comm),
         "lost-in-group" => groups::lost(&comm),
         "many" => collectives::many(&comm),

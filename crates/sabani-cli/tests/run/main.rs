@@ -162,6 +162,15 @@ fn what_was_started_goes_on_while_the_ranks_do_something_else() {
     }
 }
 
+/// The others would wait for it, or meet in its next work what they are in.
+#[test]
+fn a_rank_that_gets_no_thread_takes_the_others_along() {
+    let said = survivors("3", "no-thread", 0);
+    let told = "rank 1 has ended the communicator: starting a thread";
+    assert!(said.iter().all(|line| line.starts_with(told)), "{said:?}");
+    assert_eq!(said.len(), 3);
+}
+
 #[test]
 fn many_ranks_work_together() {
     let done = run(&["-n", "64", "--no-prefix", "--", &ranks(), "many"]);

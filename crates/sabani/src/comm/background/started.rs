@@ -39,7 +39,8 @@ impl Comm {
     /// Costs a thread for each piece of work that is under way; threads are used again.
     ///
     /// # Errors
-    /// [`Error::Nested`] if called by such work; [`Error::Node`] if the system gives no thread.
+    /// [`Error::Nested`] if called by such work; [`Error::Node`] if the system gives no thread, which ends the
+    /// communicator.
     pub fn start<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Comm) -> Result<R, Error> + Send + 'static,
@@ -62,7 +63,9 @@ impl Comm {
             let _ = tell.send(outcome);
         };
         let begun = self.job.workers.run(Box::new(run));
-        begun.map_err(NodeError::io("starting a thread for a collective"))?;
+        let begun = begun.map_err(NodeError::io("starting a thread for a collective"));
+        // The others wait for this rank there, and what it started next would be taken for that.
+        begun.inspect_err(|error| self.revoke(&error.to_string()))?;
         Ok(Started {
             series,
             outcome,
