@@ -17,6 +17,7 @@ pub fn all(comm: &Comm) -> Result<(), Error> {
         (beside.size(), beside.rank()),
         (comm.size(), comm.local_rank())
     );
+    assert_eq!(comm.hosts(), vec![0; comm.size()]);
     println!("all is right");
     Ok(())
 }

@@ -6,8 +6,6 @@ mod carrier;
 mod clock;
 mod tcp;
 
-use std::collections::HashMap;
-
 use anyhow::{Context, Result};
 use sabani::Comm;
 use sabani_collective::Hosts;
@@ -19,17 +17,8 @@ pub use carrier::Carrier;
 pub use tcp::Mesh;
 
 /// Who is where.
-///
-/// # Errors
-/// None for ranks that are there.
-pub fn hosts(comm: &Comm) -> Result<Hosts> {
-    let mut numbers = HashMap::new();
-    let mut host_of_rank = Vec::new();
-    for rank in 0..comm.size() {
-        let next = numbers.len();
-        host_of_rank.push(*numbers.entry(comm.host_of(rank)?).or_insert(next));
-    }
-    Ok(Hosts::new(&host_of_rank))
+pub fn hosts(comm: &Comm) -> Hosts {
+    Hosts::new(&comm.hosts())
 }
 
 /// What rank 0 has to say, at all ranks; the others give `None`.

@@ -171,6 +171,12 @@ impl Comm {
         &self.job.node
     }
 
+    /// For each rank a number, equal where the host is the same: names may not tell hosts apart.
+    pub fn hosts(&self) -> Vec<usize> {
+        let ranks = 0..self.size();
+        ranks.map(|rank| self.group.hosts.place(rank).0).collect()
+    }
+
     /// Ends the whole job with this exit status, where the launcher can do that, and this process.
     pub fn abort(&self, status: i32, why: &str) -> ! {
         self.job.world().abort(status, why);
