@@ -498,6 +498,22 @@ impl Node {
         Ok(envelope)
     }
 
+    /// Throws away all messages that match one of these and are known by now; whether there were any. Makes no progress.
+    pub(crate) fn discard_all(&self, wanted: &[Match]) -> Result<bool, Error> {
+        let mut state = self.0.shared.lock()?;
+        let node = &mut state.engine.node;
+        let mut any = false;
+        for wanted in wanted {
+            while node.discard(wanted).is_some() {
+                any = true;
+            }
+        }
+        if any {
+            self.0.shared.after_return(&mut state);
+        }
+        Ok(any)
+    }
+
     /// Looks at the message that [`Node::recv`] would take, without taking it (U8: `datagram_ready`): one that
     /// is here, else the one that was announced first. Makes progress if there is none.
     ///

@@ -1,8 +1,9 @@
 //! What goes on while the ranks do something else.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+use std::{fs, thread};
 
 use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -140,6 +141,39 @@ fn left_to_itself(comm: &Comm) -> Result<(), Error> {
     std::mem::forget(started);
     assert_eq!(told.recv().expect("the work goes on"), [0]);
     comm.barrier()
+}
+
+/// So long after the others rank 1 comes that they remind it.
+const LATE: Duration = Duration::from_millis(400);
+
+/// What is over before a reminder of it is taken leaves nothing behind, nor does a communicator that is gone.
+pub fn late(comm: &Comm) -> Result<(), Error> {
+    for _ in 0..2 {
+        let part = comm.dup()?;
+        if comm.rank() == 1 {
+            thread::sleep(LATE);
+        }
+        let started: Vec<_> = (0..4).map(|_| comm.start(Comm::barrier)).collect();
+        started
+            .into_iter()
+            .try_for_each(|started| started?.wait())?;
+        if comm.rank() == 1 {
+            thread::sleep(LATE);
+        }
+        part.barrier()?;
+    }
+    comm.barrier()?;
+    // Rank 1 waits so long that it looks after what may have come late.
+    if comm.rank() != 1 {
+        thread::sleep(LATE);
+        return comm.send(1, 1, &[0_u8]);
+    }
+    for other in (0..comm.size()).filter(|&other| other != 1) {
+        comm.recv(other, 1, &mut [0_u8])?;
+    }
+    let left = comm.node().stats().unmatched_messages;
+    println!("{left} messages are left");
+    Ok(())
 }
 
 /// Rank 1 has no memory for a thread, and tries again.

@@ -12,7 +12,7 @@ use sabani::{Comm, Match, PeerId};
 use crate::Bound;
 use crate::hindered::MEMORY_BYTES;
 
-fn die() -> ! {
+pub fn die() -> ! {
     let _ = raise(Signal::SIGKILL);
     unreachable!("nobody survives that")
 }

@@ -7,6 +7,7 @@ use sabani::Comm;
 use sabani::comm::Error;
 
 use crate::Bound;
+use crate::failures::die;
 
 /// Memory of ranks that run short of it.
 pub const MEMORY_BYTES: u64 = 16 << 20;
@@ -137,6 +138,44 @@ pub fn reminded(comm: &Comm) -> Result<(), Error> {
     bound.lift();
     println!("rank {}: all is heard", comm.rank());
     comm.barrier()
+}
+
+/// The survivors of rank 2 agree, and work together again, although rank 0's words have to come through to rank 1
+/// behind messages that nobody takes: of a communicator that goes on, rank 1 has to take them; of one that has ended it
+/// can't.
+pub fn behind(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    leave_untaken(world)?;
+    let mut agreed = world.agree(1);
+    if world.rank() == 1 {
+        let told = agreed.expect_err("rank 0 can't come through").to_string();
+        assert!(told.starts_with("untaken messages from peer 0"), "{told}");
+        take_left(world)?;
+        // The others need not wait for it.
+        world.recv(0, 2, &mut [0_u8])?;
+        agreed = world.agree(1);
+    }
+    assert_eq!(agreed?.bits, 1);
+    if world.rank() == 0 {
+        world.send(1, 2, &[0_u8])?;
+    }
+    leave_untaken(world)?;
+    if world.rank() == 2 {
+        die();
+    }
+    let error = world.recv(2, 9, &mut [0_u8]).expect_err("it is dead");
+    assert!(matches!(error, Error::RankLost { rank: 2, .. }), "{error}");
+    let left = world.shrink()?;
+    left.barrier()?;
+    // So do those that come later, and those of a communicator that nobody has died in.
+    leave_untaken(&left)?;
+    left.revoke("some is left");
+    let again = left.shrink()?;
+    again.barrier()?;
+    assert_eq!(world.discard((world.rank() + 1) % 2, 1)?, None);
+    bound.lift();
+    println!("{} are left", again.size());
+    Ok(())
 }
 
 /// Rank 0 revokes while it has no room for another message to rank 1.

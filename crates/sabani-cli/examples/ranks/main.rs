@@ -22,7 +22,7 @@ fn main() -> Result<(), Error> {
         "starved" | "later" | "too-long" | "polled" => builder.memory(hindered::MEMORY_BYTES),
         "full" => builder.send_queue(hindered::QUEUE_BYTES),
         "backlog" | "busy" => builder.log_window_max(hindered::LOG_BYTES),
-        "reminded" => builder
+        "reminded" | "behind" => builder
             .log_window_max(hindered::LOG_BYTES)
             .send_queue(hindered::QUEUE_BYTES),
         _ => builder,
@@ -37,6 +37,7 @@ fn main() -> Result<(), Error> {
         "busy" => hindered::busy(&comm),
         "later" => hindered::later(&comm),
         "reminded" => hindered::reminded(&comm),
+        "behind" => hindered::behind(&comm),
         "full" => hindered::full(&comm),
         "too-long" => hindered::too_long(&comm),
         "fail" if comm.rank() == 1 => process::exit(7),
@@ -48,6 +49,7 @@ fn main() -> Result<(), Error> {
         "mismatch" => collectives::mismatch(&comm, &std::env::args().nth(2).unwrap_or_default()),
         "deserted" => collectives::deserted(&comm),
         "background" => background::all(&comm),
+        "late" => background::late(&comm),
         "no-thread" => background::no_thread(&comm),
         "groups" => groups::all(&comm),
         "lost-in-group" => groups::lost(&comm),

@@ -162,6 +162,12 @@ fn what_was_started_goes_on_while_the_ranks_do_something_else() {
     }
 }
 
+#[test]
+fn reminders_of_what_is_over_are_thrown_away() {
+    let done = run(&["-n", "3", "--no-prefix", "--", &ranks(), "late"]);
+    assert_eq!(done.out, "0 messages are left\n", "{}", done.err);
+}
+
 /// The others would wait for it, or meet in its next work what they are in.
 #[test]
 fn a_rank_that_gets_no_thread_takes_the_others_along() {
@@ -283,6 +289,11 @@ fn what_comes_while_a_reminder_has_no_room_is_heard() {
     let done = run(&["-n", "2", "--no-prefix", "--", &ranks(), "reminded"]);
     assert_eq!(done.status, 0, "{}{}", done.out, done.err);
     assert_eq!(done.out.matches("all is heard").count(), 2, "{}", done.out);
+}
+
+#[test]
+fn survivors_agree_behind_messages_that_nobody_takes() {
+    assert_eq!(survivors("3", "behind", 1), ["2 are left"; 2]);
 }
 
 #[test]

@@ -203,16 +203,25 @@ impl Agreement {
         if self.decision.is_some() {
             return;
         }
-        let (answered, question) = match &self.role {
+        let question = match &self.role {
             Role::Participant => return self.contribute(),
-            Role::Gathering(heard) => (heard.keys().copied().collect(), self.ask()),
-            Role::Proposing {
-                proposal,
-                accepted_by,
-            } => (accepted_by.clone(), self.propose(proposal)),
+            Role::Gathering(_) => self.ask(),
+            Role::Proposing { proposal, .. } => self.propose(proposal),
         };
-        let awaited = self.living().filter(|rank| !answered.contains(rank));
-        self.send_all(&awaited.collect::<Vec<_>>(), &question);
+        self.send_all(&self.awaited(), &question);
+    }
+
+    /// Whom this rank waits for.
+    pub fn awaited(&self) -> Vec<usize> {
+        let others = self.living().filter(|&rank| rank != self.rank);
+        match &self.role {
+            _ if self.decision.is_some() => Vec::new(),
+            Role::Participant => self.coordinator.into_iter().collect(),
+            Role::Gathering(heard) => others.filter(|rank| !heard.contains_key(rank)).collect(),
+            Role::Proposing { accepted_by, .. } => {
+                others.filter(|rank| !accepted_by.contains(rank)).collect()
+            }
+        }
     }
 
     /// All that have not failed.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sabani_collective::agree::{Agreement, Decision, Message as Word};
 
@@ -10,9 +11,12 @@ use super::lives::LOOK;
 use super::tag::{Context, Kind};
 use super::{Comm, Error, Job, locked};
 use crate::Message;
+use crate::node::vain::Vain;
 
 /// For so many communicators a process goes on answering those that have not heard what was decided.
 const ANSWERED: usize = 64;
+/// After so long there may be more of what stands before the words of others.
+const SOON: Duration = Duration::from_millis(10);
 
 /// What the ranks of a communicator have agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +28,7 @@ pub struct Agreed {
 }
 
 /// Agreements that this process has come to, the latest of each communicator: whoever is still in one
-/// when its coordinator dies asks those that are not.
+/// when its coordinator dies asks those that are not. And those that it has put off.
 #[derive(Default)]
 pub(super) struct Decided(Mutex<VecDeque<Part>>);
 
@@ -66,7 +70,9 @@ impl Comm {
     /// Agrees on bits, and on who has failed: all ranks that survive get the same.
     ///
     /// # Errors
-    /// [`Error::RankLost`] with this rank if the others have agreed that it has failed; [`Error::Node`].
+    /// [`Error::RankLost`] with this rank if the others have agreed that it has failed. [`Error::Node`], of which
+    /// [`Backlog`](crate::Error::Backlog) says that untaken messages keep those of others from coming: take them, and
+    /// call it again. The bits that were given first count.
     pub fn agree(&self, bits: u64) -> Result<Agreed, Error> {
         let Decision { bits, failed, .. } = self.decide(bits, 0)?;
         Ok(Agreed { bits, failed })
@@ -86,38 +92,54 @@ impl Comm {
 
     fn decide(&self, bits: u64, offer: u32) -> Result<Decision, Error> {
         let mut number = locked(&self.group.agreements);
-        let mut part = Part {
+        let absent = self.absent()?;
+        let begun = self.job.take_up(self.group.context, *number);
+        let mut part = begun.unwrap_or_else(|| Part {
             group: Arc::clone(&self.group),
             number: *number,
-            agreement: Agreement::new(self.rank(), self.size(), bits, offer, &self.absent()?),
+            agreement: Agreement::new(self.rank(), self.size(), bits, offer, &absent),
+        });
+        let decision = match self.bring_about(&mut part) {
+            Ok(decision) => decision,
+            Err(error) => {
+                self.job.put_off(part);
+                return Err(error);
+            }
         };
         *number = number.wrapping_add(1);
-        let mut looks = 0_u32;
-        let decision = loop {
-            part.send(&self.job);
-            if let Some(decision) = part.agreement.decision() {
-                break decision.clone();
-            }
-            let message = self.node().recv_timeout(part.wanted(), LOOK)?;
-            match message {
-                Some(message) => part.take(&message),
-                None => {
-                    self.job.answer();
-                    part.agreement.fail(&self.absent()?);
-                    looks += 1;
-                    // A rank may be away for long: it need not find a reminder for each look.
-                    if looks.is_power_of_two() {
-                        part.agreement.remind();
-                    }
-                }
-            }
-        };
         self.node().flush()?;
         self.job.keep(part);
         if decision.failed.contains(&self.rank()) {
             return Err(self.shut_out("is taken for dead"));
         }
         Ok(decision)
+    }
+
+    fn bring_about(&self, part: &mut Part) -> Result<Decision, Error> {
+        let (mut looks, mut vain) = (0_u32, Vain::default());
+        loop {
+            part.send(&self.job);
+            if let Some(decision) = part.agreement.decision() {
+                return Ok(decision.clone());
+            }
+            // Words may stand behind what nobody will take, and behind that there may be more of it.
+            let wait = if self.job.sweep()? { SOON } else { LOOK };
+            if let Some(message) = self.node().recv_timeout(part.wanted(), wait)? {
+                part.take(&message);
+                continue;
+            }
+            // An end of the communicator is no reason not to agree.
+            let _ = self.look();
+            part.agreement.fail(&self.absent()?);
+            let awaited = part.agreement.awaited().into_iter();
+            let awaited = awaited.map(|rank| part.wanted().from(self.group.members[rank]));
+            self.check_in_vain(&awaited.collect::<Vec<_>>(), &mut vain)?;
+            looks += 1;
+            // A rank may be away for long: it need not find a reminder for each look.
+            if looks.is_power_of_two() {
+                part.agreement.remind();
+            }
+        }
     }
 
     /// Who can't take part; an error if that is this rank: nobody waits for one that is taken for dead, so
@@ -159,13 +181,34 @@ impl Part {
 }
 
 impl Job {
+    /// Answers for an agreement that this rank can't wait for: it stands by what it has said, and nobody waits for it while
+    /// it takes messages.
+    fn put_off(&self, part: Part) {
+        locked(&self.decided.0).push_back(part);
+    }
+
+    /// The agreement of this number, if it was put off.
+    fn take_up(&self, context: Context, number: u32) -> Option<Part> {
+        let mut decided = locked(&self.decided.0);
+        let is_it = |part: &Part| (part.group.context, part.number) == (context, number);
+        let place = decided.iter().position(is_it)?;
+        decided.remove(place)
+    }
+
     /// Goes on answering for an agreement, and no more for the one before: all others have left that.
     fn keep(&self, part: Part) {
         let mut decided = locked(&self.decided.0);
-        decided.retain(|kept| kept.group.context != part.group.context);
+        let context = part.group.context;
+        let before = decided
+            .iter()
+            .position(|kept| kept.group.context == context);
+        let is_over = |kept: &Part| kept.agreement.decision().is_some();
+        let full = decided.len() >= ANSWERED;
+        let full = full.then(|| decided.iter().position(is_over)).flatten();
+        let left = before.or(full).and_then(|place| decided.remove(place));
         decided.push_back(part);
-        if decided.len() > ANSWERED {
-            decided.pop_front();
+        if let Some(Part { group, number, .. }) = &left {
+            self.leftovers.over(group.context, Kind::Agreement, *number);
         }
     }
 

@@ -56,10 +56,19 @@ impl Comm {
         });
     }
 
+    /// Ends the communicator here; whether that is new.
+    fn close(&self, end: End) -> bool {
+        let is_new = self.group.epoch.0.set(end).is_ok();
+        if is_new {
+            self.job.leftovers.end(self.group.context);
+        }
+        is_new
+    }
+
     /// Ends the communicator here, and tells the others if that is new.
     fn end(&self, end: End) {
         let notice = end.notice(self.rank());
-        if self.group.epoch.0.set(end).is_ok() {
+        if self.close(end) {
             let tag = self.group.context.tag(Kind::Revoked, 0);
             for rank in neighbours(self.rank(), self.size()) {
                 self.job.say(self.group.members[rank], tag, &notice);
@@ -78,10 +87,11 @@ impl Comm {
     /// Looks whether the communicator has ended, and does what others may wait for: for calls that wait.
     pub(super) fn look(&self) -> Result<(), Error> {
         self.job.answer();
+        self.job.sweep()?;
         self.usable()?;
         if let Some((rank, why)) = self.failed().pop_first() {
             // The others hear of it as this rank has.
-            let _ = self.group.epoch.0.set(End::Lost { rank, why });
+            self.close(End::Lost { rank, why });
         }
         let notices = self.group.context.matching(Kind::Revoked, 0);
         while let Some(notice) = self.node().try_recv(notices)? {

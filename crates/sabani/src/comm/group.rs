@@ -1,11 +1,12 @@
 //! Which ranks of the world a communicator has.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
 
 use sabani_collective::Hosts;
 
 use super::epoch::Epoch;
+use super::leftovers::Leftovers;
 use super::tag::Context;
 use super::{Comm, Error};
 use crate::PeerId;
@@ -26,12 +27,19 @@ pub(super) struct Group {
     pub agreements: Mutex<u32>,
     /// How many rows of collectives have been started here.
     pub started: AtomicU32,
+    leftovers: Arc<Leftovers>,
 }
 
 impl Group {
     /// `members` are ranks of the world, of which this process is one; `host_of` has a number for each
     /// rank of the world, equal where the host is.
-    pub fn new(context: Context, members: Vec<usize>, me: usize, host_of: &[usize]) -> Self {
+    pub fn new(
+        context: Context,
+        members: Vec<usize>,
+        me: usize,
+        host_of: &[usize],
+        leftovers: Arc<Leftovers>,
+    ) -> Self {
         let mut places = vec![None; host_of.len()];
         for (rank, &member) in members.iter().enumerate() {
             places[member] = Some(rank);
@@ -49,6 +57,7 @@ impl Group {
             epoch: Epoch::default(),
             agreements: Mutex::default(),
             started: AtomicU32::new(0),
+            leftovers,
         }
     }
 
@@ -59,6 +68,12 @@ impl Group {
     /// The rank here of a process, if it is a member.
     pub fn rank_of(&self, peer: PeerId) -> Option<usize> {
         *self.places.get(peer.0 as usize)?
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.leftovers.close(self.context);
     }
 }
 

@@ -68,7 +68,8 @@ impl Comm {
     /// is longer than the node allocates ([`crate::Builder::memory`]): every receive of it fails with
     /// [`TooLarge`](crate::Error::TooLarge), and it holds up those behind it, until it is thrown away.
     ///
-    /// As [`Node::discard`](crate::Node::discard), it takes no memory and does not wait.
+    /// As [`Node::discard`](crate::Node::discard), it takes no memory and does not wait. It works in a communicator that
+    /// has ended, too.
     ///
     /// ```
     /// # fn main() -> Result<(), sabani::comm::Error> {
@@ -82,11 +83,9 @@ impl Comm {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`], [`Error::RankLost`] and [`Error::Revoked`] if the communicator has ended,
-    /// [`Error::Node`].
+    /// [`Error::NoSuchRank`], [`Error::Node`].
     pub fn discard(&self, from: usize, tag: u32) -> Result<Option<u64>, Error> {
         let source = self.peer(from)?;
-        self.usable()?;
         let wanted = self.group.context.matching(Kind::Message, tag);
         let discarded = self.node().discard(wanted.from(source));
         let discarded = discarded.map_err(|error| self.explained(error))?;

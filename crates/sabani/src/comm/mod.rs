@@ -25,6 +25,7 @@ mod collective;
 mod epoch;
 mod error;
 mod group;
+mod leftovers;
 mod lives;
 mod message;
 mod split;
@@ -53,6 +54,7 @@ use tag::Context;
 use crate::{Builder, Node};
 use agree::Decided;
 use group::Group;
+use leftovers::Leftovers;
 use lives::Lives;
 
 /// A group of ranks that talk to each other: all that were started together, or some of them
@@ -79,6 +81,7 @@ struct Job {
     world: Mutex<World>,
     lives: Lives,
     decided: Decided,
+    leftovers: Arc<Leftovers>,
     /// This process's rank in the world.
     rank: usize,
     /// For each rank of the world the first one on its host.
@@ -115,8 +118,10 @@ impl Comm {
         let host_of = hosts_of(world.members());
         let rank = world.rank() as usize;
         let all = (0..host_of.len()).collect();
+        let leftovers = Arc::<Leftovers>::default();
+        let group = Group::new(Context::WORLD, all, rank, &host_of, Arc::clone(&leftovers));
         let comm = Comm {
-            group: Arc::new(Group::new(Context::WORLD, all, rank, &host_of)),
+            group: Arc::new(group),
             series: Arc::new(Series::new(0, Chooser::default())),
             job: Arc::new(Job {
                 node,
@@ -126,6 +131,7 @@ impl Comm {
                 world: Mutex::new(world),
                 lives: Lives::default(),
                 decided: Decided::default(),
+                leftovers,
                 offered: AtomicU32::new(0),
                 workers: Workers::default(),
                 explainer: collective::explainer(rank),
@@ -165,16 +171,16 @@ impl Comm {
         Ok(world.members()[peer.0 as usize].host.clone())
     }
 
-    /// The node below: its peers' ids are ranks of the world, [`Comm::init`]'s. For statistics and
-    /// steering; of its tags, those with a top bit set belong to communicators, as do its events.
-    pub fn node(&self) -> &Node {
-        &self.job.node
-    }
-
     /// For each rank a number, equal where the host is the same: names may not tell hosts apart.
     pub fn hosts(&self) -> Vec<usize> {
         let ranks = 0..self.size();
         ranks.map(|rank| self.group.hosts.place(rank).0).collect()
+    }
+
+    /// The node below: its peers' ids are ranks of the world, [`Comm::init`]'s. For statistics and
+    /// steering; of its tags, those with a top bit set belong to communicators, as do its events.
+    pub fn node(&self) -> &Node {
+        &self.job.node
     }
 
     /// Ends the whole job with this exit status, where the launcher can do that, and this process.

@@ -67,7 +67,10 @@ impl Comm {
         let members = ranks.iter().map(|&rank| Ok(self.peer(rank)?.0 as usize));
         let members = members.collect::<Result<_, Error>>()?;
         let job = Arc::clone(&self.job);
-        let group = Group::new(context, members, job.rank, &job.host_of);
+        // Who makes communicators drops some, now and then.
+        job.sweep()?;
+        let leftovers = Arc::clone(&job.leftovers);
+        let group = Group::new(context, members, job.rank, &job.host_of, leftovers);
         Ok(Comm {
             job,
             group: Arc::new(group),

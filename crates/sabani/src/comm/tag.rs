@@ -62,11 +62,23 @@ impl Context {
     pub fn matching(self, kind: Kind, tag: u32) -> Match {
         Match::any().tag(self.tag(kind, tag))
     }
+
+    /// Messages of whatever rank and tag.
+    pub fn of_kind(self, kind: Kind) -> Match {
+        self.of_kinds(kind, kind)
+    }
+
+    /// The same of two kinds, and of all others that have the bits which those have in common.
+    pub fn of_kinds(self, one: Kind, other: Kind) -> Match {
+        let open = (one as u64 ^ other as u64) << 32 | u64::from(u32::MAX);
+        Match::any().tag_mask(self.tag(one, 0), !open)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PeerId;
 
     #[test]
     fn ranks_give_away_different_numbers_until_there_are_no_more() {
@@ -93,6 +105,36 @@ mod tests {
             Context::program_tag(Context::WORLD.tag(Kind::Collective, 3)),
             None
         );
+    }
+
+    #[test]
+    fn kinds_are_matched_whatever_the_tag() {
+        let context = Context::numbered(77).unwrap();
+        let kinds = [
+            Kind::Message,
+            Kind::Collective,
+            Kind::Agreement,
+            Kind::Revoked,
+            Kind::Lost,
+            Kind::Ready,
+        ];
+        let matched = |wanted: Match, context: Context| {
+            let tag = |kind| context.tag(kind, 0x8000_0001);
+            let matches = kinds.map(|kind| wanted.matches(PeerId(3), tag(kind)));
+            kinds
+                .iter()
+                .zip(matches)
+                .filter(|(_, matches)| *matches)
+                .map(|(kind, _)| *kind)
+                .collect::<Vec<_>>()
+        };
+        let notices = context.of_kinds(Kind::Agreement, Kind::Revoked);
+        assert_eq!(matched(notices, context), [Kind::Agreement, Kind::Revoked]);
+        assert_eq!(
+            matched(context.of_kind(Kind::Ready), context),
+            [Kind::Ready]
+        );
+        assert_eq!(matched(notices, Context::WORLD), []);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::thread;
 
 use crate::Error as NodeError;
 use crate::comm::collective::Series;
+use crate::comm::tag::Kind;
 use crate::comm::{Comm, Error};
 
 impl Comm {
@@ -57,6 +58,7 @@ impl Comm {
         let (tell, outcome) = channel();
         let run = move || {
             let outcome = panic::catch_unwind(AssertUnwindSafe(|| work(&comm)));
+            comm.forget_reminders();
             // Whoever hears of the end may drop the last handle, and with it the node.
             drop(comm);
             // Nobody may listen any more.
@@ -71,6 +73,14 @@ impl Comm {
             outcome,
             known: None,
         })
+    }
+
+    /// A row of collectives is over, and whoever has waited for long in it may have asked for what it has got.
+    fn forget_reminders(&self) {
+        let (context, number) = (self.group.context, self.series.number);
+        self.job.leftovers.over(context, Kind::Ready, number);
+        // What can't be done now is done at a later look.
+        let _ = self.job.sweep_tags();
     }
 }
 

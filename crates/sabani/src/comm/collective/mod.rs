@@ -18,7 +18,7 @@ mod vectors;
 use super::{Comm, Error, locked};
 pub(super) use chooser::{Chooser, Explainer};
 pub use operation::{And, Commutative, InOrder, Max, Min, Operation, Or, Product, Sum, Xor};
-pub(super) use series::Series;
+pub(super) use series::{REMEMBERED, Series};
 pub(super) use setup::explainer;
 
 impl Comm {

@@ -12,7 +12,7 @@ use crate::comm::locked;
 use crate::{Message, Sent};
 
 /// So many collectives that are over are remembered, for peers that still wait in one of them.
-const REMEMBERED: usize = 64;
+pub const REMEMBERED: usize = 64;
 
 /// A row of collectives of a communicator. Those of different rows don't meet.
 pub struct Series {
