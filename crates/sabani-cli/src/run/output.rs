@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Result, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// A line that stays unfinished for so long is shown as it is: it may be a prompt.
@@ -64,10 +65,12 @@ impl<R: Read + AsFd, W: Write> Lines<R, W> {
     }
 
     fn turn(&mut self) -> Result<()> {
-        for at in self.wait() {
+        let ready = self.wait();
+        // Before anything is written: that may take long, and what is late then is only late here.
+        self.show_prompts(&ready)?;
+        for at in ready {
             self.read(at)?;
         }
-        self.show_prompts()?;
         self.to.flush()
     }
 
@@ -84,8 +87,7 @@ impl<R: Read + AsFd, W: Write> Lines<R, W> {
             // Rounded up, or the last millisecond would be spent asking.
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
-        // What interrupts is no reason to stop.
-        let _ = poll(&mut fds, timeout);
+        while poll(&mut fds, timeout) == Err(Errno::EINTR) {}
         let ready = open.into_iter().zip(&fds);
         ready
             .filter_map(|(at, fd)| fd.any()?.then_some(at))
@@ -111,11 +113,13 @@ impl<R: Read + AsFd, W: Write> Lines<R, W> {
         self.show(at, whole)
     }
 
-    /// Shows the lines that are unfinished for so long, whatever others print meanwhile.
-    fn show_prompts(&mut self) -> Result<()> {
-        for at in 0..self.sources.len() {
+    /// Shows the lines that are unfinished for so long, whatever others print meanwhile; not of those who have written more.
+    fn show_prompts(&mut self, ready: &[usize]) -> Result<()> {
+        let now = Instant::now();
+        let is_late = |since| now.duration_since(since) >= PROMPT;
+        for at in (0..self.sources.len()).filter(|at| !ready.contains(at)) {
             let source = &self.sources[at];
-            if source.since.is_some_and(|since| since.elapsed() >= PROMPT) {
+            if source.since.is_some_and(is_late) {
                 self.show(at, source.unfinished.len())?;
             }
         }
@@ -204,10 +208,25 @@ mod tests {
         lines.sources[0].since = Instant::now().checked_sub(PROMPT);
         talk.write_all(b"step\nste").unwrap();
         lines.turn().unwrap();
-        assert_eq!(lines.to, b"[1] step\n[0] name? ");
+        assert_eq!(lines.to, b"[0] name? \n[1] step\n");
         talk.write_all(b"p\n").unwrap();
         lines.turn().unwrap();
-        assert_eq!(lines.to, b"[1] step\n[0] name? \n[1] step\n");
+        assert_eq!(lines.to, b"[0] name? \n[1] step\n[1] step\n");
         assert!(lines.sources.iter().all(|source| source.since.is_none()));
+    }
+
+    #[test]
+    fn a_line_of_which_the_rest_has_come_stays_whole_however_late_it_is_shown() {
+        let (long, mut write) = pipe().unwrap();
+        let (talking, mut talk) = pipe().unwrap();
+        let mut lines = Lines::new([long, talking], Vec::new(), true);
+        write.write_all(b"a long ").unwrap();
+        lines.turn().unwrap();
+        // Showing others' took so long.
+        lines.sources[0].since = Instant::now().checked_sub(PROMPT);
+        write.write_all(b"line\n").unwrap();
+        talk.write_all(b"step\n").unwrap();
+        lines.turn().unwrap();
+        assert_eq!(lines.to, b"[0] a long line\n[1] step\n");
     }
 }

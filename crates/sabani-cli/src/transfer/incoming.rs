@@ -100,6 +100,7 @@ impl Incoming {
         // First: whatever fails, what is there counts no more.
         self.hasher.reset();
         self.reported = 0;
+        store.expect_free(&self.path)?;
         let mut partial = store.partial(&self.info)?;
         partial.restart()?;
         self.place = Place::Partial(partial);

@@ -127,8 +127,8 @@ impl<'a> Climb<'a> {
         let mut names = target.split(|&byte| byte == b'/');
         let ups = names.clone().take_while(|name| *name == b"..").count();
         let mut rest = names.by_ref().skip(ups);
-        let next = rest.next();
-        match rest.any(|name| name == b"..") {
+        let next = rest.find(|name| !matches!(*name, b"" | b"."));
+        match next == Some(b"..") || rest.any(|name| name == b"..") {
             true => Err(BadTarget::Unclear),
             false => Ok(Climb { ups, next }),
         }
@@ -214,6 +214,19 @@ mod tests {
             "x\0",
         ] {
             assert!(!path.keeps_inside(target.as_bytes()), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_target_goes_up_and_then_down_by_names() {
+        for (target, ups, next) in [
+            ("..//x/y", 1, Some("x")),
+            (".././x", 1, Some("x")),
+            ("../..", 2, None),
+            ("./", 0, None),
+        ] {
+            let next = next.map(str::as_bytes);
+            assert_eq!(Climb::of(target.as_bytes()), Ok(Climb { ups, next }));
         }
     }
 

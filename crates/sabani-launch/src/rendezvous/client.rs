@@ -21,6 +21,8 @@ use crate::{Departure, Error, Launcher};
 const AGAIN: Duration = Duration::from_millis(50);
 /// Where its calls end without a word, it is called less and less often: so often at least.
 const AGAIN_MAX: Duration = Duration::from_secs(1);
+/// How long one of its addresses is tried: another one may be that at which it can be reached.
+const CALL_MAX: Duration = Duration::from_secs(3);
 /// How long leaving may take. A host in rank 0 should end after what it owes the others is sent.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -419,7 +421,7 @@ fn try_call(address: &str, deadline: Instant) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::other("no address is known for this name");
     for address in address.to_socket_addrs()? {
         let left = deadline.saturating_duration_since(Instant::now());
-        match TcpStream::connect_timeout(&address, left.max(AGAIN)) {
+        match TcpStream::connect_timeout(&address, left.clamp(AGAIN, CALL_MAX)) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);

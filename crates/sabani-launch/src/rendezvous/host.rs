@@ -155,14 +155,13 @@ impl Host {
         }
         self.accept();
         for at in 0..self.connections.len() {
-            let Connection {
-                stream,
-                frames,
-                open,
-                ..
-            } = &mut self.connections[at];
-            if frames.write(stream).is_err() && std::mem::take(open) {
-                self.lose(at);
+            let Connection { stream, frames, .. } = &mut self.connections[at];
+            if frames.write(stream).is_err() && self.connections[at].open {
+                // Its last words may have come meanwhile.
+                self.read(at);
+                if std::mem::take(&mut self.connections[at].open) {
+                    self.lose(at);
+                }
             }
         }
         self.connections.retain(|connection| connection.open);

@@ -114,6 +114,10 @@ impl Server {
         match self.members.get_mut(rank as usize) {
             Some(member @ Member::Absent) => *member = Member::Here,
             Some(member @ Member::Done) if has_place => *member = Member::Here,
+            // The launcher's own child.
+            Some(Member::Gone) if has_place => {
+                return Err(Refusal::last(format!("rank {rank} has ended")));
+            }
             Some(Member::Done | Member::Gone) => {
                 return Err(Refusal {
                     why: format!(
