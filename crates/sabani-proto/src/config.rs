@@ -15,6 +15,8 @@ pub(crate) const LATE_ACK_MOST_NS: u64 = DECAY_NS / 2;
 
 /// Credit for less than a few of the longest entries would never let one in.
 const LOG_WINDOW_LEAST: u64 = 4 << 10;
+/// With more, so many messages could be on their way that ids of bodies can't be told apart (`message::IDS_AHEAD`).
+const LOG_WINDOW_MOST: u64 = 1 << 30;
 
 /// How a node behaves. Start from [`Config::new`] and change what you need.
 #[derive(Clone, Debug)]
@@ -48,7 +50,7 @@ pub struct Config {
     /// any, in bytes (each message counts 128 more than its body), at least 1. Default 256 KiB.
     pub log_window: u64,
     /// Largest such credit. It doubles as the peer needs it and `memory_bytes` allows, and a peer that hardly uses it for
-    /// `keep_alive_ns` gives it back. Default 8 MiB.
+    /// `keep_alive_ns` gives it back. 4 KiB to 1 GiB, default 8 MiB.
     pub log_window_max: u64,
     /// Memory for messages that nobody has asked for yet, over all peers: half of it for what they have such credit for,
     /// half for larger bodies. Posted receives without buffers of their own may allocate as much again as both, and an
@@ -159,7 +161,7 @@ impl Config {
         self.connect_timeout_ns = self.connect_timeout_ns.max(1_000_000);
         self.keep_alive_ns = self.keep_alive_ns.clamp(1, self.dead_after_ns / 2);
         self.late_ack_ns = self.late_ack_ns.min(LATE_ACK_MOST_NS);
-        self.log_window_max = self.log_window_max.max(LOG_WINDOW_LEAST);
+        self.log_window_max = self.log_window_max.clamp(LOG_WINDOW_LEAST, LOG_WINDOW_MOST);
         // It grows by doubling.
         self.log_window = self.log_window.clamp(1, self.log_window_max);
         self.peer_memory_bytes = self.peer_memory_bytes.min(self.memory_bytes / 4);

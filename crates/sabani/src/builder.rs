@@ -244,9 +244,9 @@ impl Builder {
     }
 
     /// Largest credit for small and eager messages that one peer may send before the program takes
-    /// any; at least 4 KiB, what one of them takes and a few. Default 8 MiB.
+    /// any; at least 4 KiB, what one of them takes and a few, and at most 1 GiB. Default 8 MiB.
     pub fn log_window_max(mut self, bytes: u64) -> Self {
-        self.config.log_window_max = bytes.max(4 << 10);
+        self.config.log_window_max = bytes.clamp(4 << 10, 1 << 30);
         self.config.log_window = self.config.log_window.min(self.config.log_window_max);
         self
     }

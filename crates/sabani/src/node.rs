@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sabani_proto::SendError;
+use sabani_proto::{RecvTicket, SendError};
 use sabani_udp::{Capabilities, Counters as SocketCounters};
 
 use crate::address;
@@ -270,22 +270,20 @@ impl Node {
                 None => self.0.shared.lock()?,
             };
             let left = timeout.saturating_sub(begun.elapsed());
-            match self.recv_first(state, wanted, max, left) {
-                // It was to be asked for, and its sender has gone. Others may still send.
-                Err(Error::PeerLost { .. }) => {}
-                received => return received,
+            if let Some(received) = self.recv_first(state, wanted, max, left)? {
+                return Ok(received);
             }
         }
     }
 
-    /// The same, which fails with the connection over which the message that it waits for was to come.
+    /// The same; `None` if the message that it waits for was to be asked for, and its sender has gone: others may still send.
     fn recv_first(
         &self,
         state: Guard<'_>,
         wanted: Match,
         max: u64,
         timeout: Duration,
-    ) -> Result<Option<Message>, Error> {
+    ) -> Result<Option<Option<Message>>, Error> {
         let begun = Instant::now();
         let found = |state: &mut State| {
             let node = &mut state.engine.node;
@@ -298,20 +296,27 @@ impl Node {
         };
         let (mut state, found) = self.0.shared.wait_on(state, Some(timeout), found)?;
         let Some(taken) = found else {
-            return Ok(None);
+            return Ok(Some(None));
         };
         if taken.is_some() {
-            return Ok(after_take(&mut state, taken));
+            return Ok(Some(after_take(&mut state, taken)));
         }
         let node = &mut state.engine.node;
         let ticket = node.post_within(wanted, max);
         if node.has_ended(ticket) {
             let result = node.take_received(ticket).transpose();
             let message = result.map_err(Error::from)?;
-            return Ok(after_take(&mut state, message));
+            return Ok(Some(after_take(&mut state, message)));
         }
         state.engine.send_queued();
-        self.wait_received(state, ticket, timeout.saturating_sub(begun.elapsed()))
+        let left = timeout.saturating_sub(begun.elapsed());
+        let (mut state, ended) = self.wait_ended(state, ticket, left)?;
+        if state.engine.node.has_lost_its_peer(ticket) {
+            // Nobody has been told of that end, and whoever asks that peer will be.
+            state.engine.node.abandon(ticket);
+            return Ok(None);
+        }
+        self.end_receive(state, ticket, ended).map(Some)
     }
 
     /// Takes a message that matches one of these: of several that are here, one that the first of them
@@ -365,14 +370,36 @@ impl Node {
     fn wait_received(
         &self,
         state: Guard<'_>,
-        ticket: sabani_proto::RecvTicket,
+        ticket: RecvTicket,
         timeout: Duration,
     ) -> Result<Option<Message>, Error> {
+        let (state, ended) = self.wait_ended(state, ticket, timeout)?;
+        self.end_receive(state, ticket, ended)
+    }
+
+    /// Waits until a receive has ended, or the time is over.
+    fn wait_ended<'s>(
+        &'s self,
+        state: Guard<'s>,
+        ticket: RecvTicket,
+        timeout: Duration,
+    ) -> Result<(Guard<'s>, bool), Error> {
         let has_ended = |state: &mut State| state.engine.node.has_ended(ticket).then_some(());
-        let (mut state, ended) = self.0.shared.wait_on(state, Some(timeout), has_ended)?;
-        if ended.is_none() {
-            let (result, _) = state.engine.node.cancel(ticket);
-            self.0.shared.after_return(&mut state);
+        let (state, ended) = self.0.shared.wait_on(state, Some(timeout), has_ended)?;
+        Ok((state, ended.is_some()))
+    }
+
+    /// Takes the result of a receive, or withdraws it.
+    fn end_receive(
+        &self,
+        mut state: Guard<'_>,
+        ticket: RecvTicket,
+        ended: bool,
+    ) -> Result<Option<Message>, Error> {
+        if !ended {
+            let (result, _) = self.0.shared.withdraw(&mut state, |node| {
+                (node.has_begun(ticket), node.cancel(ticket))
+            });
             return result.transpose().map_err(Error::from);
         }
         let result = state.engine.node.take_received(ticket);
@@ -450,7 +477,7 @@ impl Node {
 
     fn post_with(
         &self,
-        post: impl FnOnce(&mut sabani_proto::Node) -> sabani_proto::RecvTicket,
+        post: impl FnOnce(&mut sabani_proto::Node) -> RecvTicket,
     ) -> Result<Posted, Error> {
         let mut state = self.0.shared.lock()?;
         let ticket = post(&mut state.engine.node);
@@ -494,7 +521,10 @@ impl Node {
             self.0.shared.progress(&mut state);
             envelope = state.engine.node.discard(&wanted);
         }
-        self.0.shared.after_return(&mut state);
+        if envelope.is_some() {
+            self.0.shared.after_return(&mut state);
+        }
+        state.engine.send_queued();
         Ok(envelope)
     }
 

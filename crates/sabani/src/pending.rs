@@ -97,8 +97,9 @@ impl Posted {
         let Ok(mut state) = self.handle.shared.lock() else {
             return (None, None);
         };
-        let (result, buffer) = state.engine.node.cancel(ticket);
-        self.handle.shared.after_return(&mut state);
+        let (result, buffer) = self.handle.shared.withdraw(&mut state, |node| {
+            (node.has_begun(ticket), node.cancel(ticket))
+        });
         let message = result.and_then(Result::ok);
         (message, buffer)
     }
@@ -110,8 +111,9 @@ impl Drop for Posted {
             return;
         };
         if let Ok(mut state) = self.handle.shared.lock() {
-            state.engine.node.abandon(ticket);
-            self.handle.shared.after_return(&mut state);
+            self.handle.shared.withdraw(&mut state, |node| {
+                (node.has_begun(ticket), node.abandon(ticket))
+            });
         }
     }
 }

@@ -404,8 +404,21 @@ impl Shared {
         state
     }
 
-    /// After a receive was withdrawn or a message thrown away: sends what that makes due, and has others look who wait for what it had,
-    /// or for what was behind it.
+    /// Withdraws a receive, in a way that says whether there is a message for it.
+    pub fn withdraw<T>(
+        &self,
+        state: &mut State,
+        withdraw: impl FnOnce(&mut sabani_proto::Node) -> (bool, T),
+    ) -> T {
+        let (has_begun, withdrawn) = withdraw(&mut state.engine.node);
+        if has_begun {
+            self.after_return(state);
+        }
+        withdrawn
+    }
+
+    /// After a message was given back or thrown away: sends what that makes due, and has others look who wait for it, or for what was
+    /// behind it.
     pub fn after_return(&self, state: &mut State) {
         state.engine.send_queued();
         self.call_others(state, true);

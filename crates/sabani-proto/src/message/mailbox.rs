@@ -691,6 +691,17 @@ impl Mailbox {
         )
     }
 
+    /// Whether a receive has ended with the connection over which its message was coming.
+    pub fn has_lost_its_peer(&mut self, ticket: RecvTicket) -> bool {
+        let receive = self.receives.get_mut(ticket);
+        receive.is_some_and(|receive| {
+            matches!(
+                receive.progress,
+                Progress::Done(Err(RecvError::PeerLost { .. }))
+            )
+        })
+    }
+
     /// The result of a receive that has ended; its ticket is stale from then on.
     #[inline]
     pub fn result(&mut self, ticket: RecvTicket) -> Option<Result<Message, RecvError>> {
@@ -770,7 +781,7 @@ impl Mailbox {
     pub fn expire(&mut self, ticket: RecvTicket, envelope: Envelope, buffer: Option<Vec<u8>>) {
         if let Some(receive) = self.receives.get_mut(ticket) {
             self.ended += 1;
-            let buffer = buffer.or(receive.buffer.take());
+            let buffer = receive.buffer.take().or(buffer);
             let error = RecvError::Expired { envelope, buffer };
             receive.progress = Progress::Done(Err(error));
         }
@@ -789,7 +800,7 @@ impl Mailbox {
             let error = RecvError::PeerLost {
                 peer,
                 why: why.clone(),
-                buffer: buffer.or(receive.buffer.take()),
+                buffer: receive.buffer.take().or(buffer),
             };
             receive.progress = Progress::Done(Err(error));
         }

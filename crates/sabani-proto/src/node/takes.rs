@@ -54,6 +54,18 @@ impl Node {
         self.hub.mailbox.is_done(ticket)
     }
 
+    /// Whether there is a message for it, all or a part of which is here.
+    pub fn has_begun(&mut self, ticket: RecvTicket) -> bool {
+        let mailbox = &mut self.hub.mailbox;
+        mailbox.is_done(ticket) || mailbox.filling(ticket).is_some()
+    }
+
+    /// Whether it has ended with the connection over which its message was coming. Who withdraws it then
+    /// has not been told of that end.
+    pub fn has_lost_its_peer(&mut self, ticket: RecvTicket) -> bool {
+        self.hub.mailbox.has_lost_its_peer(ticket)
+    }
+
     /// The result of a receive; `None` while it waits. The ticket is stale once this has returned
     /// something.
     #[inline]
@@ -242,8 +254,9 @@ impl Node {
                 buffer,
                 stamp,
             } => {
+                // Its own, if the message goes on in one that an earlier receive had brought.
                 let inner = self.detach(link, id, stamp);
-                (None, inner.or(buffer))
+                (None, buffer.or(inner))
             }
         }
     }

@@ -116,18 +116,20 @@ impl Comm {
     }
 
     fn bring_about(&self, part: &mut Part) -> Result<Decision, Error> {
-        let (mut looks, mut vain) = (0_u32, Vain::default());
+        let (mut looks, mut vain, mut is_quiet) = (0_u32, Vain::default(), true);
         loop {
             part.send(&self.job);
             if let Some(decision) = part.agreement.decision() {
                 return Ok(decision.clone());
             }
             // Words may stand behind what nobody will take, and behind that there may be more of it.
-            let wait = if self.job.sweep()? { SOON } else { LOOK };
+            let is_behind = std::mem::take(&mut is_quiet) && self.job.sweep()?;
+            let wait = if is_behind { SOON } else { LOOK };
             if let Some(message) = self.node().recv_timeout(part.wanted(), wait)? {
                 part.take(&message);
                 continue;
             }
+            is_quiet = true;
             // An end of the communicator is no reason not to agree.
             let _ = self.look();
             part.agreement.fail(&self.absent()?);

@@ -3,8 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use super::collective::REMEMBERED;
+use super::lives::LOOK;
 use super::tag::{Context, Kind};
 use super::{Error, Job, locked};
 use crate::Match;
@@ -16,10 +18,21 @@ pub(super) struct Leftovers(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     /// Whole communicators, the latest last.
-    contexts: VecDeque<Vec<Match>>,
+    contexts: VecDeque<Whole>,
     /// Single tags.
     tags: VecDeque<Match>,
 }
+
+/// What is unwanted of a communicator.
+struct Whole {
+    context: Context,
+    /// From when on.
+    from: Instant,
+    unwanted: Vec<Match>,
+}
+
+/// Who waits when a communicator ends looks once more for what has come before, at the next look.
+const LAST_LOOKS: Duration = LOOK.saturating_mul(4);
 
 impl Leftovers {
     /// A communicator has ended: only what its survivors agree on is still of use.
@@ -29,7 +42,7 @@ impl Leftovers {
             context.of_kind(Kind::Ready),
             context.of_kind(Kind::Revoked),
         ];
-        self.add(unwanted.into());
+        self.add(context, Instant::now() + LAST_LOOKS, unwanted.into());
     }
 
     /// Nobody has a communicator any more.
@@ -40,11 +53,18 @@ impl Leftovers {
             context.of_kinds(Kind::Agreement, Kind::Revoked),
             context.of_kind(Kind::Ready),
         ];
-        self.add(unwanted.into());
+        self.add(context, Instant::now(), unwanted.into());
     }
 
-    fn add(&self, unwanted: Vec<Match>) {
-        push(&mut locked(&self.0).contexts, unwanted);
+    fn add(&self, context: Context, from: Instant, unwanted: Vec<Match>) {
+        let contexts = &mut locked(&self.0).contexts;
+        contexts.retain(|one| one.context != context);
+        let whole = Whole {
+            context,
+            from,
+            unwanted,
+        };
+        push(contexts, whole);
     }
 
     /// Something is over that had a tag of its own.
@@ -68,7 +88,9 @@ impl Job {
     pub fn sweep(&self) -> Result<bool, Error> {
         let unwanted: Vec<_> = {
             let known = locked(&self.leftovers.0);
-            let contexts = known.contexts.iter().flatten();
+            let now = Instant::now();
+            let contexts = known.contexts.iter().filter(|one| one.from <= now);
+            let contexts = contexts.flat_map(|one| &one.unwanted);
             contexts.chain(&known.tags).copied().collect()
         };
         Ok(self.node.discard_all(&unwanted)?)

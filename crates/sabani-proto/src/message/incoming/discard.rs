@@ -3,7 +3,7 @@
 
 use super::{Inbox, Incoming, Owner};
 use crate::message::mailbox::{Charge, Pending, Taken};
-use crate::message::{Buffer, Mailbox};
+use crate::message::{Buffer, ENTRY_CHARGE, Mailbox};
 
 impl Incoming {
     /// Lets all of a body come and keeps none of it. Its memory comes back at once; what its entry
@@ -57,7 +57,13 @@ impl Incoming {
     /// Gives back a buffer that a body was filling, and goes on with a copy. Without memory for that the message keeps the buffer.
     fn hand_back(&mut self, at: usize, mailbox: &mut Mailbox) -> Option<Vec<u8>> {
         let body = &mut self.bodies[at];
-        let is_charged = body.charge.posted > 0;
+        // An eager body is charged to the log, with its entry.
+        let Charge {
+            log,
+            unmatched,
+            posted,
+        } = body.charge;
+        let is_charged = posted > 0 || unmatched > 0 || log > ENTRY_CHARGE;
         if !body.has_room || body.buffer.is_pooled() {
             return None;
         }

@@ -158,6 +158,28 @@ fn a_peer_that_is_lost_gives_the_buffer_back() {
 }
 
 #[test]
+fn an_end_that_a_withdrawn_receive_could_have_told_is_told_by_the_next() {
+    for withdraws in [true, false] {
+        let mut pair = Pair::new(modes()[1].clone());
+        let ticket = pair.nodes[1].post(Match::any(), None);
+        send(&mut pair, 1, 300_000);
+        until_filling(&mut pair, ticket);
+        pair.replace_first(9);
+        assert!(pair.nodes[1].has_lost_its_peer(ticket));
+        if withdraws {
+            pair.nodes[1].abandon(ticket);
+        } else {
+            assert!(pair.nodes[1].take_received(ticket).unwrap().is_err());
+        }
+        send(&mut pair, 2, 10);
+        pair.carry();
+        let told = pair.nodes[1].check_source(PeerId(0));
+        assert_eq!(told.is_err(), withdraws, "{told:?}");
+        assert!(pair.nodes[1].check_source(PeerId(0)).is_ok(), "once");
+    }
+}
+
+#[test]
 fn what_is_kept_of_connections_that_have_ended_is_bounded() {
     let mut pair = tight();
     let mut lives = 0;
