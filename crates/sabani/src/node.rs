@@ -397,9 +397,8 @@ impl Node {
         ended: bool,
     ) -> Result<Option<Message>, Error> {
         if !ended {
-            let (result, _) = self.0.shared.withdraw(&mut state, |node| {
-                (node.has_begun(ticket), node.cancel(ticket))
-            });
+            let shared = &self.0.shared;
+            let (result, _) = shared.withdraw(&mut state, ticket, sabani_proto::Node::cancel);
             return result.transpose().map_err(Error::from);
         }
         let result = state.engine.node.take_received(ticket);

@@ -97,9 +97,8 @@ impl Posted {
         let Ok(mut state) = self.handle.shared.lock() else {
             return (None, None);
         };
-        let (result, buffer) = self.handle.shared.withdraw(&mut state, |node| {
-            (node.has_begun(ticket), node.cancel(ticket))
-        });
+        let shared = &self.handle.shared;
+        let (result, buffer) = shared.withdraw(&mut state, ticket, sabani_proto::Node::cancel);
         let message = result.and_then(Result::ok);
         (message, buffer)
     }
@@ -111,9 +110,8 @@ impl Drop for Posted {
             return;
         };
         if let Ok(mut state) = self.handle.shared.lock() {
-            self.handle.shared.withdraw(&mut state, |node| {
-                (node.has_begun(ticket), node.abandon(ticket))
-            });
+            let shared = &self.handle.shared;
+            shared.withdraw(&mut state, ticket, sabani_proto::Node::abandon);
         }
     }
 }

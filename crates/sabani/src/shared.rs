@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
+use sabani_proto::RecvTicket;
 use sabani_ring::{BiasedGuard, BiasedMutex};
 
 use crate::Error;
@@ -404,13 +405,16 @@ impl Shared {
         state
     }
 
-    /// Withdraws a receive, in a way that says whether there is a message for it.
+    /// Withdraws a receive in this way.
     pub fn withdraw<T>(
         &self,
         state: &mut State,
-        withdraw: impl FnOnce(&mut sabani_proto::Node) -> (bool, T),
+        ticket: RecvTicket,
+        how: impl FnOnce(&mut sabani_proto::Node, RecvTicket) -> T,
     ) -> T {
-        let (has_begun, withdrawn) = withdraw(&mut state.engine.node);
+        let node = &mut state.engine.node;
+        let has_begun = node.has_begun(ticket);
+        let withdrawn = how(node, ticket);
         if has_begun {
             self.after_return(state);
         }
