@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
-use sabani::{Checksum, Match, Message, Node, PeerId};
+use sabani::{Match, Message, Node};
 
 use super::programs::{Ended, Place, Program, until};
-use super::tree;
+use super::{plain_node, tree};
 
 /// Takes an hour to read, and no room.
 const SIZE: u64 = 8 << 40;
@@ -49,11 +49,7 @@ impl Forged {
     fn new() -> Self {
         let place = Place::new();
         huge(&place.source().join("huge"));
-        let receiver = Node::builder(PeerId(0))
-            .bind("127.0.0.1:0".parse().unwrap())
-            .plain(Checksum::Crc32c)
-            .open()
-            .unwrap();
+        let receiver = plain_node();
         let addr = receiver.local_addr().to_string();
         let sender = Program::start(&mut place.sender(&addr, &["--plain"]));
         let asked = || {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use sabani::{Checksum, Match, Node, PeerId, Value};
 
+use super::plain_node;
 use super::programs::{Place, Program, until};
 
 const TAG_CONTENT: u64 = 2;
@@ -247,11 +248,7 @@ fn nothing_is_taken_without_a_hello() {
 fn what_a_receiver_says_does_nothing_to_the_terminal() {
     let place = Place::new();
     fs::create_dir_all(place.source()).unwrap();
-    let receiver = Node::builder(PeerId(0))
-        .bind("127.0.0.1:0".parse().unwrap())
-        .plain(Checksum::Crc32c)
-        .open()
-        .unwrap();
+    let receiver = plain_node();
     let addr = receiver.local_addr().to_string();
     let more = ["--plain", "--patience", "5"];
     let sender = Program::start(&mut place.sender(&addr, &more));

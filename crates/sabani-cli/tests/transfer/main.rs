@@ -536,15 +536,18 @@ fn nobody_there_is_said() {
     assert!(nowhere.said.contains("`--to 0.0.0.0`"), "{}", nowhere.said);
 }
 
+/// A node where a receiver would be.
+fn plain_node() -> Node {
+    let builder = Node::builder(PeerId(0)).plain(Checksum::Crc32c);
+    let builder = builder.bind("127.0.0.1:0".parse().unwrap());
+    builder.open().unwrap()
+}
+
 #[test]
 fn a_program_that_is_no_receiver_is_said() {
     let place = Place::new();
     tree::of_oddities(&place.source());
-    let other = Node::builder(PeerId(0))
-        .bind("127.0.0.1:0".parse().unwrap())
-        .plain(Checksum::Crc32c)
-        .open()
-        .unwrap();
+    let other = plain_node();
     let addr = other.local_addr().to_string();
     let sent = place.send_to(&addr, &["--plain", "--patience", "1"]);
     assert_eq!(sent.code, Some(1), "{}", sent.said);
