@@ -75,5 +75,8 @@ mod tests {
         assert!(broken_in("src/a_tests.rs", &with_function(91), check).is_empty());
         let inside = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", with_function(91));
         assert!(broken_in("src/a.rs", &inside, check).is_empty());
+        let item = "#[cfg(test)]\nimpl A {\n    fn a() {\n    }\n}\n";
+        let behind = format!("{item}{}", with_function(91));
+        assert_eq!(broken_in("src/a.rs", &behind, check), [11]);
     }
 }

@@ -34,18 +34,22 @@ impl Source {
         in_tests || stem == "tests" || stem == "testing" || stem.ends_with("_tests")
     }
 
-    /// Its lines, numbered from 1, up to the tests at its end.
+    /// Its lines, numbered from 1, up to the module of tests at its end. Other items for tests may stand anywhere, and
+    /// what follows them is code as before.
     fn lines_outside_tests(&self) -> impl Iterator<Item = (usize, &str)> {
-        let lines: Vec<_> = self.text.lines().collect();
-        let tests = lines
-            .windows(2)
-            .position(|pair| pair[0] == "#[cfg(test)]" && pair[1].ends_with(" {"));
-        let end = tests.unwrap_or(lines.len());
-        lines
-            .into_iter()
-            .take(end)
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        let mut lines = self.text.lines().enumerate().peekable();
+        std::iter::from_fn(move || {
+            loop {
+                let (index, line) = lines.next()?;
+                let item = lines.peek().map_or("", |(_, next)| *next);
+                if line != "#[cfg(test)]" || !item.ends_with(" {") {
+                    return Some((index + 1, line));
+                }
+                // rustfmt puts the brace that closes an item of a file where the item begins.
+                let is_module = item.starts_with("mod ");
+                lines.find(|&(_, line)| !is_module && line == "}")?;
+            }
+        })
     }
 }
 

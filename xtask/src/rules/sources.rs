@@ -33,14 +33,36 @@ pub fn check(source: &Source, broken: &mut Vec<Broken>) {
         return;
     }
     for (number, line) in source.lines_outside_tests() {
-        let code = line.split("//").next().unwrap_or_default();
+        let code = code(line);
         let mut words = code.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
-        // A word in a string is no code.
-        if words.any(|word| word == "unsafe") && !code.contains('"') {
+        if words.any(|word| word == "unsafe") {
             let why = format!("unsafe code belongs into {}", UNSAFE.join(" or "));
             broken.push(Broken::new(path, number, why));
         }
     }
+}
+
+/// A line without its comment, and with nothing in its strings: neither is code, and what stands beside them is. Strings that
+/// go on in the next line are not followed.
+fn code(line: &str) -> String {
+    let mut code = String::new();
+    let mut rest = line.chars().peekable();
+    let mut in_string = false;
+    while let Some(c) = rest.next() {
+        match (in_string, c) {
+            (true, '\\') => drop(rest.next()),
+            (_, '"') => {
+                in_string = !in_string;
+                code.push('"');
+            }
+            (true, _) => {}
+            (false, '/') if rest.peek() == Some(&'/') => break,
+            // A quotation mark by itself begins no string.
+            (false, '\'') if rest.peek() == Some(&'"') => drop(rest.next()),
+            (false, c) => code.push(c),
+        }
+    }
+    code
 }
 
 #[cfg(test)]
@@ -56,6 +78,20 @@ mod tests {
         assert!(broken_in("crates/sabani-udp/src/sys/a.rs", code, check).is_empty());
         assert!(broken_in("crates/sabani-ring/src/pool.rs", code, check).is_empty());
         assert!(broken_in("crates/sabani/tests/a.rs", code, check).is_empty());
+    }
+
+    #[test]
+    fn strings_hide_no_code_beside_them() {
+        let code = "let x = unsafe { open(\"a // b\") };\nlet y = (\"http://a\", unsafe { z });\n\
+                    say(\"it is \\\"unsafe\\\" // \");\nlet z = ('\"', \"unsafe\"); // unsafe\n";
+        assert_eq!(broken_in("crates/sabani/src/a.rs", code, check), [1, 2]);
+    }
+
+    #[test]
+    fn what_follows_an_item_for_tests_is_code() {
+        let tests = "#[cfg(test)]\nimpl A {\n    fn a() {\n        unsafe { b() }\n    }\n}\n";
+        let code = format!("{tests}\nfn c() {{ unsafe {{ d() }} }}\n{tests}");
+        assert_eq!(broken_in("crates/sabani/src/a.rs", &code, check), [8]);
     }
 
     #[test]
