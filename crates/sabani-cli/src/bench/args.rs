@@ -340,6 +340,17 @@ pub struct GuardArgs {
     pub namespaces: Vec<String>,
 }
 
+/// What the user has listed, each once: what is measured twice would be told as if it had had more turns than the rest.
+pub fn once<T: Clone + PartialEq>(listed: &[T]) -> Vec<T> {
+    let mut values: Vec<T> = Vec::new();
+    for value in listed {
+        if !values.contains(value) {
+            values.push(value.clone());
+        }
+    }
+    values
+}
+
 /// Reads the size of a message.
 pub fn parse_message_size(text: &str) -> Result<usize> {
     let size = units::parse_size(text)?;

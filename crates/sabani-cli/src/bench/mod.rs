@@ -33,7 +33,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{address::resolve, exit::Usage, interrupt, report::Reports};
 use args::{
     Against, BenchArgs, BenchCommand, CommonArgs, DEFAULT_PORT, Pin, SizedArgs, TransactionArgs,
-    TurnArgs,
+    TurnArgs, once,
 };
 use machine::Machine;
 use measure::Limit;
@@ -81,24 +81,24 @@ fn overview(turns: TurnArgs) -> Vec<Task> {
 
 fn pings(args: &SizedArgs) -> Vec<Task> {
     let limit = args.limit();
-    args.sizes
-        .iter()
-        .map(|&size| Task::Ping { size, limit })
+    once(&args.sizes)
+        .into_iter()
+        .map(|size| Task::Ping { size, limit })
         .collect()
 }
 
 fn bursts(args: &SizedArgs) -> Vec<Task> {
     let limit = args.limit();
-    args.sizes
-        .iter()
-        .map(|&size| Task::Burst { size, limit })
+    once(&args.sizes)
+        .into_iter()
+        .map(|size| Task::Burst { size, limit })
         .collect()
 }
 
 fn transactions(args: &TransactionArgs) -> Vec<Task> {
-    args.counts
-        .iter()
-        .map(|&count| Task::Transactions { count })
+    once(&args.counts)
+        .into_iter()
+        .map(|count| Task::Transactions { count })
         .collect()
 }
 
@@ -188,8 +188,8 @@ fn baselines(against: &[Against]) -> Result<Vec<Transport>> {
         let all = Transport::BASELINES.into_iter();
         return Ok(all.filter(|transport| transport.is_available()).collect());
     }
-    let mut wanted: Vec<Transport> = Vec::new();
-    for transport in against.iter().flat_map(|word| &word.0) {
+    let listed: Vec<Transport> = against.iter().flat_map(|word| word.0.clone()).collect();
+    for transport in &listed {
         if !transport.is_available() {
             return Err(Usage(format!(
                 "this system does not let you use {}; see net.ipv4.tcp_allowed_congestion_control",
@@ -197,11 +197,8 @@ fn baselines(against: &[Against]) -> Result<Vec<Transport>> {
             ))
             .into());
         }
-        if !wanted.contains(transport) {
-            wanted.push(*transport);
-        }
     }
-    Ok(wanted)
+    Ok(once(&listed))
 }
 
 /// What the user wants to compare with where only TCP can be; `why` says of others why they can't.
@@ -226,7 +223,21 @@ mod tests {
 
     #[test]
     fn doubles_are_measured_once() {
+        use clap::Parser;
+
         let words = ["raw-udp", "raw-udp"].map(|word| word.parse().unwrap());
         assert_eq!(baselines(&words).unwrap(), [Transport::RawUdp]);
+        let tasks = |line: &str| match crate::Arguments::parse_from(line.split(' ')).command {
+            crate::Command::Bench(args) => match args.bench {
+                Some(BenchCommand::Ping(args)) => pings(&args).len(),
+                Some(BenchCommand::Burst(args)) => bursts(&args).len(),
+                Some(BenchCommand::Transactions(args)) => transactions(&args).len(),
+                other => panic!("{other:?}"),
+            },
+            _ => panic!("{line}"),
+        };
+        assert_eq!(tasks("sabani bench ping --sizes 1k,4,1024,4"), 2);
+        assert_eq!(tasks("sabani bench burst --sizes 4,4"), 1);
+        assert_eq!(tasks("sabani bench transactions --counts 1,2,1"), 2);
     }
 }

@@ -7,7 +7,7 @@ mod turn;
 use anyhow::Result;
 use sabani_ring::{cores, pin};
 
-use super::{machine::Machine, progress_bar, renewed::Renewed, transport::Key};
+use super::{args::once, machine::Machine, progress_bar, renewed::Renewed, transport::Key};
 use crate::interrupt;
 use crate::report::Reports;
 use args::BreakdownArgs;
@@ -43,9 +43,10 @@ pub fn run(args: &BreakdownArgs) -> Result<()> {
     pin(cores(1)[0]);
     let mut turns = Renewed::start(|| Ok(()))?;
     let seconds = args.turns.seconds;
-    let progress = progress_bar(args.sizes.len() * args.turns.rounds as usize)?;
+    let sizes = once(&args.sizes);
+    let progress = progress_bar(sizes.len() * args.turns.rounds as usize)?;
     let mut cells = Vec::new();
-    for &size in &args.sizes {
+    for size in sizes {
         let mut cell = Cell {
             size,
             sealed: Vec::new(),

@@ -8,7 +8,7 @@ use sabani_collective::{Collective, Overrides};
 
 use crate::{
     bench::{
-        args::{Against, VariantArgs, parse_message_size, parse_seconds},
+        args::{Against, VariantArgs, once, parse_message_size, parse_seconds},
         tcp_baselines,
         transport::Transport,
     },
@@ -90,13 +90,8 @@ pub struct CollArgs {
 impl CollArgs {
     /// The collectives, each once.
     pub fn collectives(&self) -> Vec<Collective> {
-        let mut collectives: Vec<Collective> = Vec::new();
-        for collective in self.collectives.iter().flat_map(|word| &word.0) {
-            if !collectives.contains(collective) {
-                collectives.push(*collective);
-            }
-        }
-        collectives
+        let words = self.collectives.iter();
+        once(&words.flat_map(|word| word.0.clone()).collect::<Vec<_>>())
     }
 
     /// The links of the lab, if it is measured in one.
@@ -140,7 +135,7 @@ impl CollArgs {
         if wishes.is_empty() {
             wishes.push(String::new());
         }
-        wishes
+        once(&wishes)
     }
 }
 
@@ -228,7 +223,7 @@ mod tests {
     #[test]
     fn wishes_go_before_the_rule_for_their_collective_alone() {
         let args = args(
-            "--collectives scan,bcast,scan --algorithm bcast=chain:segment=8KiB,bcast=binomial",
+            "--collectives scan,bcast,scan --algorithm bcast=chain:segment=8KiB,bcast=binomial,bcast=binomial",
         );
         let args = args.unwrap();
         assert_eq!(args.collectives(), [Collective::Scan, Collective::Bcast]);

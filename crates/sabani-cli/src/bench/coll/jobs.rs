@@ -9,7 +9,7 @@ use super::{
     report,
 };
 use crate::{
-    bench::{machine::Machine, progress_bar, transport::Transport},
+    bench::{args::once, machine::Machine, progress_bar, transport::Transport},
     interrupt,
     report::Reports,
     tools,
@@ -28,17 +28,14 @@ pub fn run(args: &CollArgs) -> Result<()> {
     let mut reports = Reports::open(&args.output)?;
     Machine::here().head(&mut reports)?;
     interrupt::install()?;
-    let ranks = match &args.ranks[..] {
-        [] => &RANKS[..],
-        given => given,
-    };
+    let ranks = ranks(args);
     let transports = args.variants.transports();
     let baselines = args.baselines()?;
     let place = Place::open(ranks.iter().copied().max().unwrap_or(1), args.link())?;
     let progress = progress_bar(args.rounds as usize * ranks.len() * transports.len())?;
     let mut cells = Vec::new();
     for round in 0..args.rounds {
-        for &ranks in ranks {
+        for &ranks in &ranks {
             let mut order = transports.clone();
             if round % 2 == 1 {
                 order.reverse();
@@ -58,6 +55,14 @@ pub fn run(args: &CollArgs) -> Result<()> {
     progress.finish_and_clear();
     let rate = args.link().map(|link| link.rate);
     reports.write(&report::render(&cells, rate)?)
+}
+
+/// The numbers of ranks, each once.
+fn ranks(args: &CollArgs) -> Vec<u32> {
+    match &args.ranks[..] {
+        [] => RANKS.into(),
+        given => once(given),
+    }
 }
 
 /// Runs one job.
@@ -83,7 +88,8 @@ fn arguments(args: &CollArgs, transports: &[Transport]) -> Vec<String> {
     let list = |words: Vec<String>| words.join(",");
     let collectives = args.collectives();
     let collectives = collectives.iter().map(|one| one.name().into()).collect();
-    let sizes = args.sizes.iter().map(usize::to_string).collect();
+    let sizes = once(&args.sizes);
+    let sizes = sizes.iter().map(usize::to_string).collect();
     let mut words: Vec<String> = ["bench", "coll", "--rounds=1", "--json=-"]
         .map(Into::into)
         .into();
@@ -104,4 +110,25 @@ fn arguments(args: &CollArgs, transports: &[Transport]) -> Vec<String> {
     }));
     words.extend(args.lab.then(|| "--no-spin".into()));
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CollArgs,
+    }
+
+    #[test]
+    fn doubles_are_measured_once() {
+        let line = Line::parse_from(["x", "--ranks", "4,2,4", "--sizes", "1k,64,1024"]);
+        assert_eq!(ranks(&line.args), [4, 2]);
+        let words = arguments(&line.args, &[]);
+        assert!(words.contains(&"--sizes=1024,64".into()), "{words:?}");
+    }
 }

@@ -13,7 +13,7 @@ use super::{
     report,
 };
 use crate::{
-    bench::{machine::Machine, transport::Transport},
+    bench::{args::once, machine::Machine, transport::Transport},
     exit::Usage,
     job::{Call, Carrier, hosts},
     report::Reports,
@@ -92,7 +92,7 @@ fn tasks(hosts: &Hosts, args: &CollArgs, transports: &[Transport]) -> Result<Vec
     for collective in args.collectives() {
         let sizes = match collective {
             Collective::Barrier => &[0][..],
-            _ => &args.sizes,
+            _ => &once(&args.sizes),
         };
         for wish in args.wishes(collective) {
             for &size_bytes in sizes {

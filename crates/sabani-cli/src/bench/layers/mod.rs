@@ -13,7 +13,7 @@ mod turn;
 use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
 
-use super::{machine::Machine, progress_bar, renewed::Renewed};
+use super::{args::once, machine::Machine, progress_bar, renewed::Renewed};
 use crate::exit::Usage;
 use crate::interrupt;
 use crate::report::Reports;
@@ -92,12 +92,14 @@ fn take_turns(args: &LayersArgs, results: &mut Results, progress: &ProgressBar) 
 /// # Errors
 /// If a schedule's groups fit none of the stacks.
 fn cells(args: &LayersArgs) -> Result<Vec<Cell>> {
-    let variants = args.protocols.iter().flat_map(|&name| variants(name, args));
+    let variants = once(&args.protocols)
+        .into_iter()
+        .flat_map(|name| variants(name, args));
     let mut cells = Vec::new();
     for columns in variants {
-        for &batch in &args.batches {
-            for &layers in &args.depths {
-                for schedule in &args.layers {
+        for batch in once(&args.batches) {
+            for layers in once(&args.depths) {
+                for schedule in once(&args.layers) {
                     let setups = columns.iter().map(|&(protocol, size_bytes)| Setup {
                         protocol,
                         layers: layers.into(),
@@ -121,23 +123,67 @@ fn cells(args: &LayersArgs) -> Result<Vec<Cell>> {
 fn variants(protocol: ProtocolName, args: &LayersArgs) -> Vec<Vec<(Protocol, usize)>> {
     match protocol {
         ProtocolName::Ip => {
-            let sizes = args.sizes.iter();
-            vec![sizes.map(|&size| (Protocol::Ip, size)).collect()]
+            let sizes = once(&args.sizes).into_iter();
+            vec![sizes.map(|size| (Protocol::Ip, size)).collect()]
         }
         ProtocolName::Tp4 => [(false, false), (false, true), (true, false), (true, true)]
             .map(|(checksum, retain)| {
-                let tp4 = |&credit| {
+                let tp4 = |credit| {
                     Protocol::Tp4(Tp4Options {
                         credit,
                         retain,
                         checksum,
                     })
                 };
-                let credits = args.credits.iter();
+                let credits = once(&args.credits).into_iter();
                 credits
                     .map(|credit| (tp4(credit), TP4_SIZE_BYTES))
                     .collect()
             })
             .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: LayersArgs,
+    }
+
+    #[test]
+    fn doubles_are_measured_once() {
+        let each = [
+            ("--protocols", "ip,ip"),
+            ("--depths", "2,2"),
+            ("--layers", "inline,inline"),
+            ("--batches", "8,8"),
+            ("--sizes", "1k,1024"),
+        ];
+        let words = each.iter().flat_map(|&(option, values)| [option, values]);
+        let line = Line::parse_from(["x"].into_iter().chain(words));
+        assert_eq!(cells(&line.args).unwrap().len(), 1);
+        let words = [
+            "x",
+            "--protocols",
+            "tp4",
+            "--credits",
+            "4,4",
+            "--depths",
+            "1",
+        ];
+        let line =
+            Line::parse_from(
+                words
+                    .into_iter()
+                    .chain(["--layers", "inline", "--batches", "1"]),
+            );
+        // With and without a checksum, and with and without resending.
+        assert_eq!(cells(&line.args).unwrap().len(), 4);
     }
 }

@@ -10,6 +10,7 @@ use sabani::Schedule;
 use sabani_ring::cores;
 
 use super::{
+    args::once,
     machine::Machine,
     progress_bar,
     renewed::Renewed,
@@ -72,14 +73,41 @@ pub fn run(args: &SchedulesArgs) -> Result<()> {
 fn cells(args: &SchedulesArgs) -> Vec<Cell> {
     let mut cells = Vec::new();
     for transport in args.variants.transports() {
-        for &size in &args.sizes {
-            cells.extend(args.layers.iter().map(|schedule| Cell {
+        for size in once(&args.sizes) {
+            cells.extend(once(&args.layers).into_iter().map(|schedule| Cell {
                 transport,
                 size,
-                schedule: schedule.clone(),
+                schedule,
                 mb_per_s: Vec::new(),
             }));
         }
     }
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SchedulesArgs,
+    }
+
+    #[test]
+    fn doubles_are_measured_once() {
+        let words = [
+            "x",
+            "--layers",
+            "inline,per-layer,inline",
+            "--sizes",
+            "1k,1024",
+        ];
+        let line = Line::parse_from(words);
+        // Sealed and plain.
+        assert_eq!(cells(&line.args).len(), 2 * 2);
+    }
 }
