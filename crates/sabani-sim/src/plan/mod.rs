@@ -82,7 +82,7 @@ impl Plan {
     pub fn bytes(&self) -> u64 {
         let streams = self.traffic.iter();
         let bytes = streams.map(|stream| stream.messages(self.hosts) * stream.bytes.0);
-        bytes.sum()
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// All messages that programs are to send.

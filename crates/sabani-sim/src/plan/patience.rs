@@ -21,6 +21,8 @@ const BESIDE: u64 = 128;
 const GREETING: u64 = 10 * 1_500;
 /// Round trips until who begins knows the other one, the path and what it carries.
 const FIRST_TRIPS: u64 = 40;
+/// No run is waited for longer, whatever a plan says: what is reckoned up could be more than a clock shows.
+const MOST_NS: u64 = 1_000 * Time::MOST.0;
 
 impl Plan {
     /// How long the transport may take once nothing goes wrong any more.
@@ -30,11 +32,19 @@ impl Plan {
         }
         let apart = self.disconnects();
         let apart_ns = u64::from(apart) * self.settings.disconnected_max_ns();
-        let vain_ns = self.messages_in_vain() * self.settings.connect_timeout_ns();
-        let grief_ns = self.griefs() * self.settings.grief_ns();
-        let own_ns = self.by_slowest_clock_ns(grief_ns + apart_ns + vain_ns);
-        let work_ns = self.work_ns(10 * FIRST_TRIPS) + self.greeting_ns();
-        3 * SEC + work_ns + self.handling_ns() + own_ns
+        let vain = self.messages_in_vain();
+        let vain_ns = vain.saturating_mul(self.settings.connect_timeout_ns());
+        let grief_ns = self.griefs().saturating_mul(self.settings.grief_ns());
+        let own_ns = self.by_slowest_clock_ns(sum([grief_ns, apart_ns, vain_ns]));
+        let work_ns = self.work_ns(10 * FIRST_TRIPS);
+        sum([
+            3 * SEC,
+            work_ns,
+            self.greeting_ns(),
+            self.handling_ns(),
+            own_ns,
+        ])
+        .min(MOST_NS)
     }
 
     /// How long a time takes that hosts measure by clocks of their own.
@@ -42,7 +52,8 @@ impl Plan {
         const MILLION: i128 = 1_000_000;
         let drifts = self.programs.iter().map(|program| program.drift_ppm);
         let slowest = i128::from(drifts.min().unwrap_or(0).min(0));
-        (i128::from(ns) * MILLION / (MILLION + slowest).max(1)) as u64
+        let ns = i128::from(ns) * MILLION / (MILLION + slowest).max(1);
+        u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
     /// From when on nothing goes wrong any more, if it is no plan in which something does to the end, peers may
@@ -69,8 +80,15 @@ impl Plan {
     /// How long a message may take while nothing goes wrong, with all the others before it.
     pub(super) fn wait_ns(&self) -> u64 {
         let naps = self.programs.iter().map(|program| program.nap.0);
-        let naps_ns = naps.max().unwrap_or(0) * self.messages();
-        SEC + self.work_ns(FIRST_TRIPS) + self.greeting_ns() + naps_ns + self.handling_ns()
+        let naps_ns = naps.max().unwrap_or(0).saturating_mul(self.messages());
+        sum([
+            SEC,
+            self.work_ns(FIRST_TRIPS),
+            self.greeting_ns(),
+            naps_ns,
+            self.handling_ns(),
+        ])
+        .min(MOST_NS)
     }
 
     /// How long all handshakes take the slowest link, should they go over it at the same time.
@@ -85,12 +103,13 @@ impl Plan {
     /// What packets cost the slowest host, if it had to handle all of them.
     fn handling_ns(&self) -> u64 {
         let handling = self.programs.iter().map(ProgramSettings::packet_ns);
-        handling.max().unwrap_or(0) * self.packets()
+        handling.max().unwrap_or(0).saturating_mul(self.packets())
     }
 
     /// Packets with data and acknowledgements, at most.
     fn packets(&self) -> u64 {
-        2 * (self.bytes() / PIECE + 2 * self.messages())
+        let pieces = (self.bytes() / PIECE).saturating_add(self.messages().saturating_mul(2));
+        pieces.saturating_mul(2)
     }
 
     /// What bringing all messages costs while nobody loses sight of each other, with so many round trips for what
@@ -99,13 +118,15 @@ impl Plan {
         let transfer_ns = self.transfer_ns(self.charge());
         let loss = self.lasting_faults().map(Fault::harm);
         let slower = 8.0 + 200.0 * loss.fold(0.0, f64::max);
-        (transfer_ns as f64 * slower) as u64
-            + (first_trips + self.trips()).saturating_mul(self.trip_ns())
+        let trips = first_trips.saturating_add(self.trips());
+        let trips_ns = trips.saturating_mul(self.trip_ns());
+        ((transfer_ns as f64 * slower) as u64).saturating_add(trips_ns)
     }
 
     /// The bytes of all messages, and what they cost beside these.
     fn charge(&self) -> u64 {
-        self.bytes() + BESIDE * self.messages()
+        let beside = self.messages().saturating_mul(BESIDE);
+        self.bytes().saturating_add(beside)
     }
 
     /// How long so many bytes take on the slowest link.
@@ -115,7 +136,8 @@ impl Plan {
         let rates = rates.chain([self.network.rate]).chain(programs);
         let rates = rates.map(|rate| rate.0);
         let slowest = rates.filter(|&rate| rate > 0).min().unwrap_or(u64::MAX);
-        (u128::from(bytes) * 8_000_000_000 / u128::from(slowest)) as u64
+        let ns = u128::from(bytes) * 8_000_000_000 / u128::from(slowest);
+        u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
     /// Bytes that may wait where not all may.
@@ -148,7 +170,7 @@ impl Plan {
         } = self.settings;
         let each = 1 + u64::from(eager_max.is_some());
         let told = send_queue.map_or(0, |_| self.messages());
-        let asked = each * (self.asked() + told);
+        let asked = self.asked().saturating_add(told).saturating_mul(each);
         let loses = !self.faults.is_empty() || self.queues().next().is_some();
         // Each loss is found by itself, and there is credit for what is missing alone, not for all
         // that goes again with it.
@@ -161,7 +183,7 @@ impl Plan {
             part if part > PIECE => part / PIECE * PIECE,
             part => part.max(1),
         };
-        self.charge() / each + asked + again
+        sum([self.charge() / each, asked, again])
     }
 
     /// Messages that may not come before their receiver asks for each: those that do not fit into what it has for what
@@ -174,7 +196,7 @@ impl Plan {
             .traffic
             .iter()
             .filter(|stream| picks || stream.bytes.0 > room);
-        asked.map(|stream| stream.messages(self.hosts)).sum()
+        sum(asked.map(|stream| stream.messages(self.hosts)))
     }
 
     /// How long each of them takes.
@@ -198,7 +220,15 @@ impl Plan {
         };
         // A full packet there, and one back.
         let packets_ns = self.transfer_ns(2 * self.network.mtu.0);
-        path_ns + packets_ns + tail_ns + program_ns.unwrap_or(0) + timeout_ns + late_ack_ns
+        let program_ns = program_ns.unwrap_or(0);
+        sum([
+            path_ns,
+            packets_ns,
+            tail_ns,
+            program_ns,
+            timeout_ns,
+            late_ack_ns,
+        ])
     }
 
     /// Times that peers may lose sight of each other, one after the other. A burst swallows
@@ -207,7 +237,7 @@ impl Plan {
         let mishaps = !self.mishaps.is_empty() || self.faults.iter().any(Fault::is_severe);
         let bursts = self.lasting_faults().map(|fault| fault.burst);
         let bursts = bursts.fold(0.0, f64::max) * self.packets() as f64;
-        u64::from(mishaps) + bursts.ceil() as u64
+        u64::from(mishaps).saturating_add(bursts.ceil() as u64)
     }
 
     fn lasting_faults(&self) -> impl Iterator<Item = &Fault> {
@@ -229,8 +259,40 @@ impl Plan {
         let gone: Vec<_> = gone.map(|mishap| mishap.host).collect();
         let to_gone = |stream: &Traffic| {
             let vain = stream.pairs(self.hosts).filter(|(_, to)| gone.contains(to));
-            vain.count() as u64 * u64::from(stream.messages) * u64::from(stream.rounds)
+            let each = u64::from(stream.messages) * u64::from(stream.rounds);
+            each.saturating_mul(vain.count() as u64)
         };
-        self.traffic.iter().map(to_gone).sum()
+        sum(self.traffic.iter().map(to_gone))
+    }
+}
+
+/// What all of them are together, or the most that a number can be.
+fn sum(parts: impl IntoIterator<Item = u64>) -> u64 {
+    parts.into_iter().fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A patience that had begun again from nothing would accuse the transport.
+    #[test]
+    fn what_takes_longer_than_a_clock_shows_has_as_long_as_can_be() {
+        let stream = "[[traffic]]\nfrom = 0\nto = 1\nmessages = 100000000\n";
+        let crash = "[[mishap]]\nat = \"1ms\"\nhost = 1\nwhat = \"crash\"\n";
+        for more in [
+            "[[program]]\nnap = \"1000000s\"\n",
+            "bytes = \"1GiB\"\n[network]\nrate = \"1bit\"\n",
+            &format!("{crash}[settings]\nconnect_timeout = \"1000s\"\n"),
+        ] {
+            let plan = Plan::from_toml(&format!("hosts = 2\n{stream}{more}")).expect(more);
+            let longest_ns = plan.patience_ns().max(plan.wait_ns());
+            assert_eq!(longest_ns, MOST_NS, "{more}");
+        }
+        let many = stream
+            .replace("messages", "bytes = \"1GiB\"\nmessages")
+            .repeat(2_000);
+        let plan = Plan::from_toml(&format!("hosts = 2\n{many}")).expect("many streams");
+        assert_eq!(plan.patience_ns(), MOST_NS);
     }
 }

@@ -28,6 +28,8 @@ const MOST_COST: Time = Time(MS);
 const MOST_MESSAGES: u64 = 100_000_000;
 /// Where less than a packet may wait, what meets another one is lost, whatever anybody does.
 const LEAST_QUEUE: Size = Size(1_500);
+/// What handshakes take.
+const LEAST_MTU: Size = Size(1_200);
 
 impl Plan {
     /// Lets packets be looked into, and damages none any more, since nothing would tell.
@@ -61,6 +63,7 @@ impl Plan {
         each("tcp", &self.tcp, |flows| self.check_tcp(flows))?;
         each("path", &self.paths, |path| {
             check_queue("queue", path.queue)?;
+            check_mtu(path.mtu)?;
             self.check_ways(&path.from, &path.to)
         })?;
         each("program", &self.programs, |program| {
@@ -317,6 +320,12 @@ impl Plan {
                 "that is too often: write `again =` at most {MOST_AGAIN}"
             ));
         }
+        if fault.last_end() > Time::MOST {
+            return Err(format!(
+                "the last time ends after {}: write fewer `again`, or a shorter `every`",
+                Time::MOST
+            ));
+        }
         check_end(fault.at, fault.until)
     }
 
@@ -352,6 +361,7 @@ impl Medium {
         {
             return Err("a port may hold nothing: write `alpha =` above 0.0".into());
         }
+        check_mtu(Some(self.mtu))?;
         check_queue("queue", self.queue)?;
         check_queue("buffer", self.buffer)?;
         let of_switches = [
@@ -374,6 +384,12 @@ impl Fault {
     /// Whether datagrams arrive other than they were sent.
     fn damages(&self) -> bool {
         self.corrupt > 0.0 || self.truncate > 0.0
+    }
+
+    /// When the last time ends, or begins if it lasts; before it is known that there is such a time.
+    fn last_end(&self) -> Time {
+        let later_ns = u64::from(self.again).saturating_mul(self.every.0);
+        Time(self.until.unwrap_or(self.at).0.saturating_add(later_ns))
     }
 
     /// Whether it does nothing to anybody at any time.
@@ -434,6 +450,16 @@ fn check_queue(name: &str, bytes: Option<Size>) -> Result<(), String> {
         Some(bytes) => Err(format!(
             "not even one packet may wait in a `{name}` of {bytes}, so that what meets another one is lost: write at \
              least {LEAST_QUEUE}, or leave it away"
+        )),
+    }
+}
+
+/// Whether hosts may meet where no datagram is larger.
+fn check_mtu(bytes: Option<Size>) -> Result<(), String> {
+    match bytes.filter(|&bytes| bytes < LEAST_MTU) {
+        None => Ok(()),
+        Some(bytes) => Err(format!(
+            "hosts can't meet where datagrams of more than {bytes} are lost: write `mtu =` at least {LEAST_MTU}, or leave it away"
         )),
     }
 }

@@ -443,6 +443,21 @@ mod tests {
             Some(3),
             "too often",
         ),
+        (
+            "hosts = 2\n[[traffic]]\n[[fault]]\ncut = true\nuntil = \"1s\"\nevery = \"1000s\"\nagain = 1000\n",
+            Some(3),
+            "write fewer `again`, or a shorter `every`",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[network]\nmtu = 1199\n",
+            Some(3),
+            "write `mtu =` at least 1200",
+        ),
+        (
+            "hosts = 2\n[[traffic]]\n[[path]]\nmtu = 0\n",
+            Some(3),
+            "write `mtu =` at least 1200",
+        ),
     ];
 
     #[test]
