@@ -35,7 +35,8 @@ pub fn bits_per_second(plan: &Plan, from: &Hosts, to: &Hosts) -> f64 {
     left + right + rightwards.min(network) + leftwards.min(network)
 }
 
-fn carried(rate: Rate) -> f64 {
+/// Bits per second; infinite if it is unlimited.
+pub fn carried(rate: Rate) -> f64 {
     match rate.0 {
         0 => f64::INFINITY,
         bits => bits as f64,

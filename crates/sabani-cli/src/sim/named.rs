@@ -1,6 +1,6 @@
 //! Scenarios with names: plans with a few numbers to choose.
 
-use anyhow::{Result, ensure};
+use anyhow::{Error, Result, ensure};
 use clap::Args;
 use sabani_sim::plan::{
     Congestion, Credit, Fault, Hosts, Medium, ProgramSettings, Seal, Shape, TcpFlows, Traffic,
@@ -258,6 +258,7 @@ impl LongPath {
 /// Of the three streams reported, `unloaded` is the short messages alone, before the long flows begin, to compare with;
 /// `long` is those flows, and `short` the short messages among them.
 #[derive(Args)]
+#[command(mut_arg("link", |link| link.value_parser(parse_limited)))]
 pub struct Mix {
     /// Long flows, each from a host of its own.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=4_096))]
@@ -299,7 +300,7 @@ impl Mix {
             from: Hosts::Range(2..=self.flows + 1),
             to: Hosts::one(0),
             bytes: self.bytes,
-            messages: bytes.div_ceil((self.bytes.0 * u64::from(self.flows)).max(1)) as u32,
+            messages: messages(bytes.into(), self.bytes.0.saturating_mul(self.flows.into())),
             at: Time(lasts_ns),
             ..Traffic::default()
         };
@@ -335,7 +336,7 @@ impl Mix {
 #[derive(Args)]
 pub struct Video {
     /// Rate of the video.
-    #[arg(long, value_name = "RATE", default_value = "30mbit")]
+    #[arg(long, value_name = "RATE", default_value = "30mbit", value_parser = parse_limited)]
     rate: Rate,
     /// Frames per second.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -403,7 +404,7 @@ pub struct Rivals {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     seconds: u32,
     /// Rate of the link, Ethernet's headers included.
-    #[arg(long, value_name = "RATE", default_value = "50mbit")]
+    #[arg(long, value_name = "RATE", default_value = "50mbit", value_parser = parse_limited)]
     link: Rate,
     /// Round-trip time.
     #[arg(long, value_name = "TIME", default_value = "20ms")]
@@ -433,7 +434,7 @@ impl Rivals {
             from: Hosts::one(0),
             to: Hosts::one(hosts / 2),
             bytes: Size(Self::MESSAGE),
-            messages: part.div_ceil(Self::MESSAGE.into()) as u32,
+            messages: messages(part, Self::MESSAGE),
             ..Traffic::default()
         };
         let mut plan = self.common.star(hosts, &link, vec![ours]);
@@ -495,6 +496,22 @@ fn losses(probability: f64, ways: &[(Hosts, Hosts)]) -> Vec<Fault> {
     lossy.map(fault).collect()
 }
 
+/// How many messages of so many bytes have all these; what is more than a plan can hold is said when that is looked at.
+fn messages(bytes: u128, each: u64) -> u32 {
+    let messages = bytes.div_ceil(each.max(1).into());
+    messages.try_into().unwrap_or(u32::MAX)
+}
+
+/// Reads a rate by which is known how much is to be sent.
+fn parse_limited(text: &str) -> Result<Rate> {
+    let rate = text.parse().map_err(Error::msg)?;
+    ensure!(
+        rate > Rate(0),
+        "how much is sent follows from this rate: write one, as in `50mbit`"
+    );
+    Ok(rate)
+}
+
 fn parse_probability(text: &str) -> Result<f64> {
     let probability = text.parse().unwrap_or(f64::NAN);
     ensure!(
@@ -513,6 +530,24 @@ mod tests {
         let ways = [(Hosts::All, Hosts::All)];
         assert!(losses(0.0, &ways).is_empty());
         assert_eq!(losses(0.01, &ways).len(), 1);
+    }
+
+    #[test]
+    fn messages_are_as_many_as_bytes_need() {
+        assert_eq!(
+            [0, 1, 1_000, 1_001].map(|bytes| messages(bytes, 1_000)),
+            [0, 1, 1, 2]
+        );
+        assert_eq!(messages(5, 0), 5);
+        assert_eq!(messages(1 << 40, 1), u32::MAX);
+    }
+
+    #[test]
+    fn what_follows_from_a_rate_needs_one() {
+        assert_eq!(parse_limited("50mbit").unwrap(), Rate(50_000_000));
+        for text in ["unlimited", "0gbit", "50"] {
+            assert!(parse_limited(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl Run {
             outcome.virtual_ns as f64 / 1e9,
             outcome.trace_hash,
         );
-        if self.name == "mix" {
+        if self.mix_line().is_some() {
             text.push_str(
                 "unloaded: the short messages while nobody else sends; short: as many among the long flows\n",
             );
@@ -325,20 +325,17 @@ impl Run {
     }
 
     fn json(&self) -> Result<String> {
-        let lines: Vec<_> = match self.name.as_str() {
-            "incast" => self
-                .streams()
-                .map(|(_, stream, outcome)| self.incast_line(stream, outcome))
-                .collect(),
-            "mix" => self.mix_line().into_iter().collect(),
-            _ => self
-                .streams()
-                .map(|(name, stream, outcome)| self.stream_line(name, stream, outcome))
-                .chain(
-                    self.tcp()
-                        .map(|(name, flows, outcome)| self.tcp_line(name, flows, outcome)),
-                )
-                .collect(),
+        let fan_in = self.incast_line().or_else(|| self.mix_line());
+        let lines: Vec<_> = match fan_in {
+            Some(line) => vec![line],
+            None => {
+                let streams = self.streams();
+                let streams =
+                    streams.map(|(name, stream, outcome)| self.stream_line(name, stream, outcome));
+                let tcp = self.tcp();
+                let tcp = tcp.map(|(name, flows, outcome)| self.tcp_line(name, flows, outcome));
+                streams.chain(tcp).collect()
+            }
         };
         let mut text = String::new();
         for line in lines {
@@ -348,15 +345,26 @@ impl Run {
         Ok(text)
     }
 
-    fn incast_line(&self, stream: &Traffic, outcome: &StreamOutcome) -> JsonLine<'_> {
+    /// Whether it is the scenario of this name, with so many streams: plans in files may be called so, too, and hold
+    /// whatever they like.
+    fn is_named(&self, name: &str, streams: usize) -> bool {
+        self.name == name && self.streams().count() == streams && self.plan.tcp.is_empty()
+    }
+
+    fn incast_line(&self) -> Option<JsonLine<'_>> {
+        let mut streams = self.streams().filter(|_| self.is_named("incast", 1));
+        let (_, stream, outcome) = streams.next()?;
         let rounds = outcome.sorted_rounds_ns();
         let ratio = self.goodput_ratio(stream, outcome);
         let senders = stream.pairs(self.plan.hosts).count() as u32;
-        self.fan_in_line(stream, senders, ratio, &rounds, None)
+        Some(self.fan_in_line(stream, senders, ratio, &rounds, None))
     }
 
     /// Short messages among long flows, and alone.
     fn mix_line(&self) -> Option<JsonLine<'_>> {
+        if !self.is_named("mix", 3) {
+            return None;
+        }
         let find = |wanted: &str| self.streams().find(|(name, ..)| name == wanted);
         let (_, long, flows) = find(Mix::LONG)?;
         let (_, stream, short) = find(Mix::SHORT)?;
@@ -382,7 +390,7 @@ impl Run {
         unloaded_ms: Option<f64>,
     ) -> JsonLine<'_> {
         let at_once = stream.pairs(self.plan.hosts).count() as u64 * stream.bytes.0;
-        let payload_rate = self.payload_part() * self.plan.network.rate.0 as f64;
+        let payload_rate = self.payload_part() * links::carried(self.plan.network.rate);
         let ideal_ms = 8e3 * at_once as f64 / payload_rate;
         JsonLine::FanIn {
             bench: &self.name,
@@ -645,6 +653,31 @@ mod tests {
             }
             assert!(slowdown <= 4.0, "{link}: {slowdown}");
         }
+    }
+
+    /// Files may be called like scenarios.
+    #[test]
+    fn a_plan_called_like_a_scenario_tells_of_all_its_streams() {
+        let tcp = "[[tcp]]\nfrom = 1\nto = 0\nuntil = \"5ms\"\n";
+        let plan = Plan::from_toml(&format!("{PLAN}\n{tcp}")).unwrap();
+        for name in ["incast", "mix", "other"] {
+            let run = Run::new(name, plan.clone(), false, &Arc::default());
+            let rendered = run.render().unwrap();
+            assert_eq!(
+                rendered.json.lines().count(),
+                2,
+                "{name}: {}",
+                rendered.json
+            );
+            assert!(!rendered.table.contains("unloaded"), "{}", rendered.table);
+        }
+        assert!(run("mix").json.contains("\"goodput_mbit_per_s\":"));
+    }
+
+    #[test]
+    fn links_without_a_limit_have_an_ideal_too() {
+        let line = &lines(&["sim", "incast", "--link", "unlimited", "--rounds", "1"])[0];
+        assert_eq!(line["ideal_ms"], 0.05, "{line}");
     }
 
     fn lines(arguments: &[&str]) -> Vec<serde_json::Value> {
