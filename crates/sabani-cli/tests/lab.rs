@@ -124,6 +124,12 @@ fn a_lab_has_hosts_that_reach_each_other() {
         status.contains("50mbit") && status.contains("32 KiB"),
         "{status}"
     );
+    said(&format!("lab loss --name {} 12.3456 --host h2", lab.0));
+    let status = said(&format!("lab status --name {}", lab.0));
+    let whole = |line: &str| line.replace(" %", "%").replace(" KiB", "KiB");
+    let fields = |line: &str| whole(line).split_whitespace().count();
+    assert!(status.lines().all(|line| fields(line) == 9), "{status}");
+    said(&format!("lab loss --name {} 0 --host h2", lab.0));
     said(&format!("lab loss --name {} 2.5 --host h3", lab.0));
     let status = said(&format!("lab status --name {}", lab.0));
     assert_eq!(status.matches("2.5 %").count(), 1, "{status}");

@@ -214,7 +214,13 @@ fn parse_percent(text: &str) -> Result<u32> {
         (0.0..=100.0).contains(&percent),
         "a percentage goes from 0 to 100"
     );
-    Ok((percent * 1e4).round() as u32)
+    let ppm = (percent * 1e4).round() as u32;
+    // It would end what loss there is.
+    ensure!(
+        ppm > 0 || percent == 0.0,
+        "less than one packet of a million can't be lost: write 0.0001 or more, or 0"
+    );
+    Ok(ppm)
 }
 
 #[cfg(test)]
@@ -258,6 +264,7 @@ mod tests {
             "sabani lab loss 101",
             "sabani lab loss -1",
             "sabani lab loss nan",
+            "sabani lab loss 0.00001",
         ] {
             let parsed = Arguments::try_parse_from(line.split(' '));
             assert!(parsed.is_err(), "{line}");

@@ -10,7 +10,12 @@ use super::{
     ports::Port,
     trunks,
 };
-use crate::{tell::say, tools, units::format_size};
+use crate::{
+    report::text::align,
+    tell::{print, say},
+    tools,
+    units::format_size,
+};
 
 /// Runs `sabani lab status`.
 ///
@@ -26,27 +31,26 @@ pub fn run(args: &NameArgs) -> Result<()> {
 
 fn show_hosts(lab: &Lab, hosts: &[Host]) -> Result<()> {
     let losses = losses(lab)?;
-    say(format_args!(
-        "{:<6}{:<14}{:>9}{:>10}{:>9}{:>10}{:>12}{:>10}{:>10}",
-        "host", "address", "rate", "queue", "loss", "lost", "sent", "dropped", "programs"
-    ))?;
+    let header = [
+        "host", "address", "rate", "queue", "loss", "lost", "sent", "dropped", "programs",
+    ];
+    let mut rows = vec![header.map(String::from).to_vec()];
     for &host in hosts {
         let port = Port::of(lab, host).with_context(|| lab.half_made())?;
         let loss = losses.get(&host).copied().unwrap_or_default();
-        say(format_args!(
-            "{:<6}{:<14}{:>9}{:>10}{:>9}{:>10}{:>12}{:>10}{:>10}",
+        rows.push(vec![
             host.to_string(),
             host.address().to_string(),
             port.rate.to_string(),
             format_size(port.queue_bytes as usize),
             format!("{} %", f64::from(loss.ppm) / 1e4),
-            loss.packets,
-            port.packets,
-            port.dropped,
-            programs(&lab.namespace(host))?.len(),
-        ))?;
+            loss.packets.to_string(),
+            port.packets.to_string(),
+            port.dropped.to_string(),
+            programs(&lab.namespace(host))?.len().to_string(),
+        ]);
     }
-    Ok(())
+    print(align(&rows))
 }
 
 fn show_trunks(lab: &Lab) -> Result<()> {
@@ -54,10 +58,8 @@ fn show_trunks(lab: &Lab) -> Result<()> {
     if groups.is_empty() {
         return Ok(());
     }
-    say(format_args!(
-        "\n{:<20}{:>9}{:>10}{:>19}{:>12}{:>10}",
-        "trunk", "rate", "queue", "", "sent", "dropped"
-    ))?;
+    let header = ["trunk", "", "rate", "queue", "sent", "dropped"];
+    let mut rows = vec![header.map(String::from).to_vec()];
     for (group, hosts) in groups {
         let of = match hosts[..] {
             [first, .., last] => format!("{first} to {last}"),
@@ -65,16 +67,15 @@ fn show_trunks(lab: &Lab) -> Result<()> {
         };
         for (way, port) in [("from", group.up()), ("to", group.down())] {
             let port = Port::named(lab, &port).with_context(|| lab.half_made())?;
-            say(format_args!(
-                "{:<20}{:>9}{:>10}{:>19}{:>12}{:>10}",
+            rows.push(vec![
                 format!("{way} {of}"),
+                String::new(),
                 port.rate.to_string(),
                 format_size(port.queue_bytes as usize),
-                "",
-                port.packets,
-                port.dropped,
-            ))?;
+                port.packets.to_string(),
+                port.dropped.to_string(),
+            ]);
         }
     }
-    Ok(())
+    say(format_args!("\n{}", align(&rows).trim_end()))
 }
