@@ -12,6 +12,8 @@ use crate::exit::NotRun;
 
 /// As much of a script's first line as Linux reads.
 const FIRST_LINE_BYTES: u64 = 256;
+/// Where the system looks if no PATH is set.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Looks for a program where the system would, so that what is wrong with it is said with the cure.
 ///
@@ -37,12 +39,15 @@ fn locate(program: &OsStr) -> Result<PathBuf, NotRun> {
             Err(problem) => Err(problem.of(program, problem.text())),
         };
     }
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let mut files = env::split_paths(&folders).map(|folder| folder.join(program));
     let why = "no folder in PATH has it; write ./ before a program in this folder";
-    files
-        .find(|file| check(file).is_ok())
-        .ok_or_else(|| NotRun::not_found(program, why))
+    locate_in(env::var_os("PATH"), program).ok_or_else(|| NotRun::not_found(program, why))
+}
+
+/// The file of a program that is named without a folder.
+fn locate_in(folders: Option<OsString>, program: &OsStr) -> Option<PathBuf> {
+    let folders = folders.unwrap_or_else(|| DEFAULT_PATH.into());
+    let mut files = env::split_paths(&folders).map(|folder| folder.join(program));
+    files.find(|file| check(file).is_ok())
 }
 
 /// What keeps a file from being run.
@@ -121,6 +126,14 @@ mod tests {
         ] {
             assert_eq!(status(program), outcome, "{program}");
         }
+    }
+
+    #[test]
+    fn without_a_path_the_system_looks_where_it_always_does() {
+        let found = |folders: Option<&str>| locate_in(folders.map(Into::into), "sh".as_ref());
+        assert!(found(None).is_some());
+        assert_eq!(found(Some("/etc:/dev")), None);
+        assert_eq!(found(Some("")), None, "this folder has none");
     }
 
     #[test]
