@@ -28,6 +28,8 @@ pub struct Calls<'a, 'c> {
     pub starts: u32,
     /// From one moment to the next.
     pub apart_ns: i64,
+    /// Whether who waits for a moment may keep its core busy.
+    pub may_spin: bool,
 }
 
 impl Calls<'_, '_> {
@@ -43,7 +45,7 @@ impl Calls<'_, '_> {
 
     /// All ranks' times, rank by rank; at rank 0.
     fn spans(&mut self, buffers: &mut Buffers) -> Result<Vec<Span>> {
-        let clock = Clock::agree(self.comm)?;
+        let clock = Clock::agree(self.comm, self.may_spin)?;
         let first_ns = self.first_ns(&clock)?;
         let mut own: Vec<Span> = Vec::new();
         for start in 0..self.starts {

@@ -10,9 +10,12 @@ use sabani::Comm;
 /// The quickest of so many round trips tells how another host's clock differs.
 const ROUND_TRIPS: usize = 20;
 const TAG: u32 = 0;
-/// Where there is a core for each rank, a sleep ends so much early and the rest is spun away: a core
+/// Where there is a core for each rank of a host, a sleep ends so much early and the rest is spun away: a core
 /// that has slept takes some time to wake up.
 const SPIN_NS: i64 = 50_000;
+/// A bit for each core that a rank may use.
+const MASK_WORDS: usize = 16;
+type Mask = [u64; MASK_WORDS];
 
 /// Rank 0's clock, as far as another rank can know.
 pub struct Clock {
@@ -22,16 +25,15 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Compares the clocks of all ranks with that of rank 0. Those of one host are the same.
+    /// Compares the clocks of all ranks with that of rank 0. Those of one host are the same. `may_spin`: hosts do not
+    /// share cores.
     ///
     /// # Errors
     /// If ranks can't be reached.
-    pub fn agree(comm: &Comm) -> Result<Self> {
+    pub fn agree(comm: &Comm, may_spin: bool) -> Result<Self> {
         // Sleeps end when they should, and not up to 50 µs later.
         prctl::set_timerslack(1)?;
         let hosts = comm.hosts();
-        let beside = hosts.iter().filter(|host| **host == hosts[comm.rank()]);
-        let beside = beside.count();
         let mut ahead_ns = 0;
         for rank in 0..comm.size() {
             let is_remote = hosts[rank] != hosts[0];
@@ -41,10 +43,13 @@ impl Clock {
                 ahead_ns = be_compared(comm)?;
             }
         }
-        let cores = thread::available_parallelism()?.get();
+        let mut masks = vec![0; MASK_WORDS * comm.size()];
+        comm.allgather(&mask(sabani_ring::allowed()), &mut masks)?;
+        let masks = masks.as_chunks().0.iter().zip(&hosts);
+        let beside = masks.filter(|(_, host)| **host == hosts[comm.rank()]);
         Ok(Self {
             ahead_ns,
-            spins: beside <= cores,
+            spins: may_spin && have_a_core_each(beside.map(|(mask, _)| mask)),
         })
     }
 
@@ -95,7 +100,48 @@ fn be_compared(comm: &Comm) -> Result<i64> {
     Ok(ahead_ns[0])
 }
 
+fn mask(cores: Vec<usize>) -> Mask {
+    let mut mask = Mask::default();
+    for core in cores {
+        // More cores than that have room for each rank.
+        if let Some(word) = mask.get_mut(core / 64) {
+            *word |= 1 << (core % 64);
+        }
+    }
+    mask
+}
+
+/// Whether those with these masks have as many cores as they are, all together: one that is bound has one for itself.
+fn have_a_core_each<'a>(masks: impl Iterator<Item = &'a Mask>) -> bool {
+    let (mut count, mut all) = (0_u32, Mask::default());
+    for mask in masks {
+        count += 1;
+        all.iter_mut()
+            .zip(mask)
+            .for_each(|(all, word)| *all |= word);
+    }
+    count <= all.iter().map(|word| word.count_ones()).sum::<u32>()
+}
+
 fn monotonic_ns() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_are_bound_have_a_core_each_and_those_that_share_one_have_not() {
+        let have = |masks: &[&[usize]]| {
+            let masks: Vec<_> = masks.iter().map(|cores| mask(cores.to_vec())).collect();
+            have_a_core_each(masks.iter())
+        };
+        assert!(have(&[&[0], &[1]]), "each is bound to one");
+        assert!(have(&[&[0, 65], &[0, 65]]), "the system decides");
+        assert!(have(&[&[0, 1], &[2, 3], &[0, 1]]));
+        assert!(!have(&[&[0, 1], &[0, 1], &[0, 1]]));
+        assert!(!have(&[&[7], &[7]]), "both have one, but it is the same");
+    }
 }

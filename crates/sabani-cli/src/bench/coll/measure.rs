@@ -25,6 +25,8 @@ pub struct Measurement<'a, 'c> {
     pub call: Call,
     /// Half of it for each figure.
     pub time: Duration,
+    /// Whether who waits for the moment of a call may keep its core busy.
+    pub may_spin: bool,
 }
 
 impl Measurement<'_, '_> {
@@ -50,6 +52,7 @@ impl Measurement<'_, '_> {
             call: self.call,
             starts,
             apart_ns: apart_ns as i64,
+            may_spin: self.may_spin,
         };
         let times_ns = calls.times_ns(&mut buffers)?;
         let call_ns = Summary::of(times_ns.into_iter()).map_or(loop_ns, |summary| summary.median);

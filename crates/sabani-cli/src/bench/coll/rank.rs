@@ -72,6 +72,7 @@ pub fn run(comm: &Comm, args: &CollArgs, transport: Transport) -> Result<()> {
                 carrier,
                 call: task.call,
                 time: args.seconds,
+                may_spin: !args.no_spin,
             };
             let turn = measurement.run()?;
             cell::add(&mut cells, task.setup.clone(), turn);

@@ -266,6 +266,7 @@ impl Runner<'_, '_> {
             call,
             starts: 1,
             apart_ns: 0,
+            may_spin: true,
         };
         let times_ns = calls.times_ns(&mut buffers)?;
         let mut timeouts = [self.timeouts()? - before];
