@@ -5,11 +5,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use sabani_proto::wire::{Kind, Prelude};
+use sabani_proto::wire::{Frames, Kind, Prelude};
 use sabani_proto::{Config, Match, Node, PeerId};
 
-use crate::checker::{self, Delivery};
-use crate::{HostId, Network, Reading, Sorting};
+use crate::checker::Delivery;
+use crate::{HostId, MS, Network, Reading, Sorting};
 
 /// A bug to plant. What is planted in packets can be planted in plain ones without checksum only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,10 +34,14 @@ pub enum Bug {
     ClaimCredit,
     /// A node takes more for sending than its configuration allows.
     IgnoreLimit,
+    /// A node takes more memory for what nobody has asked for than its configuration allows.
+    IgnoreMemory,
     /// A node that has closed sends the last datagram of the network once more.
     SendAfterClose,
     /// A host with a deadline is never woken for it, nor for arrivals.
     ForgetWake,
+    /// A host does not run for some seconds, though others wait for it.
+    Oversleep,
     /// A host with nothing to do wakes again and again.
     Spin,
     /// A packet breaks the protocol, so that an innocent peer is accused.
@@ -48,7 +52,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 15] = [
+    pub const ALL: [Bug; 17] = [
         Bug::DeliverTwice,
         Bug::Swap,
         Bug::FlipBit,
@@ -59,8 +63,10 @@ impl Bug {
         Bug::KeepCredit,
         Bug::ClaimCredit,
         Bug::IgnoreLimit,
+        Bug::IgnoreMemory,
         Bug::SendAfterClose,
         Bug::ForgetWake,
+        Bug::Oversleep,
         Bug::Spin,
         Bug::BreakFrame,
         Bug::Panic,
@@ -79,8 +85,10 @@ impl Bug {
             Bug::KeepCredit => "keep-credit",
             Bug::ClaimCredit => "claim-credit",
             Bug::IgnoreLimit => "ignore-limit",
+            Bug::IgnoreMemory => "ignore-memory",
             Bug::SendAfterClose => "send-after-close",
             Bug::ForgetWake => "forget-wake",
+            Bug::Oversleep => "oversleep",
             Bug::Spin => "spin",
             Bug::BreakFrame => "break-frame",
             Bug::Panic => "panic",
@@ -106,6 +114,10 @@ impl FromStr for Bug {
     }
 }
 
+/// The bit of its tag by which a message that nobody wants is known: sequence numbers stay below.
+const UNWANTED: u64 = 1 << 55;
+/// Longer than most plans let a message take while nothing goes wrong, and shorter than while something does.
+const OVERSLEPT_NS: u64 = 2_000 * MS;
 /// The host that bugs of the way a host is run are planted at.
 const VICTIM: HostId = HostId(0);
 /// Frame type of `Ping`: calls for an acknowledgement, and carries nothing.
@@ -123,6 +135,14 @@ impl Network {
     pub fn plant(&mut self, bug: Bug) {
         match bug {
             Bug::KeepCredit => self.send_unwanted(),
+            Bug::IgnoreMemory => {
+                for id in self.host_ids() {
+                    self.renew(id, |config| {
+                        (config.memory_bytes, config.peer_memory_bytes) = (1 << 30, 1 << 30);
+                        config.log_window = config.log_window_max;
+                    });
+                }
+            }
             Bug::IgnoreLimit => self.renew(VICTIM, |config| {
                 config.send_queue_bytes = usize::MAX / 2;
             }),
@@ -137,9 +157,9 @@ impl Network {
         self.canary = Some(Canary::new(bug));
     }
 
-    /// Sends a message that no program takes, for all want those of class zero.
+    /// Sends a message that no program takes, for all want those alone that the checker follows.
     fn send_unwanted(&mut self) {
-        let wanted = Match::any().tag_mask(0, checker::CLASS_MASK);
+        let wanted = Match::any().tag_mask(0, UNWANTED);
         for id in self.host_ids() {
             let program = &mut self.host(id).program;
             program.sorting = Sorting::None;
@@ -150,11 +170,8 @@ impl Network {
                 }
             }
         }
-        let (now_ns, tag) = (self.now_ns(), checker::tag(1, 0));
-        let sent = self
-            .host(VICTIM)
-            .node()
-            .send_copy(now_ns, PeerId(1), tag, &[0; 100], false);
+        let (now_ns, node) = (self.now_ns(), self.host(VICTIM).node());
+        let sent = node.send_copy(now_ns, PeerId(1), UNWANTED, &[0; 100], false);
         sent.expect("the victim knows its peer, and has sent nothing yet");
         self.kick(VICTIM);
     }
@@ -288,8 +305,11 @@ impl Canary {
     fn change_frame(&mut self, train: &mut [u8], segment: usize, frames: &[u8]) {
         let is_it = |packet: &&mut [u8]| {
             let kind = Prelude::parse(packet).map(|(prelude, _)| prelude.kind);
-            let frame = packet.get(Prelude::LEN);
-            kind == Ok(Kind::Data) && frame.is_some_and(|kind| frames.contains(kind))
+            let first = packet.get(Prelude::LEN);
+            let is_wanted = first.is_some_and(|kind| frames.contains(kind));
+            // What comes behind is lost: a message must not be, if that is not the bug.
+            let alone = || Frames::new(&packet[Prelude::LEN..]).count() == 1;
+            kind == Ok(Kind::Data) && is_wanted && (frames != ACK_FRAME || alone())
         };
         let Some(packet) = train.chunks_mut(segment).find(is_it) else {
             return;
@@ -308,8 +328,20 @@ impl Canary {
 
     /// Whether a host's wake-up gets lost.
     pub(crate) fn forgets_wake(&mut self, host: HostId) -> bool {
+        self.bug == Bug::ForgetWake && self.is_late(host)
+    }
+
+    /// How long a host does not run that would now.
+    pub(crate) fn oversleeps_ns(&mut self, host: HostId) -> u64 {
+        let strikes = self.bug == Bug::Oversleep && !self.spent && self.is_late(host);
+        self.spent |= strikes;
+        if strikes { OVERSLEPT_NS } else { 0 }
+    }
+
+    /// Counts the victim's turns, the first of which are as they should be.
+    fn is_late(&mut self, host: HostId) -> bool {
         const LATE: u32 = 8;
-        self.seen += u32::from(self.bug == Bug::ForgetWake && host == VICTIM);
+        self.seen += u32::from(host == VICTIM);
         self.seen > LATE
     }
 

@@ -557,6 +557,9 @@ impl Network {
         }
         host.wake_at_ns = u64::MAX;
         host.busy_until_ns = host.runs_at(self.engine.now_ns);
+        if let Some(canary) = &mut self.canary {
+            host.busy_until_ns += canary.oversleeps_ns(id);
+        }
         if host.busy_until_ns > self.engine.now_ns {
             return self.wake(id, self.now_ns());
         }
