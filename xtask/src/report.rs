@@ -57,6 +57,8 @@ pub struct Reader {
     /// Those that say so in their attributes: `cargo test` counts them itself.
     ignored: Vec<Shown>,
     in_failures: bool,
+    /// Suites that ended without a result.
+    silent: Vec<String>,
     total: Counts,
 }
 
@@ -100,12 +102,16 @@ impl Reader {
             .collect()
     }
 
-    /// Ends the last suite. `succeeded` is cargo's own verdict: a suite that died without a result
-    /// counts as one failure.
+    /// Ends the last suite. `succeeded` is cargo's own verdict: each suite that died without a result
+    /// counts as one failure, and what else made cargo fail as one if there is no other.
     pub fn finish(mut self, succeeded: bool) -> (Vec<Shown>, Counts) {
-        let shown = self.end_suite();
-        if !succeeded && self.total.failed == 0 {
-            self.total.failed = 1;
+        let mut shown = self.end_suite();
+        if !succeeded {
+            let died = self.silent.iter();
+            let died = died.map(|suite| Shown::Line(format!("{suite}: died without a result")));
+            shown.extend(died);
+            self.total.failed += self.silent.len();
+            self.total.failed = self.total.failed.max(1);
         }
         (shown, self.total)
     }
@@ -115,13 +121,15 @@ impl Reader {
         self.in_failures = false;
         let skipped = std::mem::take(&mut self.skipped);
         let ignored = std::mem::take(&mut self.ignored);
+        let suite = std::mem::take(&mut self.suite);
         let Some((mut counts, time)) = self.result.take() else {
+            self.silent.extend((!suite.is_empty()).then_some(suite));
             return Vec::new();
         };
         counts.passed = counts.passed.saturating_sub(skipped.len());
         counts.skipped += skipped.len();
         self.total.add(counts);
-        let suite = Shown::Suite(std::mem::take(&mut self.suite), counts, time);
+        let suite = Shown::Suite(suite, counts, time);
         let skipped = skipped
             .into_iter()
             .map(|(test, why)| Shown::Skipped(test, why));
@@ -259,5 +267,12 @@ test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
         let died = "     Running tests/x.rs (target/debug/deps/x-1)\nrunning 1 test\n";
         let (_, counts) = read(died, false);
         assert_eq!(counts.failed, 1);
+        // Each of them, beside tests that failed, and whichever comes first.
+        let (shown, counts) = read(&[died, OUTPUT, died].concat(), false);
+        assert_eq!(counts.to_string(), "2 passed, 3 failed, 2 skipped");
+        let named = |shown: &&Shown| matches!(shown, Shown::Line(line) if line == "x: tests/x.rs: died without a result");
+        assert_eq!(shown.iter().filter(named).count(), 2, "{shown:?}");
+        // Of benches that `cargo test` runs once nothing is told.
+        assert_eq!(read(died, true).1, Counts::default());
     }
 }
