@@ -86,7 +86,7 @@ fn begins_as_one(file: &File) -> io::Result<bool> {
 }
 
 /// The file, if one is wanted. Several processes may share it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct KeyLog(Option<Arc<File>>);
 
 impl KeyLog {

@@ -30,6 +30,14 @@ impl Limit {
         }
     }
 
+    /// Messages that a turn which has done `count` may still do.
+    pub fn left(self, count: u64) -> u64 {
+        match self {
+            Self::Time(_) => u64::MAX,
+            Self::Count(limit) => limit.saturating_sub(count),
+        }
+    }
+
     /// Whether a turn that began at `start` and has done `count` messages has reached the limit.
     pub fn reached(self, start: Instant, count: u64) -> bool {
         match self {

@@ -183,7 +183,7 @@ pub trait Endpoint {
     /// Waits, spinning, for a message of `size` bytes.
     fn receive(&mut self, size: usize, stop: &Stop) -> Result<Delivery>;
 
-    /// Sends messages of `size` bytes as fast as possible. Returns how many.
+    /// Sends messages of `size` bytes as fast as possible: as many as the limit says, if it counts them. Returns how many.
     fn burst_send(&mut self, size: usize, limit: Limit) -> Result<u64>;
 
     /// Counts messages of `size` bytes until the turn is over and all that can still arrive has.
@@ -205,14 +205,69 @@ pub trait Endpoint {
     }
 }
 
-/// Sends batches until the limit is reached: `batch` sends some messages and returns how many.
-fn send_until(limit: Limit, mut batch: impl FnMut() -> Result<u64>) -> Result<u64> {
+/// Sends batches until the limit is reached: `batch` is told how many messages it may send at most, sends some, and
+/// returns how many.
+fn send_until(limit: Limit, mut batch: impl FnMut(u64) -> Result<u64>) -> Result<u64> {
     let start = Instant::now();
     let mut sent = 0;
     loop {
-        sent += batch()?;
+        sent += batch(limit.left(sent))?;
         if limit.reached(start, sent) {
             return Ok(sent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc::channel, thread};
+
+    use super::*;
+
+    const TASKS: [(usize, u64); 3] = [(4, 1), (4, 700), (5_000, 3)];
+
+    /// How many messages the client says that it has sent, for each task.
+    fn sent(transport: Transport) -> Vec<u64> {
+        let key = Key([7; 32]);
+        let open = |role| transport.open(role, [127, 0, 0, 1].into(), key, &KeyLog::default());
+        let stop = Stop::default();
+        let ((tell_client, client_hears), (tell_server, server_hears)) = (channel(), channel());
+        let (ready, go) = channel();
+        let (stopped, open_here) = (&stop, &open);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut server = open_here(Role::Server).unwrap();
+                tell_client.send(server.local_addr().unwrap()).unwrap();
+                server.join(server_hears.recv().unwrap()).unwrap();
+                for (size, count) in TASKS {
+                    stopped.lower();
+                    ready.send(()).unwrap();
+                    let mut tally = Tally::new(size, Limit::Count(count));
+                    server.burst_receive(size, &mut tally, stopped).unwrap();
+                }
+            });
+            let mut client = open(Role::Client).unwrap();
+            tell_server.send(client.local_addr().unwrap()).unwrap();
+            client.join(client_hears.recv().unwrap()).unwrap();
+            let tasks = TASKS.into_iter().map(|(size, count)| {
+                go.recv().unwrap();
+                let sent = client.burst_send(size, Limit::Count(count)).unwrap();
+                stop.raise(sent);
+                sent
+            });
+            tasks.collect()
+        })
+    }
+
+    /// Rates over different numbers of messages can't be compared.
+    #[test]
+    fn as_many_messages_are_sent_as_are_asked_for() {
+        let ours = [Transport::Sabani, Transport::SabaniPlain].into_iter();
+        for transport in ours.chain(Transport::BASELINES) {
+            if transport.is_available() {
+                let counts = TASKS.map(|(_, count)| count);
+                assert_eq!(sent(transport), counts, "{}", transport.label());
+            }
         }
     }
 }

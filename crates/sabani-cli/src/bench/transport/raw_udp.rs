@@ -326,18 +326,19 @@ impl Endpoint for RawUdp {
         self.set_segment(segment)?;
         let batches = batches(size, segment);
         let window = window_bytes(segment);
-        let messages = batches.iter().map(|batch| batch.bytes).sum::<usize>() / size;
+        let messages = (batches.iter().map(|batch| batch.bytes).sum::<usize>() / size) as u64;
         let mut sender = BatchSender::new(self.connected, peer);
         while self.poll_credit(0)? {}
         self.credited = 0;
         let mut sent = 0;
-        send_until(limit, || {
-            for batch in &batches {
+        send_until(limit, |left| {
+            let last = (left < messages).then(|| batches_of(left as usize, size, segment));
+            for batch in last.as_ref().unwrap_or(&batches) {
                 self.await_credit(sent, batch.bytes, window)?;
                 sender.send(&self.socket, &self.source, &batch.trains)?;
                 sent += batch.bytes;
             }
-            Ok(messages as u64)
+            Ok(messages.min(left))
         })
     }
 
@@ -359,6 +360,15 @@ struct Batch {
     bytes: usize,
 }
 
+impl Batch {
+    fn of(trains: &[(usize, usize)]) -> Self {
+        Batch {
+            trains: trains.to_vec(),
+            bytes: trains.iter().map(|(from, to)| to - from).sum(),
+        }
+    }
+}
+
 /// Cuts whole messages into trains and puts these together for as few system calls as possible,
 /// none of which needs more than a quarter of the window. Small messages are segments of a train.
 fn batches(size: usize, segment: usize) -> Vec<Batch> {
@@ -368,16 +378,38 @@ fn batches(size: usize, segment: usize) -> Vec<Batch> {
         .step_by(train)
         .map(|from| (from, unit.min(from + train)))
         .collect();
-    let per_call = (window_bytes(segment) / 4 / train).clamp(1, BATCH_TRAINS);
+    let per_call = trains_per_call(segment);
     let repeats = (per_call / trains.len()).max(1);
     trains
         .repeat(repeats)
         .chunks(per_call)
-        .map(|trains| Batch {
-            trains: trains.to_vec(),
-            bytes: trains.iter().map(|(from, to)| to - from).sum(),
-        })
+        .map(Batch::of)
         .collect()
+}
+
+/// The same for so many messages and no more.
+fn batches_of(messages: usize, size: usize, segment: usize) -> Vec<Batch> {
+    let train = train_bytes(segment);
+    let (unit, units) = match size > segment {
+        true => (size, messages),
+        false => (messages * size, 1),
+    };
+    // What is cut into trains begins at the head of the source each time: there lies no more than a message, or a train.
+    let begins = |from: usize| if size > segment { from } else { 0 };
+    let trains = (0..unit)
+        .step_by(train)
+        .map(|from| (begins(from), begins(from) + train.min(unit - from)));
+    let trains: Vec<_> = trains.collect();
+    trains
+        .repeat(units)
+        .chunks(trains_per_call(segment))
+        .map(Batch::of)
+        .collect()
+}
+
+/// As many trains as need no more than a quarter of the window.
+fn trains_per_call(segment: usize) -> usize {
+    (window_bytes(segment) / 4 / train_bytes(segment)).clamp(1, BATCH_TRAINS)
 }
 
 /// The largest train of `segment`s, in bytes.
@@ -493,6 +525,13 @@ mod tests {
             let batches = batches(size, segment);
             let total: usize = batches.iter().map(|batch| batch.bytes).sum();
             assert_eq!(total % size, 0, "{size}");
+            for count in [1, 7, 1_000] {
+                let exact = batches_of(count, size, segment);
+                let bytes = exact.iter().map(|batch| batch.bytes).sum::<usize>();
+                assert_eq!(bytes, count * size, "{count} of {size}");
+                let mut ends = exact.iter().flat_map(|batch| &batch.trains);
+                assert!(ends.all(|(_, to)| *to <= size.max(train_bytes(segment))));
+            }
             for batch in &batches {
                 assert!(batch.trains.len() <= BATCH_TRAINS);
                 assert!(batch.bytes <= window_bytes(segment));

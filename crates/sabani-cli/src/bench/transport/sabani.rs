@@ -135,11 +135,12 @@ impl Endpoint for Sabani {
         } else {
             1
         };
-        let sent = send_until(limit, || {
-            for _ in 0..at_once {
+        let sent = send_until(limit, |left| {
+            let count = at_once.min(left);
+            for _ in 0..count {
                 self.send_source()?;
             }
-            Ok(at_once)
+            Ok(count)
         })?;
         if !self.node.wait_acknowledged(PATIENCE)? {
             return Err(self.stuck("not everything was acknowledged"));

@@ -128,15 +128,16 @@ impl Endpoint for Tcp {
         let stream = self.stream.as_mut().context("not joined")?;
         let message = &self.source[..size];
         if size >= WRITE_BYTES {
-            return send_until(limit, || write_all(stream, message).map(|()| 1));
+            return send_until(limit, |_| write_all(stream, message).map(|()| 1));
         }
-        let at_once = WRITE_BYTES / size;
-        send_until(limit, || {
+        let at_once = (WRITE_BYTES / size) as u64;
+        send_until(limit, |left| {
+            let count = at_once.min(left);
             self.gathered.clear();
-            for _ in 0..at_once {
+            for _ in 0..count {
                 self.gathered.extend_from_slice(message);
             }
-            write_all(stream, &self.gathered).map(|()| at_once as u64)
+            write_all(stream, &self.gathered).map(|()| count)
         })
     }
 
