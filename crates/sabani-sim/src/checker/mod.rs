@@ -169,7 +169,9 @@ impl Checker {
 
 #[cfg(test)]
 mod tests {
-    use sabani_proto::{Config, Match, PeerId};
+    use std::time::Duration;
+
+    use sabani_proto::{Config, Envelope, Match, PeerId, PeerLost, Value};
 
     use super::*;
     use crate::sealed;
@@ -269,6 +271,53 @@ mod tests {
         assert_eq!(late(0, 6), [Rule::Progress], "it took 7 ns");
         assert_eq!(late(0, 7), []);
         assert_eq!(late(1, 6), [], "until then something was to happen");
+    }
+
+    #[test]
+    fn what_nodes_tell_of_a_message_must_be_true() {
+        let told = |value, tell: &dyn Fn(&mut Checker, &mut Node)| {
+            let (mut checker, mut node) = world(0);
+            checker.on_accepted(FROM, TO, Wish { value, ..wish() }, true);
+            tell(&mut checker, &mut node);
+            let broken = checker.violations().iter().map(Violation::to_string);
+            broken.collect::<Vec<_>>().join("; ")
+        };
+        let envelope = Envelope {
+            source: PeerId(FROM.0),
+            tag: tag(0, 0),
+            len: 100,
+            complete: false,
+        };
+        let within = Value::Within(Duration::from_secs(1));
+        let late_ns = 2 * SEC;
+        for (value, now_ns, expected) in [
+            (Value::Reliable, late_ns, "has expired, yet is reliable"),
+            (within, late_ns, ""),
+            (Value::BestEffort, 0, ""),
+        ] {
+            let said = told(value, &|checker, _| checker.on_expired(now_ns, FROM, TO, 0));
+            assert!(said.contains(expected), "{said}");
+            assert_eq!(said.is_empty(), expected.is_empty(), "{said}");
+        }
+        let missed = |checker: &mut Checker| checker.on_missed(late_ns, TO, &envelope);
+        let said = told(within, &|checker, node| {
+            missed(checker);
+            verdict(checker, node, &[(0, 0, 100)]);
+        });
+        assert!(said.contains("said to have expired before"), "{said}");
+        let said = told(within, &|checker, node| {
+            verdict(checker, node, &[(0, 0, 100)]);
+            missed(checker);
+        });
+        assert!(said.contains("was told of"), "{said}");
+        let lost = |why: PeerLost, unsent| {
+            told(within, &|checker, _| {
+                checker.on_lost(0, FROM, TO, &why, unsent)
+            })
+        };
+        assert_eq!(lost(PeerLost::Closed, 1), "");
+        assert!(lost(PeerLost::Closed, 2).contains("more than it had accepted"));
+        assert!(lost(PeerLost::Accused, 0).contains("accuses"));
     }
 
     #[test]
