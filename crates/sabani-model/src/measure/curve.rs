@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::probe::Trip;
 use super::statistics::{median, middles, width};
-use crate::network::{Estimate, Noise, Point};
+use crate::network::{Estimate, MOST_NOISE, Noise, Point};
 
 /// Lengths to begin with: powers of four, and the largest that fits into one packet of Ethernet.
 const FIRST: [usize; 9] = [0, 64, 256, 1_024, PACKET, 4_096, 16_384, 65_536, 1 << 20];
@@ -199,7 +199,9 @@ impl Curve {
                 }
             }
             let ratios = times(&tries).into_iter();
-            let ratios = ratios.map(|time| (time / usual).max(0.01)).collect();
+            // A rank that was stopped for some seconds says no more than one that was late.
+            let ratios = ratios.map(|time| (time / usual).clamp(0.01, MOST_NOISE));
+            let ratios = ratios.collect();
             Noise {
                 bytes: bytes as f64,
                 ratios: middles(ratios, PARTS),
@@ -341,6 +343,14 @@ mod tests {
             .iter()
             .copied()
             .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn a_trip_through_a_rank_that_was_stopped_varies_by_no_more_than_a_file_may_say() {
+        let mut curve = measured(1);
+        let tries = curve.rounds[0].get_mut(&64).unwrap();
+        tries.trips[0].round_ns = 90_000_000_000;
+        assert_eq!(most_noise(&curve, 64), MOST_NOISE);
     }
 
     #[test]

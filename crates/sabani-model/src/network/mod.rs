@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choose::{Lookup, Row};
 pub use graph::{Capacity, Fit, Graph, Group, Host, trunks_between};
+pub(crate) use transport::MOST_NOISE;
 pub use transport::{Latency, Noise, Point, Recovery, Transport};
 
 /// The version of the file's format.

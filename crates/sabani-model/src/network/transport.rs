@@ -86,7 +86,7 @@ pub struct Transport {
 }
 
 /// A message does not take so many times as long as usual.
-const MOST_NOISE: f64 = 1e6;
+pub(crate) const MOST_NOISE: f64 = 1e6;
 /// No message is longer, or can be calculated with.
 const LONGEST: f64 = 1e15;
 /// No datagram is longer.
