@@ -13,6 +13,9 @@ use crate::task::Task;
 /// twice as much; the last one also for all that are longer.
 const CLASSES: usize = 14;
 
+/// A table has no more numbers of ranks and of hosts together than this: each takes some kilobytes to be looked up in.
+const MOST_LAYOUTS: usize = 4096;
+
 /// A line of the table: from this length on, up to the next line's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -48,6 +51,8 @@ pub enum BadRow {
     },
     /// A time, `expected_ns` or `rule_ns`, is below 0.
     Time(&'static str),
+    /// They are for so many numbers of ranks and hosts.
+    Layouts(usize),
 }
 
 impl fmt::Display for BadRow {
@@ -59,6 +64,10 @@ impl fmt::Display for BadRow {
                 write!(f, "{ranks} ranks can't be on {hosts} hosts")
             }
             BadRow::Time(field) => write!(f, "{field} is below 0"),
+            BadRow::Layouts(count) => write!(
+                f,
+                "they are for {count} numbers of ranks and hosts, and a table has {MOST_LAYOUTS} at most"
+            ),
         }
     }
 }
@@ -234,6 +243,9 @@ impl Lookup {
             .collect::<Result<Vec<_>, _>>()?;
         layouts.sort_unstable();
         layouts.dedup();
+        if layouts.len() > MOST_LAYOUTS {
+            return Err(BadRow::Layouts(layouts.len()));
+        }
         let cells = vec![None; layouts.len() * Collective::ALL.len() * CLASSES];
         let mut lookup = Lookup { layouts, cells };
         let mut rows: Vec<_> = rows.iter().collect();
@@ -449,6 +461,15 @@ mod tests {
             ..row("bcast", 2, 0, "chain")
         };
         assert!(why(crowded).contains("2 ranks can't be on 3 hosts"));
+        let many = |count| {
+            let rows: Vec<_> = (1..=count)
+                .map(|ranks| row("bcast", ranks, 0, "chain"))
+                .collect();
+            Lookup::new(&rows).map(|_| ())
+        };
+        assert!(many(4096).is_ok());
+        let why = many(4097).unwrap_err().to_string();
+        assert!(why.contains("4097 numbers of ranks"), "{why}");
     }
 
     #[test]

@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Estimate, MOST_SPEED, check_name, expect};
 
+/// More hosts or groups make resources that nothing counts.
+const MOST_HOSTS: usize = 1 << 18;
+/// Each group knows all those that it lies in.
+const MOST_DEPTH: usize = 64;
+
 /// How much passes a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
@@ -212,6 +217,10 @@ impl Graph {
         if self.hosts.is_empty() {
             return Err("there are no hosts".to_owned());
         }
+        expect(
+            self.hosts.len().max(self.groups.len()) <= MOST_HOSTS,
+            format_args!("there are more than {MOST_HOSTS} hosts or groups"),
+        )?;
         let hosts = self.hosts.iter().map(|host| ("host", &host.name));
         let groups = self.groups.iter().map(|group| ("group", &group.name));
         for (what, name) in hosts.chain(groups) {
@@ -227,19 +236,41 @@ impl Graph {
                 return Err(format!("host {}: its own link is not known", host.name));
             }
         }
+        self.check_limits()?;
         let inside = |what| format!("local, between two processes of one host: {what}");
         self.local.check().map_err(inside)?;
         self.fit.map_or(Ok(()), |fit| fit.check())?;
         self.check_groups()
     }
 
+    /// Refuses hosts between which nothing would limit a message: it would take no time, and have no share.
+    fn check_limits(&self) -> Result<(), String> {
+        let without = |own: fn(&Host) -> &Capacity| {
+            let mut hosts = self.hosts.iter();
+            hosts.find(|host| own(host).bytes_per_s.or(host.both.bytes_per_s).is_none())
+        };
+        match (without(|host| &host.out), without(|host| &host.into)) {
+            (Some(from), Some(to)) => Err(format!(
+                "neither what host {} sends nor what host {} receives is limited: one of both has a link that is not known",
+                from.name, to.name
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn check_groups(&self) -> Result<(), String> {
         let mut grouped = vec![false; self.hosts.len()];
+        let mut depths = Vec::with_capacity(self.groups.len());
         for (index, group) in self.groups.iter().enumerate() {
             let bad = |what: &str| Err(format!("group {}: {what}", group.name));
             if group.parent.is_some_and(|parent| parent >= index) {
                 return bad("its parent does not come before it");
             }
+            let depth = 1 + group.parent.map_or(0, |parent| depths[parent]);
+            if depth > MOST_DEPTH {
+                return bad("it lies in more groups than any switches make");
+            }
+            depths.push(depth);
             for &host in &group.hosts {
                 match grouped.get_mut(host) {
                     None => return bad("there is no such host"),

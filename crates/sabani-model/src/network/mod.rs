@@ -381,6 +381,21 @@ mod tests {
             network.graph.groups = vec![group];
         });
         assert!(circle.contains("group a"), "{circle}");
+        let deep = with(|network| {
+            let inside = |at: usize| Group {
+                parent: at.checked_sub(1),
+                ..Group::new(format!("group{at}"), Vec::new())
+            };
+            network.graph.groups = (0..100).map(inside).collect();
+        });
+        assert!(
+            deep.contains("group group64: it lies in more groups"),
+            "{deep}"
+        );
+        let many = with(|network| {
+            network.graph.groups = vec![Group::new("", Vec::new()); (1 << 18) + 1];
+        });
+        assert!(many.contains("more than 262144 hosts or groups"), "{many}");
         assert!(Network::from_json("{}").is_err());
     }
 
@@ -495,6 +510,14 @@ mod tests {
         assert!(queue.contains("host0: out: queue_bytes"), "{queue}");
         let time = with(|network| network.choices[0].rule_ns = -2.0);
         assert!(time.contains("rule_ns"), "{time}");
+        let unlimited = with(|network| {
+            network.graph.hosts[1].out.bytes_per_s = None;
+            network.graph.hosts[2].into.bytes_per_s = None;
+        });
+        assert!(
+            unlimited.contains("what host host1 sends nor what host host2 receives"),
+            "{unlimited}"
+        );
         let memory = with(|network| network.reduce_bytes_per_s = Estimate::exact(1e300));
         assert!(memory.contains("reduce_bytes_per_s"), "{memory}");
     }
