@@ -175,6 +175,8 @@ impl Traffic<'_> {
             let together_ns = patience(count) as f64 / due_per_ns;
             self.look_again_ns = next_ns.max(now_ns + together_ns.min(least_ns));
         }
+        // So late that nothing is added by what a few bytes take, time goes on all the same.
+        self.look_again_ns = self.look_again_ns.max(now_ns.next_up());
     }
 
     /// Where a flow waits, and how much of it, if it does.

@@ -241,7 +241,10 @@ impl<'r> Traffic<'r> {
     fn divide_ns(&self) -> f64 {
         let changed_ns = match self.changes {
             0 if !self.parts_change => f64::INFINITY,
-            0 => self.latest_ns.max(self.solved_ns + LEAST_NS),
+            0 => {
+                let least_ns = (self.solved_ns + LEAST_NS).max(self.solved_ns.next_up());
+                self.latest_ns.max(least_ns)
+            }
             few if few <= patience(self.active.len()) => self.latest_ns,
             _ => self.solved_ns,
         };
@@ -607,6 +610,7 @@ pub(super) mod tests {
     use sabani_collective::Collective;
 
     use super::*;
+    use crate::network::Estimate;
     use crate::task::Task;
     use crate::testing::switched;
 
@@ -750,6 +754,34 @@ pub(super) mod tests {
         assert!(short_ns < long_ns / 100.0, "{short_ns} {long_ns}");
         let (long_ns, short_ns) = long_and_short(false);
         assert!(short_ns > long_ns, "{short_ns} {long_ns}");
+    }
+
+    /// So late, what a few bytes take adds nothing to the time any more.
+    #[test]
+    fn however_late_it_is_flows_before_a_full_queue_go_on() {
+        const LATE_NS: f64 = 1e18;
+        let mut network = switched(HOSTS);
+        let tcp = network.transports.get_mut("tcp").unwrap();
+        tcp.recovery.window_bytes = Estimate::exact(50_001.0);
+        let windows = 50_001.0 * (HOSTS - 1) as f64;
+        // It overflows, and hardly anything is lost.
+        network.graph.hosts[0].into.queue_bytes = Some(Estimate::exact(0.95 * windows));
+        let tcp = &network.transports["tcp"];
+        let task = Task::new(Collective::Barrier, HOSTS, 0, &network);
+        let routes = Routes::new(&network, tcp, &task, &mut |estimate| estimate.value);
+        let message = |from| Message {
+            from,
+            to: 0,
+            name: MessageId {
+                round: from - 1,
+                lane: 0,
+            },
+            content: Content::Data,
+            cost: routes.cost(1_000_000),
+        };
+        let messages: Vec<_> = (1..HOSTS).map(|from| (LATE_NS, message(from))).collect();
+        let ends = by_traffic(&routes, &tcp.recovery, &messages);
+        assert!(ends.iter().all(|end_ns| *end_ns > LATE_NS), "{ends:?}");
     }
 
     #[test]
