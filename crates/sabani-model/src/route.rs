@@ -1,5 +1,7 @@
 //! Which resources a message between two ranks takes, and for how long.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use crate::network::{Capacity, Estimate, Graph, Network, Transport, trunks_between};
@@ -91,9 +93,14 @@ impl Places {
     }
 }
 
-/// Of a speed. What is picked may lie outside of its interval, and not at nothing.
+/// Of what is more than nothing. What is picked may lie outside of its interval, and not at nothing.
+fn picked(estimate: Estimate, pick: &mut Pick) -> f64 {
+    pick(estimate).max(estimate.value / 10.0)
+}
+
+/// Of a speed.
 fn ns_per_byte(speed: Estimate, pick: &mut Pick) -> f64 {
-    1e9 / pick(speed).max(speed.value / 10.0)
+    1e9 / picked(speed, pick)
 }
 
 impl Routes {
@@ -166,12 +173,32 @@ impl Routes {
         trunks_between(&self.groups_of_host[one], &self.groups_of_host[other])
     }
 
-    /// How many trunks lie between most hosts.
+    /// How many trunks lie between most hosts: the median of all pairs, of which there are as many between two groups as both have
+    /// hosts together, so that they are not looked at one by one.
     pub fn usual_trunks(&self) -> usize {
-        let pairs = (0..self.hosts).flat_map(|one| (0..one).map(move |other| (one, other)));
-        let mut between: Vec<_> = pairs.map(|(one, other)| self.trunks(one, other)).collect();
-        between.sort_unstable();
-        between.get(between.len() / 2).copied().unwrap_or(0)
+        let mut sizes: BTreeMap<&[usize], usize> = BTreeMap::new();
+        for groups in &self.groups_of_host {
+            *sizes.entry(groups).or_default() += 1;
+        }
+        let sizes: Vec<_> = sizes.into_iter().collect();
+        let mut pairs: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, (ours, size)) in sizes.iter().enumerate() {
+            *pairs.entry(0).or_default() += size * (size - 1) / 2;
+            for (theirs, others) in &sizes[..at] {
+                *pairs.entry(trunks_between(ours, theirs)).or_default() += size * others;
+            }
+        }
+        let mut left = pairs.values().sum::<usize>() / 2;
+        let middle = pairs
+            .into_iter()
+            .find(|(_, count)| match left.checked_sub(*count) {
+                Some(behind) => {
+                    left = behind;
+                    false
+                }
+                None => true,
+            });
+        middle.map_or(0, |(trunks, _)| trunks)
     }
 
     /// How long a message takes to pass everything if nothing else is on its way.
@@ -302,12 +329,10 @@ impl Routes {
 fn resources(graph: &Graph, pick: &mut Pick) -> Vec<Resource> {
     let mut all = Vec::with_capacity(4 * graph.hosts.len() + 2 * graph.groups.len());
     let mut add = |name: String, capacity: &Capacity| {
-        let least = |speed: Estimate| speed.value / 10.0;
-        let speed = capacity
-            .bytes_per_s
-            .map(|speed| pick(speed).max(least(speed)));
+        let speed = capacity.bytes_per_s.map(|speed| picked(speed, pick));
         let ns_per_byte = speed.map_or(0.0, |speed| 1e9 / speed);
-        let queue_bytes = capacity.queue_bytes.map_or(f64::INFINITY, &mut *pick);
+        let queue = capacity.queue_bytes.map(|queue| picked(queue, pick));
+        let queue_bytes = queue.unwrap_or(f64::INFINITY);
         all.push(Resource {
             name,
             ns_per_byte,
@@ -404,6 +429,55 @@ mod tests {
             (out[1].1 / (2.0 * 1e9 * 1e6 / LINK) - 1.0).abs() < 1e-3,
             "{out:?}"
         );
+    }
+
+    #[test]
+    fn the_usual_trunks_are_the_median_of_all_pairs() {
+        let of = |hosts: usize, groups: &[&[usize]]| {
+            let mut network = switched(hosts);
+            let named = groups.iter().map(|hosts| Group::new("a", hosts.to_vec()));
+            network.graph.groups = named.collect();
+            let routes = routes(&network);
+            let pairs = (0..hosts).flat_map(|one| (0..one).map(move |other| (one, other)));
+            let mut between: Vec<_> = pairs
+                .map(|(one, other)| routes.trunks(one, other))
+                .collect();
+            between.sort_unstable();
+            let middle = between.get(between.len() / 2).copied();
+            assert_eq!(routes.usual_trunks(), middle.unwrap_or(0), "{groups:?}");
+            routes.usual_trunks()
+        };
+        assert_eq!(of(1, &[]), 0);
+        assert_eq!(of(4, &[&[0, 1]]), 1);
+        assert_eq!(of(8, &[&[0, 1], &[2, 3], &[4, 5]]), 1);
+        assert_eq!(of(8, &[&[0, 1], &[2, 3], &[4, 5], &[6, 7]]), 2);
+        assert_eq!(of(5, &[&[0, 1, 2, 3]]), 0);
+        // Pairs of so many hosts have no room, one by one.
+        let mut network = switched(2);
+        network.graph.hosts = vec![network.graph.hosts[0].clone(); 200_000];
+        network.graph.groups = vec![Group::new("a", (0..100_000).collect())];
+        let task = Task::new(Collective::Barrier, 2, 0, &network);
+        let tcp = &network.transports["tcp"];
+        let routes = Routes::new(&network, tcp, &task, &mut |estimate| estimate.value);
+        assert_eq!(routes.usual_trunks(), 1);
+    }
+
+    #[test]
+    fn what_is_picked_of_speeds_and_queues_is_more_than_nothing() {
+        let mut network = switched(2);
+        let wide = Estimate {
+            value: 1e5,
+            low: 0.0,
+            high: 2e5,
+        };
+        network.graph.hosts[1].into.bytes_per_s = Some(wide);
+        network.graph.hosts[1].into.queue_bytes = Some(wide);
+        let task = Task::new(Collective::Barrier, 2, 0, &network);
+        let tcp = &network.transports["tcp"];
+        // The least that a replicate picks lies beyond the interval.
+        let routes = Routes::new(&network, tcp, &task, &mut |estimate| estimate.at(-1.1));
+        let port = routes.resources.last().unwrap();
+        assert_eq!((port.queue_bytes, port.ns_per_byte), (1e4, 1e5));
     }
 
     #[test]
