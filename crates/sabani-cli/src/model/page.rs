@@ -26,10 +26,8 @@ pub fn render(measured: &Measured) -> String {
     }
     body += "<h2>The network</h2>\n";
     body += &drawing(&measured.network.graph);
-    body += "<h2>What was held back</h2>\n<p>Rates of simultaneous flows that the graph was not made \
-             from: what it expects (across) and what was seen (upwards), in bytes per second. What is on \
-             the line is predicted exactly.</p>\n";
-    body += &residuals(&measured.held_back).render();
+    body += "<h2>What was held back</h2>\n";
+    body += &held_back(&measured.held_back);
     page::render(
         "A network",
         "Measured by `sabani model measure`; docs/model.md says how to read it.",
@@ -86,6 +84,17 @@ fn lengths(points: &[Length]) -> String {
         ]
     }));
     page::table(&rows)
+}
+
+/// How well rates are predicted that were held back, if there was time for some.
+fn held_back(rates: &[(f64, f64)]) -> String {
+    if rates.is_empty() {
+        return "<p>Nothing was: there was no time to check how well the graph predicts.</p>\n"
+            .into();
+    }
+    let what = "<p>Rates of simultaneous flows that the graph was not made from: what it expects (across) and what was seen \
+                (upwards), in bytes per second. What is on the line is predicted exactly.</p>\n";
+    what.to_owned() + &residuals(rates).render()
 }
 
 fn residuals(held_back: &[(f64, f64)]) -> Plot {
@@ -183,6 +192,16 @@ mod tests {
     use sabani_model::network::{Capacity, Group, Host};
 
     use super::*;
+
+    #[test]
+    fn where_nothing_was_held_back_that_is_told_and_nothing_drawn() {
+        let nothing = held_back(&[]);
+        assert!(
+            nothing.contains("no time to check") && !nothing.contains("NaN"),
+            "{nothing}"
+        );
+        assert!(held_back(&[(1e6, 9e5)]).contains("<svg"));
+    }
 
     #[test]
     fn every_host_is_drawn_once() {
