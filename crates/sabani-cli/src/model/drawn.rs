@@ -87,6 +87,10 @@ pub struct Drawn {
     others: Vec<(HostId, HostId)>,
 }
 
+/// Most time on a network with links of 100 Mbit/s or more; on slower ones all takes as much longer.
+const MOST_NS: u64 = 60 * SEC;
+const MOST_NS_FROM: u64 = 100_000_000;
+
 /// Others' connections last so long in the mean, and there are so long none.
 const COME_AND_GO_NS: u64 = 50 * MS;
 
@@ -268,7 +272,7 @@ impl Drawn {
             repairs: Repairs::Sabani,
             seed,
             patterns: 36,
-            network_ns: 60_000_000_000,
+            network_ns: (MOST_NS * MOST_NS_FROM / self.link).max(MOST_NS),
             copy_bytes_per_s: Estimate::exact(1e10),
             reduce_bytes_per_s: Estimate::exact(1e10),
         });
@@ -355,6 +359,21 @@ mod tests {
                 assert_eq!(sent > 0, kind == Kind::Background, "{drawn}: {sent}");
             }
         }
+    }
+
+    #[test]
+    fn links_as_slow_as_may_be_asked_for_can_be_measured() {
+        let link = parse_link("1mbit").expect("it is a rate");
+        let measured = Drawn::new(Kind::Tree, 8, link, 1).measure(1).unwrap();
+        let graph = &measured.network.graph;
+        let known = graph.hosts.iter().filter_map(|host| host.into.bytes_per_s);
+        let speeds: Vec<_> = known.map(|speed| speed.value).collect();
+        assert_eq!(speeds.len(), 8);
+        assert!(
+            speeds.iter().all(|speed| (100e3..125e3).contains(speed)),
+            "{speeds:?}"
+        );
+        assert!(graph.fit.is_some(), "it was checked");
     }
 
     /// What waits at hosts' ports while no node has anything to send.

@@ -8,7 +8,7 @@ use sabani_sim::{HostId, MS, Network, SEC};
 
 use super::{any_probe, tag_of};
 
-/// A probe that takes longer has failed.
+/// A probe in which for so long nothing is sent and nothing comes has failed. All of it may take longer, where links are slow.
 const PATIENCE_NS: u64 = 120 * SEC;
 /// What is left under way when a probe ends has ended by then.
 const REST_NS: u64 = 5 * MS;
@@ -33,8 +33,9 @@ pub fn run(net: &mut Network, probe: &Probe) -> Result<Outcome> {
             net.at(deadline_ns, move |net| net.kick(host));
         }
     }
+    let mut went_on_ns = began_ns;
     while !parts.iter().all(Part::is_done) {
-        let turn = net.next_turn(began_ns + PATIENCE_NS);
+        let turn = net.next_turn(went_on_ns + PATIENCE_NS);
         let host = turn.context("a probe was not done in time")?;
         let now_ns = net.now_ns();
         let part = &mut parts[host.0 as usize];
@@ -62,6 +63,7 @@ pub fn run(net: &mut Network, probe: &Probe) -> Result<Outcome> {
             did = true;
         }
         if did {
+            went_on_ns = now_ns;
             net.kick(host);
         }
     }
