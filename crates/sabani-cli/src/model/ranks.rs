@@ -18,7 +18,8 @@ const REPORT: u32 = 1;
 const BUSY: Duration = Duration::from_micros(200);
 /// How long one that waits for others does.
 const IDLE: Duration = Duration::from_millis(50);
-/// A probe that takes longer has failed.
+/// A probe in which for so long nothing can be sent and nothing comes has failed. All of it may take longer: twenty trips of a megabyte take
+/// minutes over links of a few megabits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The ranks that measure: the first of each host; if there is only one host, all.
@@ -234,11 +235,13 @@ impl Runner<'_, '_> {
     }
 
     fn run(mut self, mut part: Part) -> Result<Vec<(usize, Seen)>> {
+        let mut went_on = Instant::now();
         loop {
             while let Some(send) = self.next_of(&part) {
                 if !self.send(&mut part, &send)? {
                     break;
                 }
+                went_on = Instant::now();
             }
             if part.is_done() && !self.wire.is_blocked() {
                 return Ok(part.seen());
@@ -247,11 +250,12 @@ impl Runner<'_, '_> {
             let taken = self.wire.next(if busy { BUSY } else { IDLE })?;
             if let Some(Taken { label, took_ns }) = taken {
                 part.handle(label, self.now_ns(), took_ns);
+                went_on = Instant::now();
             } else if !busy && let Some((rank, why)) = self.comm.failed().pop_first() {
                 bail!("rank {rank} {why}, and what it measures is missing: start the job again");
             }
-            if self.began.elapsed() > PATIENCE {
-                bail!("a probe was not done within {PATIENCE:?}: is a rank stopped?");
+            if went_on.elapsed() > PATIENCE {
+                bail!("a probe did not go on for {PATIENCE:?}: is a rank stopped?");
             }
         }
     }
