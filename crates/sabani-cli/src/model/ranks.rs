@@ -1,5 +1,6 @@
 //! Probes between the ranks of a job.
 
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -39,16 +40,7 @@ impl Ranks {
     /// As [`Comm::init`].
     pub fn join() -> Result<Self> {
         let comm = Comm::init_with(|builder| builder.credit(CreditPolicy::Shares))?;
-        let hosts = (0..comm.size()).map(|rank| comm.host_of(rank));
-        let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
-        let first = |rank: &usize| hosts[..*rank].iter().all(|host| *host != hosts[*rank]);
-        let firsts: Vec<usize> = (0..hosts.len()).filter(first).collect();
-        let several = firsts.len() > 1;
-        let members = if several {
-            firsts
-        } else {
-            (0..hosts.len()).collect()
-        };
+        let (members, several) = members(&comm.hosts());
         Ok(Ranks {
             comm,
             members,
@@ -88,7 +80,8 @@ impl Ranks {
             true => Ok(self.comm.host_of(*rank)?),
             false => Ok(format!("rank {rank}")),
         };
-        self.members.iter().map(name).collect()
+        let names = self.members.iter().map(name);
+        Ok(told_apart(names.collect::<Result<_>>()?, &self.members))
     }
 
     /// Connects them over a transport, to try it.
@@ -101,6 +94,32 @@ impl Ranks {
             wire: Wire::open(transport, &self.comm)?,
         })
     }
+}
+
+/// Of ranks on these hosts those that measure, and whether there is more than one host.
+fn members(hosts: &[usize]) -> (Vec<usize>, bool) {
+    let mut known = HashSet::new();
+    let firsts: Vec<usize> = (0..hosts.len())
+        .filter(|&rank| known.insert(hosts[rank]))
+        .collect();
+    match firsts.len() > 1 {
+        true => (firsts, true),
+        false => ((0..hosts.len()).collect(), false),
+    }
+}
+
+/// Names of hosts, with the rank that measures where several have the same one: machines that nobody has named are all called
+/// localhost.
+fn told_apart(names: Vec<String>, ranks: &[usize]) -> Vec<String> {
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for name in &names {
+        *times.entry(name).or_default() += 1;
+    }
+    let told = |(name, rank): (&String, &usize)| match times[&name[..]] {
+        1 => name.clone(),
+        _ => format!("{name} (rank {rank})"),
+    };
+    names.iter().zip(ranks).map(told).collect()
 }
 
 /// The ranks, and the transport that they try.
@@ -273,5 +292,23 @@ impl Runner<'_, '_> {
             part.sent(send, began_ns, self.now_ns() - began_ns);
         }
         Ok(sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_rank_of_each_host_measures_and_on_one_host_all_do() {
+        assert_eq!(members(&[0, 0, 1, 1, 0, 2]), (vec![0, 2, 5], true));
+        assert_eq!(members(&[0, 0, 0]), (vec![0, 1, 2], false));
+    }
+
+    #[test]
+    fn hosts_of_one_name_are_told_apart_by_their_ranks() {
+        let names = ["localhost", "node", "localhost"].map(str::to_owned);
+        let told = told_apart(names.into(), &[0, 2, 5]);
+        assert_eq!(told, ["localhost (rank 0)", "node", "localhost (rank 5)"]);
     }
 }
