@@ -205,6 +205,22 @@ fn predictions_and_simulated_runs_stand_side_by_side() {
     assert!(fs::read_to_string(&page).unwrap().contains("happened"));
 }
 
+/// Some 8 TiB.
+#[test]
+fn what_simulated_hosts_have_no_memory_for_is_told_before_anything_runs() {
+    let compare = "model compare alltoall --hosts 64 --bytes 1000m --runs 1";
+    let done = Command::new(env!("CARGO_BIN_EXE_sabani"))
+        .args(compare.split(' '))
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{err}");
+    assert!(
+        err.contains("simulated hosts need") && err.contains("give smaller --bytes"),
+        "{err}"
+    );
+}
+
 #[test]
 fn a_rank_that_has_died_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();

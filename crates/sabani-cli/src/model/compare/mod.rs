@@ -15,7 +15,7 @@ use sabani_collective::{Choice, Collective, Mode, Parameters};
 use sabani_model::choose::{candidates, decide};
 use sabani_model::price::{Model, Prices};
 use sabani_model::simulate::{REPLICATES, Simulation};
-use sabani_model::{Network, Task};
+use sabani_model::{Network, Task, has_blocks};
 use sabani_sim::Rate;
 
 use super::drawn::{DEFAULT_LINK, Drawn, Kind, parse_link};
@@ -127,7 +127,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
         !is_empty,
         Usage("simulated hosts send nothing for 0 bytes: give other --bytes".into())
     );
-    args.longest()?;
+    expect_room(args)?;
     let mut reports = Reports::open(&args.output)?;
     let mut cells = Vec::new();
     let mut networks = Vec::new();
@@ -163,6 +163,19 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
         cells: &cells,
     };
     reports.write(&report.render()?)
+}
+
+/// Refuses lengths for which this machine has no room: all simulated hosts' vectors are in it.
+fn expect_room(args: &CompareArgs) -> Result<()> {
+    let longest = args.longest()?;
+    let hosts = u64::from(args.hosts);
+    let blocks = if has_blocks(args.collective) {
+        hosts
+    } else {
+        1
+    };
+    let needed = 2 * longest as u64 * blocks * hosts;
+    ranks::expect_memory("simulated hosts", needed, longest)
 }
 
 impl CompareArgs {

@@ -18,8 +18,8 @@ use crate::bench::transport::Transport;
 use crate::counters::Counters;
 use crate::exit::Usage;
 use crate::job::{Buffers, Call, Calls, Carrier, hosts, tell};
-use crate::model::load;
 use crate::model::progress::Progress;
+use crate::model::{MOST_RANKS, load};
 use crate::report::Reports;
 use crate::tell::note;
 use crate::units::format_size;
@@ -108,6 +108,16 @@ fn open(args: &CompareArgs, path: &Path) -> Result<Reports> {
     Reports::open(&args.output)
 }
 
+/// Refuses ranks of which nobody would wait for a prediction.
+fn expect_few(ranks: usize) -> Result<(), Usage> {
+    match ranks as i64 <= MOST_RANKS {
+        true => Ok(()),
+        false => Err(Usage(format!(
+            "{ranks} ranks are more than can be simulated in some minutes: start {MOST_RANKS} or fewer"
+        ))),
+    }
+}
+
 /// Refuses lengths for which the first host's memory has no room.
 fn expect_room(args: &CompareArgs, hosts: &Hosts) -> Result<()> {
     let longest = args.longest()?;
@@ -115,11 +125,16 @@ fn expect_room(args: &CompareArgs, hosts: &Hosts) -> Result<()> {
     let beside = (0..hosts.ranks()).filter(|&rank| hosts.place(rank).0 == first);
     // Each rank has a vector to send and one to receive into, of a block for each rank.
     let needed = 2 * longest as u64 * hosts.ranks() as u64 * beside.count() as u64;
+    expect_memory("the ranks on this host", needed, longest)
+}
+
+/// Refuses lengths for which this host's memory has no room.
+pub fn expect_memory(who: &str, needed: u64, longest: usize) -> Result<()> {
     if let Some(available) = available_memory() {
         ensure!(
             needed <= available,
             Usage(format!(
-                "the ranks on this host need {} for vectors with {}, and {} are available: give smaller --bytes",
+                "{who} need {} for vectors with {}, and {} are available: give smaller --bytes",
                 HumanBytes(needed),
                 format_size(longest),
                 HumanBytes(available)
@@ -182,6 +197,7 @@ fn expected(args: &CompareArgs, path: &Path, hosts: &Hosts) -> Result<(Vec<Cell>
         ))
     );
     expect_room(args, hosts)?;
+    expect_few(hosts.ranks())?;
     note("predicting");
     let of_length = |&bytes: &usize| expect(&network, name, &task(bytes), 0);
     Ok((
@@ -319,6 +335,13 @@ struct Ran {
 mod tests {
     use super::super::cell::tests::cell;
     use super::*;
+
+    #[test]
+    fn more_ranks_than_can_be_predicted_are_refused() {
+        assert!(expect_few(512).is_ok());
+        let Usage(why) = expect_few(4096).unwrap_err();
+        assert!(why.contains("start 512 or fewer"), "{why}");
+    }
 
     #[test]
     fn what_no_run_counts_of_is_left_out_and_if_that_is_all_it_is_an_error() {
