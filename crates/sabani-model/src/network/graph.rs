@@ -2,6 +2,7 @@
 //! hosts. Groups form trees, as switches do in most networks; a network that is nearly a tree is
 //! described by the tree that explains the measurements best.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -236,26 +237,50 @@ impl Graph {
                 return Err(format!("host {}: its own link is not known", host.name));
             }
         }
-        self.check_limits()?;
         let inside = |what| format!("local, between two processes of one host: {what}");
         self.local.check().map_err(inside)?;
         self.fit.map_or(Ok(()), |fit| fit.check())?;
-        self.check_groups()
+        self.check_groups()?;
+        self.check_limits()
     }
 
     /// Refuses hosts between which nothing would limit a message: it would take no time, and have no share.
     fn check_limits(&self) -> Result<(), String> {
-        let without = |own: fn(&Host) -> &Capacity| {
-            let mut hosts = self.hosts.iter();
-            hosts.find(|host| own(host).bytes_per_s.or(host.both.bytes_per_s).is_none())
-        };
-        match (without(|host| &host.out), without(|host| &host.into)) {
-            (Some(from), Some(to)) => Err(format!(
-                "neither what host {} sends nor what host {} receives is limited: one of both has a link that is not known",
-                from.name, to.name
-            )),
-            _ => Ok(()),
+        let chains = self.groups_of_hosts();
+        let up = self.unlimited(&chains, |host| &host.out, |group| &group.out);
+        let down = self.unlimited(&chains, |host| &host.into, |group| &group.into);
+        let mut met = up
+            .iter()
+            .filter_map(|(place, from)| Some((from, down.get(place)?)));
+        met.next().map_or(Ok(()), |(from, to)| {
+            Err(format!(
+                "neither what host {from} sends nor what host {to} receives is limited: one of both has a link that is not known"
+            ))
+        })
+    }
+
+    /// The groups, and the whole network, that a host reaches over links without limit, with the name of one that does.
+    fn unlimited<'g>(
+        &'g self,
+        chains: &[Vec<usize>],
+        own: impl Fn(&Host) -> &Capacity,
+        trunk: impl Fn(&Group) -> &Capacity,
+    ) -> BTreeMap<Option<usize>, &'g str> {
+        let is_unlimited = |link: &Capacity| link.bytes_per_s.is_none();
+        let mut reached = BTreeMap::new();
+        for (host, chain) in self.hosts.iter().zip(chains) {
+            if !is_unlimited(own(host)) || !is_unlimited(&host.both) {
+                continue;
+            }
+            let groups = chain.iter().map(|&at| Some(at));
+            for place in groups.chain([None]) {
+                reached.entry(place).or_insert(&*host.name);
+                if place.is_some_and(|at| !is_unlimited(trunk(&self.groups[at]))) {
+                    break;
+                }
+            }
         }
+        reached
     }
 
     fn check_groups(&self) -> Result<(), String> {
@@ -314,6 +339,39 @@ mod tests {
         let trunks = |one: usize, other: usize| trunks_between(&expected[one], &expected[other]);
         assert_eq!([0, 1, 2, 3].map(|host| trunks(0, host)), [0, 1, 2, 2]);
         assert_eq!([0, 1, 2, 3].map(|host| trunks(2, host)), [2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn hosts_without_limits_of_their_own_need_a_trunk_between_them_that_has_one() {
+        let with = |groups: Vec<Group>| {
+            let mut graph = crate::testing::switched(4).graph;
+            graph.hosts[1].out.bytes_per_s = None;
+            graph.hosts[2].into.bytes_per_s = None;
+            graph.groups = groups;
+            graph.check()
+        };
+        let group = |hosts: [usize; 2], out: Option<f64>, into: Option<f64>| {
+            let capacity = |speed: Option<f64>| speed.map(Capacity::exact).unwrap_or_default();
+            Group {
+                out: capacity(out),
+                into: capacity(into),
+                ..Group::new("near", hosts.into())
+            }
+        };
+        for unlimited in [
+            vec![],
+            vec![group([0, 1], None, Some(1e9))],
+            vec![group([2, 3], Some(1e9), None)],
+            vec![group([1, 2], Some(1e9), Some(1e9))],
+        ] {
+            let why = with(unlimited).unwrap_err();
+            assert!(
+                why.contains("what host host1 sends nor what host host2"),
+                "{why}"
+            );
+        }
+        assert_eq!(with(vec![group([0, 1], Some(1e9), None)]), Ok(()));
+        assert_eq!(with(vec![group([2, 3], None, Some(1e9))]), Ok(()));
     }
 
     #[test]
