@@ -5,6 +5,7 @@ mod collectives;
 mod failures;
 mod groups;
 mod hindered;
+mod misuse;
 
 use std::io::Read;
 use std::process::{self, Command};
@@ -62,6 +63,8 @@ fn main() -> Result<(), Error> {
         "stopped" => failures::stopped(&comm, failures::SILENCE / 4),
         "shut-out" => failures::stopped(&comm, failures::SILENCE * 3),
         "polled" => failures::polled(&comm),
+        "unwinding" => misuse::unwinding(&comm),
+        "unseen" => misuse::unseen(&comm),
         "nobody-sends" => failures::nobody_sends(&comm),
         other => panic!("there is no task `{other}`"),
     }

@@ -3,6 +3,7 @@
 mod choice;
 mod files;
 mod job;
+mod misuse;
 mod model;
 mod threads;
 

@@ -37,6 +37,8 @@ impl Comm {
     /// All ranks must start the same things in the same order; collectives that they call themselves
     /// meanwhile are not concerned. A program must wait for what it has started before it ends.
     ///
+    /// Work that panics ends the communicator, as an operation that does.
+    ///
     /// Costs a thread for each piece of work that is under way; threads are used again.
     ///
     /// # Errors
@@ -58,6 +60,10 @@ impl Comm {
         let (tell, outcome) = channel();
         let run = move || {
             let outcome = panic::catch_unwind(AssertUnwindSafe(|| work(&comm)));
+            // The others may wait for what it would have done next, and nobody here for its end.
+            if outcome.is_err() {
+                comm.revoke("work that was started has panicked");
+            }
             comm.forget_reminders();
             // Whoever hears of the end may drop the last handle, and with it the node.
             drop(comm);

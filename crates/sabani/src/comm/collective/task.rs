@@ -151,7 +151,7 @@ impl Comm {
         let mut progress = locked(&self.series.progress);
         let epoch = self.group.context.number();
         let fingerprint = task.fingerprint::<T>(epoch, progress.next_sequence(), &choice);
-        let _guard = Unwound(self);
+        let unwound = Unwound(self);
         let mut scratch = vec![T::zeroed(); schedule.scratch(&cx, self.rank())];
         let memory = Memory {
             input: cast_slice(input),
@@ -159,15 +159,17 @@ impl Comm {
             scratch: cast_slice_mut(&mut scratch),
             element_bytes,
         };
-        Drive {
+        let drive = Drive {
             comm: self,
             progress: &mut progress,
             fingerprint,
             exchange: Exchange::new(schedule, cx, self.rank(), fingerprint, memory, operation),
             under_way: Vec::new(),
-        }
-        .run()
-        .inspect_err(|error| {
+        };
+        let outcome = drive.run();
+        // That the thread unwinds says nothing of it: it may have done so before.
+        std::mem::forget(unwound);
+        outcome.inspect_err(|error| {
             // Others may wait for this rank, which does not come any more.
             match error {
                 Error::Collective(difference) => self.revoke(difference),
@@ -178,14 +180,12 @@ impl Comm {
     }
 }
 
-/// Ends the communicator if the program's operation panics, and the program goes on: the others wait for this rank,
-/// which does not come any more.
+/// Ends the communicator when it is dropped, because the program's operation has panicked, and the program may go on:
+/// the others wait for this rank, which does not come any more.
 struct Unwound<'c>(&'c Comm);
 
 impl Drop for Unwound<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.revoke("an operation has panicked");
-        }
+        self.0.revoke("an operation has panicked");
     }
 }

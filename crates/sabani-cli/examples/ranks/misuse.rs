@@ -1,0 +1,45 @@
+//! What programs should not do, and do.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use sabani::Comm;
+use sabani::comm::Error;
+
+use crate::Bound;
+
+/// Ranks meet while they unwind from a panic that has to do with something else.
+pub fn unwinding(world: &Comm) -> Result<(), Error> {
+    struct Meets<'c>(&'c Comm);
+    impl Drop for Meets<'_> {
+        fn drop(&mut self) {
+            self.0.barrier().expect("all come");
+        }
+    }
+    let work = AssertUnwindSafe(|| {
+        let _meets = Meets(world);
+        panic::resume_unwind(Box::new("something else"));
+    });
+    panic::catch_unwind(work).expect_err("it unwinds");
+    world.barrier()?;
+    println!("all have met");
+    Ok(())
+}
+
+/// Rank 1 starts work that panics, and does not look how it ends.
+pub fn unseen(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let started = world.start(|comm| {
+        assert!(comm.rank() != 1, "it can't go on");
+        comm.barrier()
+    })?;
+    let error = match world.rank() {
+        1 => {
+            drop(started);
+            world.recv(0, 1, &mut [0_u8]).expect_err("it has ended")
+        }
+        _ => started.wait().expect_err("rank 1 does not come"),
+    };
+    bound.lift();
+    println!("{error}");
+    Ok(())
+}
