@@ -65,6 +65,7 @@ fn main() -> Result<(), Error> {
         "polled" => failures::polled(&comm),
         "unwinding" => misuse::unwinding(&comm),
         "unseen" => misuse::unseen(&comm),
+        "leaked" => misuse::leaked(&comm),
         "nobody-sends" => failures::nobody_sends(&comm),
         other => panic!("there is no task `{other}`"),
     }

@@ -3,7 +3,7 @@
 use std::panic::{self, AssertUnwindSafe};
 
 use sabani::Comm;
-use sabani::comm::Error;
+use sabani::comm::{Error, Sum};
 
 use crate::Bound;
 
@@ -41,5 +41,17 @@ pub fn unseen(world: &Comm) -> Result<(), Error> {
     };
     bound.lift();
     println!("{error}");
+    Ok(())
+}
+
+/// What gives access to a piece of work's buffers is leaked.
+pub fn leaked(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let mut sum = world.prepare([1_u64], |comm, own| comm.allreduce_in_place(own, Sum));
+    std::mem::forget(sum.buffers()?);
+    sum.start()?;
+    assert_eq!(*sum.buffers()?, [world.size() as u64]);
+    bound.lift();
+    println!("all is right");
     Ok(())
 }

@@ -86,6 +86,9 @@ impl<B: Send + 'static> Prepared<B> {
     /// As [`Prepared::wait`].
     pub fn buffers(&mut self) -> Result<impl DerefMut<Target = B> + '_, Error> {
         self.wait()?;
-        Ok(locked(&self.buffers))
+        // Not a guard of the lock: one that is leaked would leave the work waiting for it.
+        let buffers = Arc::get_mut(&mut self.buffers).expect("work that is over has let go");
+        let buffers = buffers.get_mut();
+        Ok(buffers.unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 }
