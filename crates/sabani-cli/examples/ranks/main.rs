@@ -66,6 +66,7 @@ fn main() -> Result<(), Error> {
         "unwinding" => misuse::unwinding(&comm),
         "unseen" => misuse::unseen(&comm),
         "leaked" => misuse::leaked(&comm),
+        "muddled" => misuse::muddled(&comm),
         "nobody-sends" => failures::nobody_sends(&comm),
         other => panic!("there is no task `{other}`"),
     }

@@ -55,3 +55,25 @@ pub fn leaked(world: &Comm) -> Result<(), Error> {
     println!("all is right");
     Ok(())
 }
+
+/// Where some ranks agree, others shrink.
+pub fn muddled(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let (rank, parts) = (world.rank(), [world.dup()?, world.dup()?]);
+    // The first one's word counts: it agrees.
+    match rank {
+        0 => assert_eq!(parts[0].agree(3)?.bits, 0),
+        _ => println!("{}", parts[0].shrink().expect_err("rank 0 agrees")),
+    }
+    // And here it shrinks.
+    match rank {
+        1 => println!("{}", parts[1].agree(3).expect_err("rank 0 shrinks")),
+        _ => println!(
+            "{}",
+            parts[1].shrink()?.barrier().expect_err("rank 1 agrees")
+        ),
+    }
+    world.barrier()?;
+    bound.lift();
+    Ok(())
+}

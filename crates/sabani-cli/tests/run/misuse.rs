@@ -17,3 +17,18 @@ fn who_waits_for_work_that_has_panicked_is_told_though_nobody_looks_at_it() {
 fn buffers_whose_access_is_leaked_can_be_used_again() {
     assert_eq!(survivors("2", "leaked", 0), ["all is right"; 2]);
 }
+
+#[test]
+fn who_shrinks_where_others_agree_is_told_so_and_the_other_way_round() {
+    let mut said = survivors("3", "muddled", 0);
+    said.sort_unstable();
+    let shrinks = |rank: u32| {
+        format!("rank {rank} shrinks the communicator where others agree on bits: {SAME}")
+    };
+    let agrees = format!("rank 1 agrees on bits where others shrink the communicator: {SAME}");
+    let ended = format!("rank 1 has ended the communicator: {agrees}");
+    let expected = [agrees, ended.clone(), ended, shrinks(1), shrinks(2)];
+    assert_eq!(said, expected);
+}
+
+const SAME: &str = "all must call the same, in the same order";

@@ -15,6 +15,8 @@ use crate::node::vain::Vain;
 
 /// For so many communicators a process goes on answering those that have not heard what was decided.
 const ANSWERED: usize = 64;
+/// What a rank offers that agrees on bits alone: the world's number, which is nobody's to give.
+const NO_OFFER: u32 = Context::WORLD.number();
 /// After so long there may be more of what stands before the words of others.
 const SOON: Duration = Duration::from_millis(10);
 
@@ -72,9 +74,14 @@ impl Comm {
     /// # Errors
     /// [`Error::RankLost`] with this rank if the others have agreed that it has failed. [`Error::Node`], of which
     /// [`Backlog`](crate::Error::Backlog) says that untaken messages keep those of others from coming: take them, and
-    /// call it again. The bits that were given first count.
+    /// call it again. The bits that were given first count. [`Error::Collective`] if the others shrink the
+    /// communicator instead.
     pub fn agree(&self, bits: u64) -> Result<Agreed, Error> {
-        let Decision { bits, failed, .. } = self.decide(bits, 0)?;
+        let decision = self.decide(bits, NO_OFFER)?;
+        if decision.offer != NO_OFFER {
+            return Err(self.is_elsewhere("agrees on bits", "shrink the communicator", &decision));
+        }
+        let Decision { bits, failed, .. } = decision;
         Ok(Agreed { bits, failed })
     }
 
@@ -82,12 +89,36 @@ impl Comm {
     /// be in it; then it ends as well, and can be shrunk in turn.
     ///
     /// # Errors
-    /// As [`Comm::agree`], and [`Error::NoMoreGroups`].
+    /// As [`Comm::agree`], and [`Error::NoMoreGroups`]; [`Error::Collective`] if the others agree on bits instead.
     pub fn shrink(&self) -> Result<Comm, Error> {
-        let Decision { failed, offer, .. } = self.decide(0, self.job.offer_context())?;
-        let context = Context::numbered(offer).ok_or(Error::NoMoreGroups)?;
-        let left: Vec<_> = (0..self.size()).filter(|r| !failed.contains(r)).collect();
+        let decision = self.decide(0, self.job.offer_context())?;
+        if decision.offer == NO_OFFER {
+            return Err(self.is_elsewhere("shrinks the communicator", "agree on bits", &decision));
+        }
+        self.left(&decision)
+    }
+
+    /// Those that are left.
+    fn left(&self, decision: &Decision) -> Result<Comm, Error> {
+        let context = Context::numbered(decision.offer).ok_or(Error::NoMoreGroups)?;
+        let ranks = 0..self.size();
+        let left: Vec<_> = ranks.filter(|r| !decision.failed.contains(r)).collect();
         self.part(context, &left)
+    }
+
+    /// The error of a rank that does something else than the one that has coordinated: the others don't wait for it.
+    fn is_elsewhere(&self, ours: &str, others: &str, decision: &Decision) -> Error {
+        let why = format!(
+            "rank {} {ours} where others {others}: all must call the same, in the same order",
+            self.rank()
+        );
+        self.revoke(&why);
+        if decision.offer != NO_OFFER
+            && let Ok(theirs) = self.left(decision)
+        {
+            theirs.revoke(&why);
+        }
+        Error::Collective(why)
     }
 
     fn decide(&self, bits: u64, offer: u32) -> Result<Decision, Error> {

@@ -38,7 +38,7 @@ impl Context {
     }
 
     /// As a number.
-    pub fn number(self) -> u32 {
+    pub const fn number(self) -> u32 {
         self.0
     }
 
