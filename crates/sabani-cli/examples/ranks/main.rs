@@ -67,6 +67,7 @@ fn main() -> Result<(), Error> {
         "unseen" => misuse::unseen(&comm),
         "leaked" => misuse::leaked(&comm),
         "muddled" => misuse::muddled(&comm),
+        "overtaken" => misuse::overtaken(&comm),
         "nobody-sends" => failures::nobody_sends(&comm),
         other => panic!("there is no task `{other}`"),
     }

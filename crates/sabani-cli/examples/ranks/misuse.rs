@@ -77,3 +77,19 @@ pub fn muddled(world: &Comm) -> Result<(), Error> {
     bound.lift();
     Ok(())
 }
+
+/// Rank 0 hears something from rank 2, while the others hear many things from rank 1, and meet only then.
+pub fn overtaken(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let met = if world.rank() == 0 {
+        world.bcast(2, &mut [0_u8])
+    } else {
+        (0..200)
+            .try_for_each(|_| world.bcast(1, &mut [0_u8]))
+            .and_then(|()| world.barrier())
+    };
+    let error = met.expect_err("rank 0 is elsewhere");
+    bound.lift();
+    println!("{error}");
+    Ok(())
+}

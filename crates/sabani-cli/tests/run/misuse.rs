@@ -32,3 +32,11 @@ fn who_shrinks_where_others_agree_is_told_so_and_the_other_way_round() {
 }
 
 const SAME: &str = "all must call the same, in the same order";
+
+#[test]
+fn a_rank_that_the_others_have_left_far_behind_finds_out() {
+    let said = survivors("6", "overtaken", 0);
+    let told = "rank 0 is in bcast binomial (1 elements of u8, root 2, call 1 ";
+    assert!(said.iter().all(|line| line.contains(told)), "{said:?}");
+    assert_eq!(said.len(), 6);
+}

@@ -147,7 +147,7 @@ impl Drive<'_, '_> {
     /// something has arrived elsewhere. When nothing happens, those who owe something are reminded, and looked for.
     fn wait(&mut self) -> Result<Option<Message>, Error> {
         let wanted = self.wanted()?;
-        let (mut reminded, mut vain) = (false, Vain::default());
+        let (mut looks, mut vain) = (0_u32, Vain::default());
         loop {
             let message = self.receive(&wanted, LOOK)?;
             if message.is_some() || self.hear()? {
@@ -163,8 +163,13 @@ impl Drive<'_, '_> {
                 return Err(lost);
             }
             self.comm.check_in_vain(&wanted, &mut vain)?;
+            looks += 1;
+            // It asks for each rank: where many wait for long, that need not be done for each look.
+            if looks.is_power_of_two() && self.take_from_others()? {
+                return Ok(None);
+            }
             // Once is enough: a reminder arrives, too.
-            if !std::mem::replace(&mut reminded, true) {
+            if looks == 1 {
                 self.exchange.remind();
                 self.send_all()?;
                 // What is waited for may have come while there was no room for the reminder, and lies there.
@@ -173,6 +178,33 @@ impl Drive<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Looks at what has come from ranks whose turn it is not: one that is in something else may show by nothing else, when
+    /// those that are waited for have forgotten what this rank is in. One message of each, for what is here but not
+    /// taken holds back its sender. Whether it was of use.
+    fn take_from_others(&mut self) -> Result<bool, Error> {
+        let comm = self.comm;
+        let data = comm.group.context;
+        let data = data.matching(Kind::Collective, comm.series.number);
+        let mut is_of_use = false;
+        for rank in 0..comm.size() {
+            let peer = comm.peer(rank)?;
+            let is_known = |message: &Message| message.source == peer;
+            if self.progress.early.iter().any(is_known) {
+                continue;
+            }
+            let wanted = data.from(peer);
+            let message = match comm.node().probe(wanted) {
+                Ok(Some(envelope)) if envelope.complete => comm.node().try_recv(wanted),
+                Ok(_) => Ok(None),
+                Err(error) => Err(error),
+            };
+            if let Some(message) = message.map_err(|error| comm.explained(error))? {
+                is_of_use |= self.take(message)?;
+            }
+        }
+        Ok(is_of_use)
     }
 
     fn receive(&mut self, wanted: &[Match], timeout: Duration) -> Result<Option<Message>, Error> {
