@@ -31,7 +31,8 @@ impl Strided {
     /// The number of elements of all blocks.
     #[expect(clippy::len_without_is_empty, reason = "it counts, and holds nothing")]
     pub fn len(&self) -> usize {
-        self.count * self.block
+        // What is beyond all numbers is in no slice.
+        self.count.saturating_mul(self.block)
     }
 
     /// Blocks that have elements: others lie nowhere.
@@ -39,11 +40,21 @@ impl Strided {
         0..if self.block == 0 { 0 } else { self.count }
     }
 
+    /// # Panics
+    /// If blocks lie beyond the end of a slice of so many elements, be it because there are no such numbers.
+    fn check(&self, len: usize) {
+        let end = |last| self.stride.checked_mul(last)?.checked_add(self.block);
+        let last = self.blocks().next_back();
+        let is_within = last.is_none_or(|last| end(last).is_some_and(|end| end <= len));
+        assert!(is_within, "{self:?} goes beyond {len} elements");
+    }
+
     /// The elements, one block behind the other.
     ///
     /// # Panics
     /// If the slice is too short.
     pub fn pack<T: Copy>(&self, elements: &[T]) -> Vec<T> {
+        self.check(elements.len());
         let mut packed = Vec::with_capacity(self.len());
         for index in self.blocks() {
             packed.extend_from_slice(&elements[index * self.stride..][..self.block]);
@@ -57,6 +68,7 @@ impl Strided {
     /// If the slice is too short, or `packed` has not [`Strided::len`] elements.
     pub fn unpack<T: Copy>(&self, packed: &[T], elements: &mut [T]) {
         assert_eq!(packed.len(), self.len(), "as many elements as places");
+        self.check(elements.len());
         for index in self.blocks() {
             let place = &mut elements[index * self.stride..][..self.block];
             place.copy_from_slice(&packed[index * self.block..][..self.block]);
@@ -96,9 +108,11 @@ impl Comm {
         elements: &mut [T],
         layout: Strided,
     ) -> Result<(), Error> {
+        // The message stays for others if it has no place here.
+        layout.check(elements.len());
         let message = self.recv_message(from, Kind::Message, tag)?;
         let element_bytes = size_of::<T>();
-        let expected = layout.len() * element_bytes;
+        let expected = layout.len().saturating_mul(element_bytes);
         if message.body().len() != expected {
             return Err(Error::Length {
                 rank: from,
@@ -107,10 +121,10 @@ impl Comm {
                 expected,
             });
         }
-        // Bytes, because a message need not lie as its elements must.
+        // Bytes, because a message need not lie as its elements must. One block may have any stride.
         let in_bytes = Strided {
             block: layout.block * element_bytes,
-            stride: layout.stride * element_bytes,
+            stride: layout.stride.saturating_mul(element_bytes),
             ..layout
         };
         in_bytes.unpack(message.body(), cast_slice_mut::<T, u8>(elements));
@@ -147,5 +161,43 @@ mod tests {
         };
         assert!(layout.pack::<u8>(&[]).is_empty());
         layout.unpack::<u8>(&[], &mut []);
+    }
+
+    fn fits(layout: Strided, len: usize) -> bool {
+        std::panic::catch_unwind(|| layout.check(len)).is_ok()
+    }
+
+    #[test]
+    fn what_goes_beyond_the_slice_is_refused_whatever_the_numbers() {
+        let layout = |count, block, stride| Strided {
+            count,
+            block,
+            stride,
+        };
+        assert!(fits(layout(3, 2, 5), 12) && !fits(layout(3, 2, 5), 11));
+        assert!(fits(layout(1, 2, usize::MAX), 2));
+        assert!(fits(layout(usize::MAX, 0, usize::MAX), 0));
+        // The third block would begin at 0 once more, and so many elements are none.
+        assert!(!fits(layout(3, 1, 1 << 63), 1));
+        assert!(!fits(layout(1 << 32, 1 << 32, 1 << 32), 1));
+        assert_eq!(layout(1 << 32, 1 << 32, 0).len(), usize::MAX);
+    }
+
+    #[test]
+    fn a_message_without_a_place_stays() {
+        let comm = Comm::init().unwrap();
+        comm.send(0, 1, &[1_u64, 2, 3]).unwrap();
+        let layout = Strided {
+            count: 3,
+            block: 1,
+            stride: 2,
+        };
+        let receive = std::panic::AssertUnwindSafe(|| {
+            comm.recv_strided(0, 1, &mut [0_u64; 4], layout).unwrap();
+        });
+        std::panic::catch_unwind(receive).unwrap_err();
+        let mut places = [0_u64; 5];
+        comm.recv_strided(0, 1, &mut places, layout).unwrap();
+        assert_eq!(places, [1, 0, 2, 0, 3]);
     }
 }
