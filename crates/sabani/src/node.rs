@@ -527,16 +527,34 @@ impl Node {
         Ok(envelope)
     }
 
-    /// Throws away all messages that match one of these and are known by now; whether there were any. Makes no progress.
-    pub(crate) fn discard_all(&self, wanted: &[Match]) -> Result<bool, Error> {
-        let mut state = self.0.shared.lock()?;
-        let node = &mut state.engine.node;
-        let mut any = false;
-        for wanted in wanted {
-            while node.discard(wanted).is_some() {
-                any = true;
+    /// Throws away all messages that nobody wants and that are known by now; whether there were any. Makes no progress, and
+    /// looks at all messages that wait.
+    pub(crate) fn discard_all(
+        &self,
+        is_unwanted: impl Fn(PeerId, u64) -> bool,
+    ) -> Result<bool, Error> {
+        self.discard_by(|node| node.discard_all(is_unwanted))
+    }
+
+    /// The same for those with one of these tags, however much waits.
+    pub(crate) fn discard_tags(&self, tags: &[u64]) -> Result<bool, Error> {
+        self.discard_by(|node| {
+            let mut any = false;
+            for tag in tags {
+                while node.discard(&Match::any().tag(*tag)).is_some() {
+                    any = true;
+                }
             }
-        }
+            any
+        })
+    }
+
+    fn discard_by(
+        &self,
+        discard: impl FnOnce(&mut sabani_proto::Node) -> bool,
+    ) -> Result<bool, Error> {
+        let mut state = self.0.shared.lock()?;
+        let any = discard(&mut state.engine.node);
         if any {
             self.0.shared.after_return(&mut state);
         }

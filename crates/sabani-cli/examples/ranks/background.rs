@@ -144,7 +144,7 @@ fn left_to_itself(comm: &Comm) -> Result<(), Error> {
 }
 
 /// So long after the others rank 1 comes that they remind it.
-const LATE: Duration = Duration::from_millis(400);
+pub const LATE: Duration = Duration::from_millis(400);
 
 /// What is over before a reminder of it is taken leaves nothing behind, nor does a communicator that is gone.
 pub fn late(comm: &Comm) -> Result<(), Error> {

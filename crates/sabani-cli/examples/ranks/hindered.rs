@@ -198,7 +198,7 @@ pub fn full(comm: &Comm) -> Result<(), Error> {
 /// Messages of 1,000 bytes, twice of what may lie there.
 const UNTAKEN: u64 = 2 * LOG_BYTES / 1_000;
 
-fn leave_untaken(comm: &Comm) -> Result<(), Error> {
+pub fn leave_untaken(comm: &Comm) -> Result<(), Error> {
     if comm.rank() == 0 {
         for _ in 0..UNTAKEN {
             comm.isend(1, 1, vec![0_u8; 1_000])?;
@@ -207,7 +207,7 @@ fn leave_untaken(comm: &Comm) -> Result<(), Error> {
     Ok(())
 }
 
-fn take_left(comm: &Comm) -> Result<(), Error> {
+pub fn take_left(comm: &Comm) -> Result<(), Error> {
     if comm.rank() == 1 {
         for _ in 0..UNTAKEN {
             assert_eq!(comm.recv_vec::<u8>(0, 1)?.len(), 1_000);

@@ -22,7 +22,7 @@ fn main() -> Result<(), Error> {
         "stopped" | "shut-out" => builder.dead_after(failures::SILENCE),
         "starved" | "later" | "too-long" | "polled" => builder.memory(hindered::MEMORY_BYTES),
         "full" => builder.send_queue(hindered::QUEUE_BYTES),
-        "backlog" | "busy" => builder.log_window_max(hindered::LOG_BYTES),
+        "backlog" | "busy" | "dropped" | "put-off" => builder.log_window_max(hindered::LOG_BYTES),
         "reminded" | "behind" => builder
             .log_window_max(hindered::LOG_BYTES)
             .send_queue(hindered::QUEUE_BYTES),
@@ -68,6 +68,8 @@ fn main() -> Result<(), Error> {
         "leaked" => misuse::leaked(&comm),
         "muddled" => misuse::muddled(&comm),
         "overtaken" => misuse::overtaken(&comm),
+        "dropped" => misuse::dropped(&comm),
+        "put-off" => misuse::put_off(&comm),
         "nobody-sends" => failures::nobody_sends(&comm),
         other => panic!("there is no task `{other}`"),
     }

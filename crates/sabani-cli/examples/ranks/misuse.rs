@@ -1,11 +1,15 @@
 //! What programs should not do, and do.
 
 use std::panic::{self, AssertUnwindSafe};
+use std::thread;
 
 use sabani::Comm;
+use sabani::Error as NodeError;
 use sabani::comm::{Error, Sum};
 
 use crate::Bound;
+use crate::background::LATE;
+use crate::hindered::{leave_untaken, take_left};
 
 /// Ranks meet while they unwind from a panic that has to do with something else.
 pub fn unwinding(world: &Comm) -> Result<(), Error> {
@@ -91,5 +95,55 @@ pub fn overtaken(world: &Comm) -> Result<(), Error> {
     let error = met.expect_err("rank 0 is elsewhere");
     bound.lift();
     println!("{error}");
+    Ok(())
+}
+
+/// Ranks agree in a communicator that goes on, and drop it with messages that nobody has taken.
+pub fn dropped(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let part = world.dup()?;
+    assert_eq!(part.agree(1)?.bits, 1);
+    leave_untaken(&part)?;
+    drop(part);
+    // Who needs to hear nothing that rank 1 has heard may have met all others once.
+    world.barrier()?;
+    world.barrier()?;
+    bound.lift();
+    println!("rank {}: all have met", world.rank());
+    Ok(())
+}
+
+/// Rank 1 puts off an agreement, and comes back to it after many others.
+pub fn put_off(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let part = world.dup()?;
+    leave_untaken(&part)?;
+    let first = part.agree(6);
+    match world.rank() {
+        1 => {
+            let told = first.as_ref().expect_err("rank 0 can't come through");
+            assert!(
+                matches!(told, Error::Node(NodeError::Backlog { .. })),
+                "{told}"
+            );
+            take_left(&part)?;
+            // The others need not wait for it, and it hears what they have come to.
+            world.recv(0, 2, &mut [0_u8])?;
+        }
+        0 => {
+            thread::sleep(LATE);
+            world.send(1, 2, &[0_u8])?;
+        }
+        _ => {}
+    }
+    for _ in 0..100 {
+        world.dup()?.agree(0)?;
+    }
+    // The bits that were given first count.
+    let agreed = first.or_else(|_| part.agree(5))?;
+    assert_eq!(agreed.bits, 6);
+    world.barrier()?;
+    bound.lift();
+    println!("rank {}: all have agreed", world.rank());
     Ok(())
 }

@@ -40,3 +40,23 @@ fn a_rank_that_the_others_have_left_far_behind_finds_out() {
     assert!(said.iter().all(|line| line.contains(told)), "{said:?}");
     assert_eq!(said.len(), 6);
 }
+
+#[test]
+fn what_nobody_takes_of_a_dropped_communicator_holds_up_nobody_though_its_ranks_had_agreed() {
+    let mut said = survivors("3", "dropped", 0);
+    said.sort_unstable();
+    assert_eq!(
+        said,
+        [0, 1, 2].map(|rank| format!("rank {rank}: all have met"))
+    );
+}
+
+#[test]
+fn an_agreement_that_was_put_off_can_be_taken_up_after_many_others() {
+    let mut said = survivors("3", "put-off", 0);
+    said.sort_unstable();
+    assert_eq!(
+        said,
+        [0, 1, 2].map(|rank| format!("rank {rank}: all have agreed"))
+    );
+}

@@ -626,12 +626,33 @@ impl Mailbox {
     pub fn discard(&mut self, wanted: &Match) -> Option<(Envelope, Taken)> {
         let found = self.find(wanted)?;
         let envelope = self.envelope_of(found)?;
+        Some((envelope, self.discard_found(found)?))
+    }
+
+    fn discard_found(&mut self, found: Found) -> Option<Taken> {
         let (_, _, _, arrived) = self.take(found)?;
-        let taken = match arrived {
+        Some(match arrived {
             Arrived::Whole { link, charge, .. } => self.settle(link, charge),
             Arrived::Pending(Pending { link, id, .. }) => Taken::Discard { link, id },
-        };
-        Some((envelope, taken))
+        })
+    }
+
+    /// Names the messages that are such, of those that were given to no receive.
+    pub fn all_kept(&mut self, is_such: impl Fn(PeerId, u64) -> bool) -> Vec<ArrivedKey> {
+        self.read_all();
+        self.matcher.all(is_such)
+    }
+
+    /// Takes away a message that was named, if it still waits.
+    pub fn discard_kept(&mut self, key: ArrivedKey) -> Option<Taken> {
+        self.discard_found(Found::Kept(key))
+    }
+
+    /// Takes away a message that is such, if there is one whose receive was withdrawn.
+    pub fn discard_parked(&mut self, is_such: impl Fn(PeerId, u64) -> bool) -> Option<Taken> {
+        let mut parked = self.parked.iter();
+        let at = parked.position(|parked| is_such(parked.source, parked.tag))?;
+        self.discard_found(Found::Parked(at))
     }
 
     /// The error with which a receive without a buffer would end at once, if the oldest message that

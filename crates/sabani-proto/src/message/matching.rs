@@ -363,14 +363,27 @@ impl<A, R> Matcher<A, R> {
 
     /// All messages that wait for a receive: their stamps, senders and tags.
     pub fn arrived(&self) -> impl Iterator<Item = (u64, PeerId, u64, &A)> {
-        let lanes = [&self.ready, &self.coming].into_iter();
-        let slots = lanes.flat_map(|lane| {
-            std::iter::successors(lane.oldest(), |slot| self.messages.younger(*slot))
-        });
-        slots.map(|slot| {
+        self.slots().map(|slot| {
             let message = self.messages.get(slot);
             let stamp = self.messages.stamp(slot);
             (stamp, message.source, message.tag, &message.payload)
+        })
+    }
+
+    /// Names the waiting messages that are such. Visits each that waits, once.
+    pub fn all(&self, is_such: impl Fn(PeerId, u64) -> bool) -> Vec<ArrivedKey> {
+        let such = self.slots().filter(|slot| {
+            let message = self.messages.get(*slot);
+            is_such(message.source, message.tag)
+        });
+        such.map(|slot| ArrivedKey(self.messages.handle(slot)))
+            .collect()
+    }
+
+    fn slots(&self) -> impl Iterator<Item = Slot> {
+        let lanes = [&self.ready, &self.coming].into_iter();
+        lanes.flat_map(|lane| {
+            std::iter::successors(lane.oldest(), |slot| self.messages.younger(*slot))
         })
     }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::peers::Peers;
 use super::{Node, enqueue};
+use crate::PeerId;
 use crate::message::{
     Cancelled, Envelope, Inbox, LinkRef, Match, Message, RecvError, RecvTicket, Taken, Turn,
 };
@@ -136,6 +137,23 @@ impl Node {
         let (envelope, taken) = self.hub.mailbox.discard(wanted)?;
         self.settle(taken);
         Some(envelope)
+    }
+
+    /// Throws away all messages that nobody wants, of those that are known by now; whether there were any. Looks at each once, at
+    /// those whose receives were withdrawn once for each of them that goes.
+    pub fn discard_all(&mut self, is_unwanted: impl Fn(PeerId, u64) -> bool) -> bool {
+        let mut any = false;
+        while let Some(taken) = self.hub.mailbox.discard_parked(&is_unwanted) {
+            self.settle(taken);
+            any = true;
+        }
+        for unwanted in self.hub.mailbox.all_kept(&is_unwanted) {
+            if let Some(taken) = self.hub.mailbox.discard_kept(unwanted) {
+                self.settle(taken);
+                any = true;
+            }
+        }
+        any
     }
 
     /// The error with which a receive without a buffer would end at once: the oldest message that

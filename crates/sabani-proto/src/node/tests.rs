@@ -834,6 +834,24 @@ fn lengths_that_no_memory_holds_are_bounded_in_sum() {
 }
 
 #[test]
+fn what_nobody_wants_is_thrown_away_with_one_look_at_each_message() {
+    let [mut node, _] = Pair::new(modes()[0].clone()).nodes;
+    let me = node.id();
+    for tag in 0..1_000 {
+        node.send_copy(0, me, tag, b"hello", false).unwrap();
+    }
+    let looks = std::cell::Cell::new(0);
+    let is_unwanted = |_, tag: u64| {
+        looks.set(looks.get() + 1);
+        tag.is_multiple_of(2)
+    };
+    assert!(node.discard_all(is_unwanted));
+    assert_eq!((looks.get(), node.unmatched_messages()), (1_000, 500));
+    assert!(!node.discard_all(is_unwanted));
+    assert_eq!(node.probe(&Match::any()).unwrap().tag, 1);
+}
+
+#[test]
 fn a_send_that_nobody_asks_for_any_more_leaves_nothing_behind() {
     let [mut node, _] = Pair::new(modes()[0].clone()).nodes;
     let tickets: Vec<_> = (0..3)

@@ -1,19 +1,19 @@
 //! What survivors of a failure do together.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use sabani_collective::agree::{Agreement, Decision, Message as Word};
 
-use super::group::Group;
+use super::group::{Group, Members};
 use super::lives::LOOK;
 use super::tag::{Context, Kind};
 use super::{Comm, Error, Job, locked};
-use crate::Message;
 use crate::node::vain::Vain;
+use crate::{Match, Message};
 
-/// For so many communicators a process goes on answering those that have not heard what was decided.
+/// For so many communicators at least a process goes on answering those that have not heard what was decided.
 const ANSWERED: usize = 64;
 /// What a rank offers that agrees on bits alone: the world's number, which is nobody's to give.
 const NO_OFFER: u32 = Context::WORLD.number();
@@ -29,15 +29,40 @@ pub struct Agreed {
     pub failed: BTreeSet<usize>,
 }
 
-/// Agreements that this process has come to, the latest of each communicator: whoever is still in one
-/// when its coordinator dies asks those that are not. And those that it has put off.
+/// Agreements that others may ask this process about. It holds none of their communicators.
 #[derive(Default)]
-pub(super) struct Decided(Mutex<VecDeque<Part>>);
+pub(super) struct Decided(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// What it has come to, the latest of each communicator and the latest last: whoever is still in an agreement when its
+    /// coordinator dies asks those that are not.
+    answers: VecDeque<Answer>,
+    /// What it has put off: of each communicator one at most. They stay until they can be taken up, or until nobody
+    /// waits for it if the communicator is gone.
+    put_off: Vec<Part>,
+}
+
+/// An agreement's number, in its communicator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Name {
+    context: Context,
+    number: u32,
+}
+
+/// What was decided.
+struct Answer {
+    name: Name,
+    /// What those are told that have not heard it.
+    word: Vec<u8>,
+}
 
 /// This process's part in an agreement.
 struct Part {
-    group: Arc<Group>,
-    number: u32,
+    name: Name,
+    members: Arc<Members>,
+    /// Whether the program still has the communicator.
+    group: Weak<Group>,
     agreement: Agreement,
 }
 
@@ -124,10 +149,15 @@ impl Comm {
     fn decide(&self, bits: u64, offer: u32) -> Result<Decision, Error> {
         let mut number = locked(&self.group.agreements);
         let absent = self.absent()?;
-        let begun = self.job.take_up(self.group.context, *number);
-        let mut part = begun.unwrap_or_else(|| Part {
-            group: Arc::clone(&self.group),
+        let name = Name {
+            context: self.group.context,
             number: *number,
+        };
+        let begun = self.job.take_up(name);
+        let mut part = begun.unwrap_or_else(|| Part {
+            name,
+            members: Arc::clone(&self.group.members),
+            group: Arc::downgrade(&self.group),
             agreement: Agreement::new(self.rank(), self.size(), bits, offer, &absent),
         });
         let decision = match self.bring_about(&mut part) {
@@ -138,8 +168,8 @@ impl Comm {
             }
         };
         *number = number.wrapping_add(1);
+        self.job.keep(Answer::new(name, &decision));
         self.node().flush()?;
-        self.job.keep(part);
         if decision.failed.contains(&self.rank()) {
             return Err(self.shut_out("is taken for dead"));
         }
@@ -165,7 +195,7 @@ impl Comm {
             let _ = self.look();
             part.agreement.fail(&self.absent()?);
             let awaited = part.agreement.awaited().into_iter();
-            let awaited = awaited.map(|rank| part.wanted().from(self.group.members[rank]));
+            let awaited = awaited.map(|rank| part.wanted().from(self.group.members.peers[rank]));
             self.check_in_vain(&awaited.collect::<Vec<_>>(), &mut vain)?;
             looks += 1;
             // A rank may be away for long: it need not find a reminder for each look.
@@ -193,23 +223,77 @@ impl Comm {
     }
 }
 
+impl Name {
+    /// Its words' tag.
+    fn tag(self) -> u64 {
+        self.context.tag(Kind::Agreement, self.number)
+    }
+
+    fn wanted(self) -> Match {
+        Match::any().tag(self.tag())
+    }
+}
+
+impl Answer {
+    fn new(name: Name, decision: &Decision) -> Self {
+        let word = Word::Decided(decision.clone()).encode();
+        Answer { name, word }
+    }
+
+    fn is_for(word: &Message) -> bool {
+        let word = Word::decode(word.body());
+        word.is_some_and(|word| !matches!(word, Word::Decided(_)))
+    }
+}
+
 impl Part {
-    fn wanted(&self) -> crate::Match {
-        self.group.context.matching(Kind::Agreement, self.number)
+    fn wanted(&self) -> Match {
+        self.name.wanted()
+    }
+
+    /// Whether it is decided, and nobody can take it up any more.
+    fn is_left_over(&self) -> bool {
+        self.agreement.decision().is_some() && self.group.strong_count() == 0
     }
 
     fn take(&mut self, message: &Message) {
-        let rank = self.group.rank_of(message.source);
+        let rank = self.members.rank_of(message.source);
         if let (Some(rank), Some(word)) = (rank, Word::decode(message.body())) {
             self.agreement.handle(rank, word);
         }
     }
 
     fn send(&mut self, job: &Job) {
-        let tag = self.group.context.tag(Kind::Agreement, self.number);
         while let Some((to, word)) = self.agreement.poll() {
-            job.say(self.group.members[to], tag, &word.encode());
+            job.say(self.members.peers[to], self.name.tag(), &word.encode());
         }
+    }
+}
+
+impl Decided {
+    /// Does something with the tags of words that are answered, before there are others.
+    pub fn with_tags<T>(&self, act: impl FnOnce(Vec<u64>) -> T) -> T {
+        let known = locked(&self.0);
+        let answers = known.answers.iter().map(|answer| answer.name);
+        let put_off = known.put_off.iter().map(|part| part.name);
+        act(answers.chain(put_off).map(Name::tag).collect())
+    }
+}
+
+impl Known {
+    /// Goes on answering for an agreement, and no more for the one before: all others have left that. Returns what is not
+    /// answered any more.
+    fn keep(&mut self, answer: Answer) -> Option<Name> {
+        let answers = &mut self.answers;
+        let is_before = |kept: &Answer| kept.name.context == answer.name.context;
+        let before = answers.iter().position(is_before);
+        let left = match before {
+            Some(before) => answers.remove(before),
+            None if answers.len() >= ANSWERED => answers.pop_front(),
+            None => None,
+        };
+        answers.push_back(answer);
+        left.map(|left| left.name)
     }
 }
 
@@ -217,41 +301,80 @@ impl Job {
     /// Answers for an agreement that this rank can't wait for: it stands by what it has said, and nobody waits for it while
     /// it takes messages.
     fn put_off(&self, part: Part) {
-        locked(&self.decided.0).push_back(part);
+        locked(&self.decided.0).put_off.push(part);
     }
 
-    /// The agreement of this number, if it was put off.
-    fn take_up(&self, context: Context, number: u32) -> Option<Part> {
-        let mut decided = locked(&self.decided.0);
-        let is_it = |part: &Part| (part.group.context, part.number) == (context, number);
-        let place = decided.iter().position(is_it)?;
-        decided.remove(place)
+    /// This agreement, if it was put off.
+    fn take_up(&self, name: Name) -> Option<Part> {
+        let put_off = &mut locked(&self.decided.0).put_off;
+        let place = put_off.iter().position(|part| part.name == name)?;
+        Some(put_off.swap_remove(place))
     }
 
-    /// Goes on answering for an agreement, and no more for the one before: all others have left that.
-    fn keep(&self, part: Part) {
-        let mut decided = locked(&self.decided.0);
-        let context = part.group.context;
-        let before = decided
-            .iter()
-            .position(|kept| kept.group.context == context);
-        let is_over = |kept: &Part| kept.agreement.decision().is_some();
-        let full = decided.len() >= ANSWERED;
-        let full = full.then(|| decided.iter().position(is_over)).flatten();
-        let left = before.or(full).and_then(|place| decided.remove(place));
-        decided.push_back(part);
-        if let Some(Part { group, number, .. }) = &left {
-            self.leftovers.over(group.context, Kind::Agreement, *number);
+    fn keep(&self, answer: Answer) {
+        let left = locked(&self.decided.0).keep(answer);
+        if let Some(Name { context, number }) = left {
+            self.leftovers.over(context, Kind::Agreement, number);
         }
     }
 
     /// Answers those that have not heard what was decided.
     pub fn answer(&self) {
-        for part in locked(&self.decided.0).iter_mut() {
+        let mut known = locked(&self.decided.0);
+        for Answer { name, word } in &known.answers {
+            while let Ok(Some(message)) = self.node.try_recv(name.wanted()) {
+                if Answer::is_for(&message) {
+                    self.say(message.source, name.tag(), word);
+                }
+            }
+        }
+        for part in &mut known.put_off {
             while let Ok(Some(message)) = self.node.try_recv(part.wanted()) {
                 part.take(&message);
                 part.send(self);
             }
         }
+        let left_over = known.put_off.extract_if(.., |part| part.is_left_over());
+        let left_over: Vec<_> = left_over.collect();
+        drop(known);
+        for Part {
+            name, agreement, ..
+        } in left_over
+        {
+            let decision = agreement.decision().into_iter();
+            decision.for_each(|decision| self.keep(Answer::new(name, decision)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_of_each_communicator_is_answered_and_so_many_in_all() {
+        let name = |context, number| Name {
+            context: Context::numbered(context).unwrap(),
+            number,
+        };
+        let decision = Decision {
+            bits: 3,
+            failed: BTreeSet::new(),
+            offer: NO_OFFER,
+        };
+        let decided = Decided::default();
+        let keep = |name| {
+            let left = locked(&decided.0).keep(Answer::new(name, &decision));
+            left.map(Name::tag)
+        };
+        let all = 0..ANSWERED as u32;
+        all.for_each(|context| assert_eq!(keep(name(context, 0)), None));
+        // Those that have come to one later stay for longer.
+        assert_eq!(keep(name(0, 1)), Some(name(0, 0).tag()));
+        assert_eq!(keep(name(1_000, 0)), Some(name(1, 0).tag()));
+        assert_eq!(keep(name(1_001, 0)), Some(name(2, 0).tag()));
+        let tags = decided.with_tags(|tags| tags);
+        assert_eq!(tags.len(), ANSWERED);
+        assert!(tags.contains(&name(0, 1).tag()));
     }
 }

@@ -71,7 +71,7 @@ impl Comm {
         if self.close(end) {
             let tag = self.group.context.tag(Kind::Revoked, 0);
             for rank in neighbours(self.rank(), self.size()) {
-                self.job.say(self.group.members[rank], tag, &notice);
+                self.job.say(self.group.members.peers[rank], tag, &notice);
             }
         }
     }

@@ -11,15 +11,27 @@ use super::tag::Context;
 use super::{Comm, Error};
 use crate::PeerId;
 
+/// Who has which rank.
+pub(super) struct Members {
+    /// For each rank its process, whose id is its rank in the world.
+    pub peers: Vec<PeerId>,
+    /// For each process of the world its rank here.
+    places: Vec<Option<usize>>,
+}
+
+impl Members {
+    /// The rank of a process, if it is a member.
+    pub fn rank_of(&self, peer: PeerId) -> Option<usize> {
+        *self.places.get(peer.0 as usize)?
+    }
+}
+
 /// What makes a communicator, at one of its ranks.
 pub(super) struct Group {
     pub context: Context,
     /// This process's rank in it.
     pub rank: usize,
-    /// For each rank its process, whose id is its rank in the world.
-    pub members: Vec<PeerId>,
-    /// For each process of the world its rank here.
-    places: Vec<Option<usize>>,
+    pub members: Arc<Members>,
     /// Who shares a host.
     pub hosts: Hosts,
     pub epoch: Epoch,
@@ -48,11 +60,13 @@ impl Group {
         Group {
             context,
             rank: places[me].expect("a process makes only groups that it is in"),
-            members: members
-                .iter()
-                .map(|&member| PeerId(member as u32))
-                .collect(),
-            places,
+            members: Arc::new(Members {
+                peers: members
+                    .iter()
+                    .map(|&member| PeerId(member as u32))
+                    .collect(),
+                places,
+            }),
             hosts: Hosts::new(&hosts),
             epoch: Epoch::default(),
             agreements: Mutex::default(),
@@ -62,12 +76,12 @@ impl Group {
     }
 
     pub fn size(&self) -> usize {
-        self.members.len()
+        self.members.peers.len()
     }
 
     /// The rank here of a process, if it is a member.
     pub fn rank_of(&self, peer: PeerId) -> Option<usize> {
-        *self.places.get(peer.0 as usize)?
+        self.members.rank_of(peer)
     }
 }
 
@@ -80,7 +94,7 @@ impl Drop for Group {
 impl Comm {
     /// The process that has a rank.
     pub(super) fn peer(&self, rank: usize) -> Result<PeerId, Error> {
-        let peer = self.group.members.get(rank).copied();
+        let peer = self.group.members.peers.get(rank).copied();
         peer.ok_or(Error::NoSuchRank {
             rank,
             size: self.size(),

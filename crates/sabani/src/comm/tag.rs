@@ -63,22 +63,31 @@ impl Context {
         Match::any().tag(self.tag(kind, tag))
     }
 
-    /// Messages of whatever rank and tag.
-    pub fn of_kind(self, kind: Kind) -> Match {
-        self.of_kinds(kind, kind)
+    /// The number of the communicator whose tag on the wire this is, and the kind of message.
+    pub fn of_tag(tag: u64) -> Option<(u32, Kinds)> {
+        let number = tag >> 35 & ((1 << Self::BITS) - 1);
+        (tag >> 63 == 1).then_some((number as u32, Kinds(1 << (tag >> 32 & 7))))
+    }
+}
+
+/// Kinds of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    pub fn of(kinds: &[Kind]) -> Self {
+        Kinds(kinds.iter().fold(0, |all, kind| all | 1 << *kind as u8))
     }
 
-    /// The same of two kinds, and of all others that have the bits which those have in common.
-    pub fn of_kinds(self, one: Kind, other: Kind) -> Match {
-        let open = (one as u64 ^ other as u64) << 32 | u64::from(u32::MAX);
-        Match::any().tag_mask(self.tag(one, 0), !open)
+    /// Whether all of others are among these.
+    pub fn have(self, others: Kinds) -> bool {
+        self.0 & others.0 == others.0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PeerId;
 
     #[test]
     fn ranks_give_away_different_numbers_until_there_are_no_more() {
@@ -118,23 +127,23 @@ mod tests {
             Kind::Lost,
             Kind::Ready,
         ];
-        let matched = |wanted: Match, context: Context| {
-            let tag = |kind| context.tag(kind, 0x8000_0001);
-            let matches = kinds.map(|kind| wanted.matches(PeerId(3), tag(kind)));
-            kinds
-                .iter()
-                .zip(matches)
-                .filter(|(_, matches)| *matches)
-                .map(|(kind, _)| *kind)
-                .collect::<Vec<_>>()
+        let matched = |wanted: &[Kind]| {
+            let wanted = Kinds::of(wanted);
+            let matches = |kind: &Kind| {
+                let (number, of_tag) = Context::of_tag(context.tag(*kind, 0x8000_0001)).unwrap();
+                assert_eq!(number, 77);
+                wanted.have(of_tag)
+            };
+            kinds.into_iter().filter(matches).collect::<Vec<_>>()
         };
-        let notices = context.of_kinds(Kind::Agreement, Kind::Revoked);
-        assert_eq!(matched(notices, context), [Kind::Agreement, Kind::Revoked]);
-        assert_eq!(
-            matched(context.of_kind(Kind::Ready), context),
-            [Kind::Ready]
-        );
-        assert_eq!(matched(notices, Context::WORLD), []);
+        let notices = [Kind::Agreement, Kind::Revoked];
+        assert_eq!(matched(&notices), notices);
+        assert_eq!(matched(&[Kind::Ready]), [Kind::Ready]);
+        let last = Context::numbered((1 << Context::BITS) - 1).unwrap();
+        let tag = last.tag(Kind::Lost, u32::MAX);
+        let of_tag = (last.number(), Kinds::of(&[Kind::Lost]));
+        assert_eq!(Context::of_tag(tag), Some(of_tag));
+        assert_eq!(Context::of_tag(tag & !(1 << 63)), None);
     }
 
     #[test]
