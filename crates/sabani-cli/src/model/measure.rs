@@ -15,7 +15,7 @@ use super::page;
 use super::progress::Progress;
 use super::ranks::{Prober, Ranks};
 use super::wire;
-use crate::bench::transport::Transport;
+use crate::bench::{args::once, transport::Transport};
 use crate::exit::Usage;
 use crate::files;
 use crate::report::expect_file;
@@ -89,13 +89,15 @@ pub fn run(args: &MeasureArgs) -> Result<()> {
             files::expect_writable(path)?;
         }
     }
-    let own = || args.transport.iter().map(|one| one.name().to_owned());
+    // What is listed twice is measured once.
+    let transports = once(&args.transport);
+    let own = || transports.iter().map(|one| one.name().to_owned());
     let names: Vec<String> = ranks.tell(ranks.leads().then(|| own().collect()))?;
     if !ranks.leads() {
         let mut transports = names.iter().map(|name| wire::transport(name));
         return transports.try_for_each(|transport| ranks.try_over(transport?)?.follow());
     }
-    let mut measured = lead_all(args, &ranks)?;
+    let mut measured = lead_all(args, &ranks, &transports)?;
     let write = |measured: &Measured| files::write(&args.output, measured.network.to_json());
     // What was measured is safe before the table, which may take minutes, is begun.
     write(&measured)?;
@@ -146,9 +148,9 @@ fn cores() -> Option<usize> {
 }
 
 /// Measures over each transport: the first one's network, with the others' costs.
-fn lead_all(args: &MeasureArgs, ranks: &Ranks) -> Result<Measured> {
+fn lead_all(args: &MeasureArgs, ranks: &Ranks, transports: &[Transport]) -> Result<Measured> {
     let mut all: Option<Measured> = None;
-    for &transport in &args.transport {
+    for &transport in transports {
         let mut prober = ranks.try_over(transport)?;
         let measured = lead(args, ranks, transport, &mut prober)?;
         prober.end()?;
