@@ -45,8 +45,9 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 /// Sabani carries messages between processes over one UDP socket each: whole, in order, encrypted.
 ///
 /// Exit status: 0 when all went well, 1 when something failed, 2 for a mistake on the command line, or
-/// in a file, folder or variable that it relies on, before anything was begun, 130 after Ctrl-C or a TERM
-/// signal, 141 if nobody reads the results any more; that of `sabani run` is its program's.
+/// in a file, folder or variable that it relies on, or for want of rights, before anything was begun, 130
+/// after Ctrl-C or a TERM signal, 141 if nobody reads the results any more. That of `sabani run`,
+/// `sabani lab run` and `sabani lab exec` is their program's, or 126 or 127 if it can't be run.
 #[derive(Parser)]
 #[command(name = "sabani", version = VERSION.as_str(), max_term_width = 100)]
 struct Arguments {

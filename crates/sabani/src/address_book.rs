@@ -136,7 +136,10 @@ fn parse_line(line: &str) -> Result<(PeerId, SocketAddr), String> {
     }
     let mut words = line.split_whitespace();
     let (Some(id), Some(addr), None) = (words.next(), words.next(), words.next()) else {
-        return Err("expected `id address:port`".into());
+        return Err(format!(
+            "`{}` is not `id address:port`",
+            line.trim().escape_debug()
+        ));
     };
     let id = id.parse().map_err(|_| {
         format!(
@@ -261,7 +264,10 @@ mod tests {
             ("0 a:70000", ":1: `a:70000` is not an address:port"),
             ("0 :7000", ":1: `:7000` is not an address:port"),
             ("0 ::1", ":1: `::1` is not an address:port"),
-            ("0 127.0.0.1:1 2", ":1: expected `id address:port`"),
+            (
+                "0 127.0.0.1:1 2",
+                ":1: `0 127.0.0.1:1 2` is not `id address:port`",
+            ),
             (
                 "0 127.0.0.1:0",
                 ":1: no peer can be at `127.0.0.1:0`: port 0",

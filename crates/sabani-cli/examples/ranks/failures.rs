@@ -223,6 +223,41 @@ fn until_it_fails(mut test: impl FnMut() -> Result<bool, Error>) -> String {
     }
 }
 
+/// Asks once whether a rank's message has come.
+type Way = fn(&Comm, usize) -> Result<bool, Error>;
+
+/// The last rank dies, again and again, while rank 1 asks for its message anew each time and never waits.
+pub fn asked_anew(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let ways: [Way; 3] = [
+        |comm, from| comm.irecv::<u8>(from, 1)?.test(),
+        |comm, from| {
+            let come = comm.recv_timeout(from, 1, &mut [0_u8], Duration::ZERO)?;
+            Ok(come.is_some())
+        },
+        |comm, _| {
+            let come = comm.recv_any_timeout(1, &mut [0_u8], Duration::ZERO)?;
+            Ok(come.is_some())
+        },
+    ];
+    // Another numbering than the world's.
+    let key = (world.rank() + world.size() - 1) % world.size();
+    let mut comm = world.split(0, key as i64)?;
+    for way in ways {
+        comm.barrier()?;
+        let last = comm.size() - 1;
+        if comm.rank() == last {
+            die()
+        }
+        if comm.rank() == 1 {
+            println!("{}", until_it_fails(|| way(&comm, last)));
+        }
+        comm = comm.shrink()?;
+    }
+    bound.lift();
+    Ok(())
+}
+
 /// Rank 1 dies; the others only wait for whoever sends first.
 pub fn nobody_sends(world: &Comm) -> Result<(), Error> {
     if world.rank() == 1 {

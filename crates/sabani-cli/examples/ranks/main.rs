@@ -63,6 +63,7 @@ fn main() -> Result<(), Error> {
         "stopped" => failures::stopped(&comm, failures::SILENCE / 4),
         "shut-out" => failures::stopped(&comm, failures::SILENCE * 3),
         "polled" => failures::polled(&comm),
+        "asked-anew" => failures::asked_anew(&comm),
         "unwinding" => misuse::unwinding(&comm),
         "unseen" => misuse::unseen(&comm),
         "leaked" => misuse::leaked(&comm),

@@ -182,7 +182,7 @@ pub struct TurnArgs {
     #[arg(long, default_value_t = ROUNDS, value_parser = parse_rounds())]
     pub rounds: u32,
     /// Length of a turn; a tenth as long is warm-up.
-    #[arg(long, default_value = "0.2", value_parser = parse_seconds)]
+    #[arg(long, default_value = "0.2", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub seconds: Duration,
 }
 

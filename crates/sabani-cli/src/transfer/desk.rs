@@ -225,7 +225,8 @@ fn were_turned_away(stats: &NodeStats) -> String {
 }
 
 /// What helps as a rule.
-const KEYS: &str = "do all senders have the same `--key`, or `--plain` as here?";
+const KEYS: &str =
+    "senders need the same `--key` as this receiver, or `--plain` if it has that, too";
 
 /// Why a handshake was turned away.
 fn in_words(why: RejectReason) -> &'static str {

@@ -154,7 +154,7 @@ fn a_file_that_can_not_be_used_is_named_by_all_ranks() {
         (&without, "n.json", "sabani model compile --network"),
         (&nonsense, "n.json", "`rope`"),
         (&newer, "n.json", "measure again"),
-        (&newer, "nothing.json", "`sabani model measure -o "),
+        (&newer, "nothing.json", "sabani model measure -o "),
     ] {
         let done = explained(&folder.path().join(name), "collectives");
         assert_eq!(done.status, 1, "{}", done.err);

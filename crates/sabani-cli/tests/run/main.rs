@@ -150,7 +150,10 @@ fn parts_of_the_ranks_work_side_by_side() {
 fn a_lost_rank_is_named_as_it_was_in_its_part() {
     let how = ["-n", "5", "--on-failure", "continue", "--"];
     let done = run(&[&how[..], &[&ranks(), "lost-in-group"]].concat());
-    let told = done.out.matches("rank 0 was killed by SIGABRT").count();
+    let told = done
+        .out
+        .matches("rank 0 (rank 1 of the world) was killed by SIGABRT")
+        .count();
     assert_eq!(told, 2, "{}{}", done.out, done.err);
 }
 
@@ -364,8 +367,9 @@ fn ranks_killed_while_all_agree_leave_the_others_agreed() {
 fn a_failure_ends_the_communicators_of_that_rank_and_no_others() {
     let mut said = survivors("4", "halves", 1);
     said.sort_unstable();
-    let lost = |rank| format!("rank {rank} was killed by SIGKILL");
-    assert_eq!(said, [lost(0), lost(1), lost(1), lost(1)]);
+    let [half, world] =
+        ["0 (rank 1 of the world)", "1"].map(|rank| format!("rank {rank} was killed by SIGKILL"));
+    assert_eq!(said, [half, world.clone(), world.clone(), world]);
 }
 
 #[test]
@@ -395,6 +399,15 @@ fn who_only_asks_whether_something_has_come_hears_of_the_end() {
     let lost = "rank 2 was killed by SIGKILL";
     let said = survivors("3", "polled", 1);
     assert_eq!(said, [revoked, revoked, lost, lost]);
+}
+
+#[test]
+fn who_asks_anew_each_time_hears_of_the_end_as_the_launcher_tells_it() {
+    let lost = |rank, of_world| {
+        format!("rank {rank} (rank {of_world} of the world) was killed by SIGKILL")
+    };
+    let said = survivors("5", "asked-anew", 3);
+    assert_eq!(said, [lost(4, 0), lost(3, 4), lost(2, 3)]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::lives::{LOOK, decode, encode, neighbours};
 use super::tag::Kind;
-use super::{Comm, Error};
+use super::{Comm, Error, locked};
 
 /// Whether, and why, a communicator can't be used any more.
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl Comm {
         self.usable()?;
         if let Some((rank, why)) = self.failed().pop_first() {
             // The others hear of it as this rank has.
-            self.close(End::Lost { rank, why });
+            self.close(self.lost(rank, why));
         }
         let notices = self.group.context.matching(Kind::Revoked, 0);
         while let Some(notice) = self.node().try_recv(notices)? {
@@ -106,32 +106,61 @@ impl Comm {
     /// the others may soon wait for the caller, so that the communicator ends, too.
     pub(super) fn check_alive(&self, rank: usize) -> Result<(), Error> {
         self.look()?;
-        let Some(fate) = self.job.fate(self.peer(rank)?) else {
+        self.check_known(rank)
+    }
+
+    /// The same by what is known already.
+    fn check_known(&self, rank: usize) -> Result<(), Error> {
+        let Some(fate) = self.job.known_fate(self.peer(rank)?) else {
             return Ok(());
         };
-        let why = fate.why;
-        self.end(End::Lost { rank, why });
+        self.end(self.lost(rank, fate.why));
         self.usable()
     }
 
-    /// The same for calls that don't wait, but may be made again and again instead: that it has ended is found at
-    /// once, and the rest as often as by calls that wait.
-    pub(super) fn check_at_times(&self, rank: usize, looked: &mut Instant) -> Result<(), Error> {
-        self.usable()?;
-        if looked.elapsed() >= LOOK {
-            *looked = Instant::now();
-            self.check_alive(rank)?;
-        }
-        Ok(())
+    /// That a rank is lost: launchers tell of it by its rank in the world.
+    fn lost(&self, rank: usize, why: String) -> End {
+        let why = match self.group.members.peers.get(rank) {
+            Some(peer) if peer.0 as usize != rank => format!("(rank {peer} of the world) {why}"),
+            _ => why,
+        };
+        End::Lost { rank, why }
     }
 
     /// Fails if the communicator has ended, or if nobody else is left.
-    pub(super) fn check_others(&self) -> Result<(), Error> {
+    fn check_others(&self) -> Result<(), Error> {
         self.look()?;
         let others = self.size() - 1;
         if others > 0 && self.gone().len() >= others {
             return Err(Error::Alone);
         }
         Ok(())
+    }
+
+    /// Fails if what is waited for, from a rank or from anybody, can't come any more.
+    pub(super) fn check(&self, from: Option<usize>) -> Result<(), Error> {
+        match from {
+            Some(rank) => self.check_alive(rank),
+            None => self.check_others(),
+        }
+    }
+
+    /// The same for calls that don't wait, but may be made again and again instead: what is known is found at once, and the
+    /// rest is looked for as often as by calls that wait, whoever calls.
+    pub(super) fn check_at_times(&self, from: Option<usize>) -> Result<(), Error> {
+        self.usable()?;
+        let is_due = {
+            let mut looked = locked(&self.group.looked);
+            let is_due = looked.elapsed() >= LOOK;
+            if is_due {
+                *looked = Instant::now();
+            }
+            is_due
+        };
+        match (is_due, from) {
+            (true, _) => self.check(from),
+            (false, Some(rank)) => self.check_known(rank),
+            (false, None) => Ok(()),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use sabani_collective::Hosts;
 
@@ -39,6 +40,8 @@ pub(super) struct Group {
     pub agreements: Mutex<u32>,
     /// How many rows of collectives have been started here.
     pub started: AtomicU32,
+    /// When calls that don't wait have last looked whether it has ended.
+    pub looked: Mutex<Instant>,
     leftovers: Arc<Leftovers>,
 }
 
@@ -71,6 +74,7 @@ impl Group {
             epoch: Epoch::default(),
             agreements: Mutex::default(),
             started: AtomicU32::new(0),
+            looked: Mutex::new(Instant::now()),
             leftovers,
         }
     }

@@ -60,9 +60,8 @@ impl Lives {
 }
 
 impl Job {
-    /// What became of a process, as far as this one knows by now.
-    pub fn fate(&self, peer: PeerId) -> Option<Fate> {
-        self.hear();
+    /// What became of a process, as far as this one has heard.
+    pub fn known_fate(&self, peer: PeerId) -> Option<Fate> {
         self.lives.lock().get(&peer).cloned()
     }
 

@@ -1,5 +1,7 @@
 //! Messages of elements from rank to rank.
 
+use std::time::{Duration, Instant};
+
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::lives::LOOK;
@@ -50,16 +52,72 @@ impl Comm {
         to_vec(&message, from, tag)
     }
 
+    /// Receives elements from a rank if they come within this time; `None` if not. [`Duration::ZERO`] takes what is here.
+    /// However short the times are, calls again and again find out as soon as [`Comm::recv`] that nothing can come any more,
+    /// but not that untaken messages keep it from coming.
+    ///
+    /// # Errors
+    /// As [`Comm::recv`], without [`Backlog`](crate::Error::Backlog) if the time is less than a second.
+    pub fn recv_timeout<T: Pod>(
+        &self,
+        from: usize,
+        tag: u32,
+        elements: &mut [T],
+        timeout: Duration,
+    ) -> Result<Option<usize>, Error> {
+        let message = self.wait_for(Some(from), Kind::Message, tag, Some(timeout))?;
+        let copied = message.map(|message| copy_out(&message, from, tag, elements));
+        copied.transpose()
+    }
+
     /// Receives elements from whichever rank has sent some first.
     ///
     /// # Errors
     /// As [`Comm::recv`]. [`Error::RankLost`] if any rank has failed. [`Error::Alone`] if all others have
     /// ended in good order.
     pub fn recv_any<T: Pod>(&self, tag: u32, elements: &mut [T]) -> Result<Received, Error> {
-        let wanted = self.group.context.matching(Kind::Message, tag);
-        let message = self.wait_for(wanted, || self.check_others())?;
+        let message = self.wait_for(None, Kind::Message, tag, None)?;
+        self.received(&message.expect("it waits for one"), tag, elements)
+    }
+
+    /// Receives elements from whichever rank has sent some, if any come within this time, as [`Comm::recv_timeout`] does.
+    /// For programs that take what is here and do something else meanwhile.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), sabani::comm::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let comm = sabani::Comm::init()?;
+    /// let mut task = [0_u32; 2];
+    /// assert_eq!(comm.recv_any_timeout(7, &mut task, Duration::ZERO)?, None);
+    /// comm.send(comm.rank(), 7, &[3_u32, 4])?;
+    /// let received = comm.recv_any_timeout(7, &mut task, Duration::from_secs(1))?;
+    /// assert_eq!(received.map(|it| (it.rank, it.count)), Some((comm.rank(), 2)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Comm::recv_any`] and [`Comm::recv_timeout`].
+    pub fn recv_any_timeout<T: Pod>(
+        &self,
+        tag: u32,
+        elements: &mut [T],
+        timeout: Duration,
+    ) -> Result<Option<Received>, Error> {
+        let message = self.wait_for(None, Kind::Message, tag, Some(timeout))?;
+        let received = message.map(|message| self.received(&message, tag, elements));
+        received.transpose()
+    }
+
+    fn received<T: Pod>(
+        &self,
+        message: &Message,
+        tag: u32,
+        elements: &mut [T],
+    ) -> Result<Received, Error> {
         let rank = self.rank_of(message.source)?;
-        let count = copy_out(&message, rank, tag, elements)?;
+        let count = copy_out(message, rank, tag, elements)?;
         Ok(Received { rank, count })
     }
 
@@ -137,32 +195,49 @@ impl Comm {
     }
 
     pub(super) fn recv_message(&self, from: usize, kind: Kind, tag: u32) -> Result<Message, Error> {
-        let wanted = self
-            .group
-            .context
-            .matching(kind, tag)
-            .from(self.peer(from)?);
-        self.wait_for(wanted, || self.check_alive(from))
+        let message = self.wait_for(Some(from), kind, tag, None)?;
+        Ok(message.expect("it waits for one"))
     }
 
-    /// Waits for a message, and looks now and then whether it can still come.
+    /// Waits for a message from a rank, or from anybody, and looks now and then whether it can still come. `None` once the
+    /// time is over, if there is one.
     fn wait_for(
         &self,
-        wanted: Match,
-        check: impl Fn() -> Result<(), Error>,
-    ) -> Result<Message, Error> {
+        from: Option<usize>,
+        kind: Kind,
+        tag: u32,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Message>, Error> {
+        let mut wanted = self.group.context.matching(kind, tag);
+        if let Some(from) = from {
+            wanted = wanted.from(self.peer(from)?);
+        }
         self.usable()?;
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut vain = Vain::default();
         loop {
-            let message = self.node().recv_timeout(wanted, LOOK);
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let time = left.map_or(LOOK, |left| left.min(LOOK));
+            let message = self.node().recv_timeout(wanted, time);
             if let Some(message) = message.map_err(|error| self.explained(error))? {
-                return Ok(message);
+                return Ok(Some(message));
             }
-            self.check_in_vain(&[wanted], &mut vain)?;
-            if let Err(lost) = check() {
+            let is_over = left.is_some_and(|left| left <= LOOK);
+            let checked = match is_over {
+                true => self.check_at_times(from),
+                false => {
+                    self.check_in_vain(&[wanted], &mut vain)?;
+                    self.check(from)
+                }
+            };
+            if let Err(lost) = checked {
                 // Whoever has ended has waited until its last messages were here.
                 let message = self.node().try_recv(wanted);
-                return message.map_err(|error| self.explained(error))?.ok_or(lost);
+                let message = message.map_err(|error| self.explained(error))?;
+                return message.ok_or(lost).map(Some);
+            }
+            if is_over {
+                return Ok(None);
             }
         }
     }

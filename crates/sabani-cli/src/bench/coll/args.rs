@@ -54,7 +54,7 @@ pub struct CollArgs {
     )]
     pub algorithms: Vec<Wanted>,
     /// Time for each collective and size in each turn, without warming up.
-    #[arg(long, default_value = "0.1", value_parser = parse_seconds)]
+    #[arg(long, default_value = "0.1", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub seconds: Duration,
     /// Turns.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -82,7 +82,7 @@ impl Comm {
         let name = path.display().to_string();
         let text = network::read_plain(path).map_err(|why| match why.kind() {
             ErrorKind::NotFound => {
-                format!("{name}: there is no such file: `sabani model measure -o {name}`, without {NETWORK}, makes one")
+                format!("{name}: there is no such file: `sabani run -n 4 -- sabani model measure -o {name}`, or another launcher on the hosts of the job, makes one, without {NETWORK}")
             }
             _ => format!("{name}: {why}"),
         })?;
@@ -91,7 +91,7 @@ impl Comm {
             let cure = match network.transports.contains_key("sabani") {
                 true => format!("`sabani model compile --network {name}` adds it"),
                 false => format!(
-                    "nothing was measured over Sabani: `sabani model measure -o {name}` does that"
+                    "nothing was measured over Sabani: `sabani run -n 4 -- sabani model measure -o {name}`, or another launcher, does that"
                 ),
             };
             return Err(format!("{name} has no table of algorithms: {cure}"));
