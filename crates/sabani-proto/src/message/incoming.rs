@@ -358,7 +358,9 @@ impl Incoming {
             body.granted = entry.len;
         }
         match inbox.mailbox.arrive(inbox.source, entry.tag, entry.len) {
-            Some(ticket) => self.bind(id, ticket, inbox),
+            Some(ticket) => {
+                self.bind(id, ticket, inbox);
+            }
             None => {
                 let pending = Arrived::Pending(Pending {
                     len: entry.len,
@@ -512,23 +514,16 @@ impl Incoming {
         self.bodies.binary_search_by_key(&id, |body| body.id).ok()
     }
 
-    /// A receive waits for this body from now on: gives it room and asks for it.
-    pub fn bind(&mut self, id: u64, ticket: RecvTicket, inbox: &mut Inbox<'_>) {
-        let Some(at) = self.body_at(id) else {
-            return;
-        };
+    /// A receive waits for this body from now on: gives it room and asks for it. Returns the buffer of an earlier receive that it
+    /// was filling, if it fills another one now.
+    pub fn bind(&mut self, id: u64, ticket: RecvTicket, inbox: &mut Inbox<'_>) -> Option<Vec<u8>> {
+        let at = self.body_at(id)?;
         let given = inbox.mailbox.bind(ticket, inbox.link, id);
         let body = &mut self.bodies[at];
         body.owner = Owner::Posted(ticket);
         body.wanted = true;
-        match given {
-            Some(given) if !body.has_room || body.received.bytes() == 0 => {
-                body.buffer = Buffer::given(given, body.total as usize);
-                body.has_room = true;
-            }
-            Some(given) => inbox.mailbox.unbind_buffer(ticket, given),
-            None => {}
-        }
+        let before = given.and_then(|given| self.move_to(at, given, inbox));
+        let body = &self.bodies[at];
         if body.granted < body.total {
             if body.has_room {
                 self.grant(at);
@@ -537,6 +532,7 @@ impl Incoming {
             }
         }
         self.finish(at, inbox);
+        before
     }
 
     /// Looks again for posted bodies that had to wait for the node's memory.

@@ -371,18 +371,11 @@ impl Mailbox {
         let Some(receive) = self.receives.get_mut(ticket) else {
             return;
         };
-        let body = match receive.buffer.take() {
-            Some(mut given) => {
-                given[..filled.len()].copy_from_slice(&filled);
-                Buffer::given(given, filled.len())
-            }
-            None => filled,
-        };
         self.ended += 1;
         receive.progress = Progress::Done(Ok(Message {
             source,
             tag,
-            body: body.into(),
+            body: filled.into(),
         }));
     }
 
@@ -391,13 +384,6 @@ impl Mailbox {
         let receive = self.receives.get_mut(ticket)?;
         receive.progress = Progress::Filling { link, id };
         receive.buffer.take()
-    }
-
-    /// Gives a buffer back to the receive that brought it: the body comes into another one.
-    pub fn unbind_buffer(&mut self, ticket: RecvTicket, buffer: Vec<u8>) {
-        if let Some(receive) = self.receives.get_mut(ticket) {
-            receive.buffer = Some(buffer);
-        }
     }
 
     /// A body that nobody has asked for yet is now complete.
@@ -750,7 +736,6 @@ impl Mailbox {
             Progress::Filling { link, id } => Cancelled::Filling {
                 link,
                 id,
-                buffer: receive.buffer,
                 stamp: receive.stamp,
             },
             Progress::Done(result) => Cancelled::Done {
@@ -802,7 +787,6 @@ impl Mailbox {
     pub fn expire(&mut self, ticket: RecvTicket, envelope: Envelope, buffer: Option<Vec<u8>>) {
         if let Some(receive) = self.receives.get_mut(ticket) {
             self.ended += 1;
-            let buffer = receive.buffer.take().or(buffer);
             let error = RecvError::Expired { envelope, buffer };
             receive.progress = Progress::Done(Err(error));
         }
@@ -821,7 +805,7 @@ impl Mailbox {
             let error = RecvError::PeerLost {
                 peer,
                 why: why.clone(),
-                buffer: receive.buffer.take().or(buffer),
+                buffer,
             };
             receive.progress = Progress::Done(Err(error));
         }
@@ -835,7 +819,6 @@ pub(crate) enum Cancelled {
     Filling {
         link: LinkRef,
         id: u64,
-        buffer: Option<Vec<u8>>,
         stamp: u64,
     },
     Done {

@@ -188,6 +188,7 @@ impl Node {
             Taken::Bind { link, id, ticket } => {
                 self.with_incoming(link, |incoming, inbox| incoming.bind(id, ticket, inbox));
                 self.enqueue(link.peer);
+                self.use_freed_memory();
             }
             Taken::Discard { link, id } => {
                 let freed = self.with_incoming(link, |incoming, inbox| incoming.discard(id, inbox));
@@ -266,16 +267,7 @@ impl Node {
         match self.hub.mailbox.cancel(ticket) {
             Cancelled::Withdrawn(buffer) => (None, buffer),
             Cancelled::Done { result, .. } => (Some(result), None),
-            Cancelled::Filling {
-                link,
-                id,
-                buffer,
-                stamp,
-            } => {
-                // Its own, if the message goes on in one that an earlier receive had brought.
-                let inner = self.detach(link, id, stamp);
-                (None, buffer.or(inner))
-            }
+            Cancelled::Filling { link, id, stamp } => (None, self.detach(link, id, stamp)),
         }
     }
 
@@ -287,9 +279,7 @@ impl Node {
                 result: Ok(message),
                 stamp,
             } => self.hub.mailbox.abandon(stamp, message),
-            Cancelled::Filling {
-                link, id, stamp, ..
-            } => {
+            Cancelled::Filling { link, id, stamp } => {
                 self.detach(link, id, stamp);
             }
             _ => {}

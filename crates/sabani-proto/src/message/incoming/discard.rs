@@ -48,10 +48,49 @@ impl Incoming {
         let next = inbox
             .mailbox
             .park(stamp, inbox.source, tag, Pending { link, id, len });
-        if let Some(ticket) = next {
-            self.bind(id, ticket, inbox);
+        let before = next.and_then(|ticket| self.bind(id, ticket, inbox));
+        given.or(before)
+    }
+
+    /// A receive has brought a buffer: what has come of the body moves there now, as it would have to in the end, and what the body
+    /// took of the node's memory comes back.
+    /// Returns the buffer of an earlier receive, if it was there.
+    pub(super) fn move_to(
+        &mut self,
+        at: usize,
+        mut given: Vec<u8>,
+        inbox: &mut Inbox<'_>,
+    ) -> Option<Vec<u8>> {
+        let body = &mut self.bodies[at];
+        if body.received.bytes() > 0 {
+            given[..body.buffer.len()].copy_from_slice(&body.buffer);
         }
-        given
+        let given = Buffer::given(given, body.total as usize);
+        let before = std::mem::replace(&mut body.buffer, given);
+        let before = (body.has_room && !before.is_pooled()).then(|| before.into_given());
+        body.has_room = true;
+        let Charge {
+            unmatched, posted, ..
+        } = body.charge;
+        body.charge = Charge {
+            log: body.charge.log,
+            ..Charge::default()
+        };
+        let memory = Charge {
+            log: 0,
+            unmatched,
+            posted,
+        };
+        inbox.mailbox.settle(inbox.link, memory);
+        self.aside_settle(posted);
+        self.on_taken(0, unmatched);
+        if unmatched > 0 {
+            self.prefetch_left(inbox);
+        }
+        if self.aside.squeezed && posted > 0 {
+            self.retry_starved(inbox);
+        }
+        before
     }
 
     /// Gives back a buffer that a body was filling, and goes on with a copy. Without memory for that the message keeps the buffer.

@@ -142,6 +142,81 @@ fn what_is_kept_of_receives_with_buffers_of_their_own_is_charged() {
     assert_eq!(pair.nodes[1].stats().posted_bytes, 0);
 }
 
+/// What the node had charged for a message is free once the message goes on in a buffer of the program's.
+#[test]
+fn who_brings_a_buffer_for_a_message_that_is_coming_gives_its_memory_back() {
+    for brings in [false, true] {
+        let mut pair = tight();
+        for (tag, mib) in [(1, 3), (2, 6)] {
+            send(&mut pair, tag, mib * MIB);
+        }
+        let first = pair.nodes[1].post(Match::any().tag(1), None);
+        until_filling(&mut pair, first);
+        let has_come = |pair: &Pair| pair.nodes[1].stats().counters.bytes_received > MIB as u64;
+        while !has_come(&pair) {
+            pair.step();
+        }
+        pair.nodes[1].cancel(first);
+        let buffer = brings.then(|| vec![0; 4 * MIB]);
+        let next = pair.nodes[1].post(Match::any().tag(1), buffer);
+        let own = if brings { 0 } else { 3 * MIB as u64 };
+        assert_eq!(pair.nodes[1].stats().posted_bytes, own);
+        let waits = pair.nodes[1].post(Match::any().tag(2), None);
+        let is_fed = pair.nodes[1].stats().posted_bytes - own == 6 * MIB as u64;
+        assert_eq!(is_fed, brings);
+        pair.carry();
+        for (ticket, tag, mib) in [(next, 1, 3), (waits, 2, 6)] {
+            let message = pair.nodes[1].take_received(ticket).unwrap().unwrap();
+            assert!(
+                message.body.len() == mib * MIB && message.body.iter().all(|&byte| byte == tag)
+            );
+        }
+        assert_eq!(pair.nodes[1].stats().posted_bytes, 0);
+    }
+}
+
+/// The same where nobody had asked for it.
+#[test]
+fn who_brings_a_buffer_for_a_message_that_comes_unasked_gives_its_memory_back() {
+    let mut pair = tight();
+    send(&mut pair, 1, 2 * MIB);
+    while pair.nodes[1].stats().counters.bytes_received < MIB as u64 {
+        pair.step();
+    }
+    let unmatched = |pair: &Pair| pair.nodes[1].hub.mailbox.unmatched.used;
+    assert_eq!(unmatched(&pair), 2 * MIB as u64);
+    let buffer = Some(vec![0; 2 * MIB]);
+    let ticket = pair.nodes[1].post(Match::any().tag(1), buffer);
+    assert_eq!(unmatched(&pair), 0);
+    // Withdrawn, it needs memory again.
+    assert!(pair.nodes[1].cancel(ticket).1.is_some());
+    assert_eq!(pair.nodes[1].stats().posted_bytes, 2 * MIB as u64);
+    pair.carry();
+    let message = pair.nodes[1].try_take(&Match::any()).unwrap();
+    assert!(message.body.iter().all(|&byte| byte == 1));
+    assert_eq!(
+        (unmatched(&pair), pair.nodes[1].stats().posted_bytes),
+        (0, 0)
+    );
+}
+
+#[test]
+fn the_buffer_of_an_earlier_receive_comes_back_from_who_goes_on_with_its_own() {
+    let mut pair = Pair::with(modes()[1].clone(), |config| {
+        config.memory_bytes = MIB as u64;
+    });
+    let tag = Match::any().tag(1);
+    send(&mut pair, 1, 2 * MIB);
+    let first = pair.nodes[1].post(tag, Some(vec![0; 3 * MIB]));
+    let second = pair.nodes[1].post(tag, Some(vec![0; 4 * MIB]));
+    until_filling(&mut pair, first);
+    let (_, back) = pair.nodes[1].cancel(first);
+    assert_eq!(back.map(|buffer| buffer.len()), Some(3 * MIB));
+    pair.carry();
+    let message = pair.nodes[1].take_received(second).unwrap().unwrap();
+    assert!(message.body.len() == 2 * MIB && message.body.iter().all(|&byte| byte == 1));
+}
+
 #[test]
 fn a_peer_that_is_lost_gives_the_buffer_back() {
     let mut pair = Pair::new(modes()[1].clone());
