@@ -586,6 +586,9 @@ impl Incoming {
 
     /// How much of that is for receives that were withdrawn, or for what the program has only looked for.
     pub fn withdrawn_bytes(&self) -> u64 {
+        if self.aside.asked == 0 {
+            return 0;
+        }
         let left = |body: &&InBody| matches!(body.owner, Owner::Parked | Owner::Unmatched(_));
         let left = self.bodies.iter().filter(left);
         left.map(|body| body.charge.posted).sum()

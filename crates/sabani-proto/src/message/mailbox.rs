@@ -5,7 +5,7 @@ mod parked;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -232,6 +232,9 @@ pub(crate) struct Mailbox {
     receives: Tickets<Receive>,
     /// By stamp; empty nearly always.
     parked: Vec<Parked>,
+    /// Messages in the matcher that are all here and hold memory of receives, though none waits for them: the program has only
+    /// looked. Few, while others may be many.
+    looked_for: BTreeSet<ArrivedKey>,
     /// Small messages, all younger than those in the matcher; empty while receives wait.
     unread: Unread,
     pub pool: Pool,
@@ -269,6 +272,7 @@ impl Mailbox {
             matcher: Matcher::new(seed),
             receives: Tickets::default(),
             parked: Vec::new(),
+            looked_for: BTreeSet::new(),
             unread: Unread::default(),
             pool: Pool::default(),
             unmatched: Budget::new(memory_bytes / 2),
@@ -396,6 +400,9 @@ impl Mailbox {
                 link,
                 charge,
             };
+            if charge.posted > 0 {
+                self.looked_for.insert(key);
+            }
             self.read_all();
             self.matcher.has_come(key);
         }
@@ -546,7 +553,10 @@ impl Mailbox {
                 let parked = self.parked.get(at)?;
                 Some((parked.source, parked.tag, &parked.arrived))
             }
-            Found::Kept(key) => self.matcher.get(key),
+            Found::Kept(key) => {
+                let (_, source, tag, arrived) = self.matcher.get(key)?;
+                Some((source, tag, arrived))
+            }
         }
     }
 
@@ -557,7 +567,12 @@ impl Mailbox {
                 let parked = self.parked.remove(at);
                 Some((parked.stamp, parked.source, parked.tag, parked.arrived))
             }
-            Found::Kept(key) => self.matcher.take(key),
+            Found::Kept(key) => {
+                if !self.looked_for.is_empty() {
+                    self.looked_for.remove(&key);
+                }
+                self.matcher.take(key)
+            }
         }
     }
 

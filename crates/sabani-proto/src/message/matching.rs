@@ -44,7 +44,7 @@ mod index;
 mod key;
 mod lane;
 mod queue;
-mod steps;
+pub(super) mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -149,7 +149,7 @@ impl fmt::Display for Match {
 }
 
 /// Names a message kept by [`Matcher::keep`], until it is taken or removed; never any other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ArrivedKey(Handle);
 
 /// Names a receive posted by [`Matcher::post`], until it is matched or cancelled; never any other.
@@ -319,10 +319,12 @@ impl<A, R> Matcher<A, R> {
         Some((stamp, message.source, message.tag, message.payload))
     }
 
-    /// A waiting message, with its sender and its tag.
-    pub fn get(&self, key: ArrivedKey) -> Option<(PeerId, u64, &A)> {
-        let message = self.messages.get(self.messages.locate(key.0)?);
-        Some((message.source, message.tag, &message.payload))
+    /// A waiting message, with its age, its sender and its tag.
+    pub fn get(&self, key: ArrivedKey) -> Option<(u64, PeerId, u64, &A)> {
+        steps::step();
+        let slot = self.messages.locate(key.0)?;
+        let (stamp, message) = (self.messages.stamp(slot), self.messages.get(slot));
+        Some((stamp, message.source, message.tag, &message.payload))
     }
 
     /// The age of [`Matcher::first`]: of one sender's, lower stamps are older.
@@ -359,15 +361,6 @@ impl<A, R> Matcher<A, R> {
             }
         }
         self.advance(source);
-    }
-
-    /// All messages that wait for a receive: their stamps, senders and tags.
-    pub fn arrived(&self) -> impl Iterator<Item = (u64, PeerId, u64, &A)> {
-        self.slots().map(|slot| {
-            let message = self.messages.get(slot);
-            let stamp = self.messages.stamp(slot);
-            (stamp, message.source, message.tag, &message.payload)
-        })
     }
 
     /// Names the waiting messages that are such. Visits each that waits, once.

@@ -90,21 +90,23 @@ impl Mailbox {
     pub fn held(&self) -> impl Iterator<Item = (u64, Envelope, u64)> {
         let parked = self.parked.iter();
         let parked = parked.map(|one| (one.stamp, one.source, one.tag, &one.arrived));
-        // There may be many, and nearly always none of them holds any.
-        let kept = (self.posted.used() > 0).then(|| self.matcher.arrived());
-        let all = parked.chain(kept.into_iter().flatten());
-        all.filter_map(|(stamp, source, tag, arrived)| match arrived {
-            Arrived::Whole { body, charge, .. } if charge.posted > 0 => {
-                let envelope = Envelope {
-                    source,
-                    tag,
-                    len: body.len() as u64,
-                    complete: true,
-                };
-                Some((stamp, envelope, charge.posted))
-            }
-            _ => None,
-        })
+        // Not all that wait: there may be many.
+        let kept = self.looked_for.iter();
+        let kept = kept.filter_map(|&key| self.matcher.get(key));
+        parked
+            .chain(kept)
+            .filter_map(|(stamp, source, tag, arrived)| match arrived {
+                Arrived::Whole { body, charge, .. } if charge.posted > 0 => {
+                    let envelope = Envelope {
+                        source,
+                        tag,
+                        len: body.len() as u64,
+                        complete: true,
+                    };
+                    Some((stamp, envelope, charge.posted))
+                }
+                _ => None,
+            })
     }
 
     /// The parked message that waits for this body.

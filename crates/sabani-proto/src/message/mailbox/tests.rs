@@ -1,6 +1,7 @@
 //! Whose message a receive gets when several have sent some.
 
 use super::*;
+use crate::message::matching::steps;
 use crate::wire::{Entry, EntryMode};
 
 const SLOW: PeerId = PeerId(1);
@@ -208,4 +209,35 @@ fn what_waits_behind_other_tags_of_its_sender_can_be_had_by_its_own() {
     mailbox.complete(slow);
     mailbox.complete(stopped);
     assert_eq!(mailbox.take_all(Match::any()), [(SLOW, 1), (OTHER, 2)]);
+}
+
+/// Statistics ask for it, however many others wait.
+#[test]
+fn what_holds_memory_of_receives_is_found_without_looking_at_all_that_wait() {
+    let mut mailbox = Arrivals::new();
+    let asked = mailbox.announce(SLOW, 1, false);
+    for tag in 2..1_000 {
+        mailbox.keep(QUICK, tag);
+    }
+    assert!(mailbox.0.posted.charge(LEN as u64));
+    let filled = mailbox.0.pool.take(LEN).unwrap();
+    let charge = Charge {
+        posted: LEN as u64,
+        ..Charge::default()
+    };
+    mailbox.0.complete_arrived(asked, filled, charge);
+    let mut held = Vec::new();
+    let steps = steps::during(|| {
+        held.extend(
+            mailbox
+                .0
+                .held()
+                .map(|(_, envelope, bytes)| (envelope.tag, bytes)),
+        );
+    });
+    assert_eq!(held, [(1, LEN as u64)]);
+    assert_eq!(steps, 1, "nothing else is looked at");
+    assert!(mailbox.0.try_take(&Match::any().tag(1)).is_some());
+    assert_eq!(mailbox.0.held().count(), 0);
+    assert!(mailbox.0.looked_for.is_empty());
 }

@@ -17,7 +17,7 @@ const KEPT: usize = 4096;
 const MOST: usize = 1 << 31;
 
 /// Names one entry for good: stamps are never given twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Handle {
     slot: Slot,
     stamp: u64,

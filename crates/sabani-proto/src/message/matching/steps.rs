@@ -14,7 +14,7 @@ pub(super) fn step() {
 
 /// The steps that `work` takes in this thread.
 #[cfg(test)]
-pub(super) fn during(work: impl FnOnce()) -> u64 {
+pub(in crate::message) fn during(work: impl FnOnce()) -> u64 {
     let before = STEPS.get();
     work();
     STEPS.get() - before

@@ -26,7 +26,8 @@ impl<A, R> Matcher<A, R> {
 
     fn peek(&mut self, pattern: &Match) -> Option<(PeerId, u64, &A)> {
         let key = self.first(pattern)?;
-        self.get(key)
+        let (_, source, tag, payload) = self.get(key)?;
+        Some((source, tag, payload))
     }
 }
 
