@@ -19,6 +19,7 @@ mod sends;
 mod session;
 mod snapshot;
 mod spans;
+mod strays;
 mod takes;
 mod terms;
 mod timers;
@@ -47,6 +48,7 @@ pub use own_link::Unsent;
 use peers::Peers;
 pub use receive::Opened;
 pub use sends::Waiting;
+use strays::Strays;
 pub use transmit::Transmit;
 
 /// Stands in the timer heap for handshakes that others have begun, in place of a peer's index.
@@ -83,9 +85,7 @@ pub struct Node {
     owed: Vec<(u32, Owed)>,
     /// What is still to come from the peer that was heard last, as far as it may.
     expected_bytes: u64,
-    /// Where packets on unknown connections have come from, until the next time that peers are looked through for it.
-    strays: Vec<SocketAddr>,
-    next_stray_ns: u64,
+    strays: Strays,
     dropped: Dropped,
     /// Whose handshake was turned away last, and why.
     rejected_last: Option<(SocketAddr, RejectReason)>,
@@ -133,8 +133,7 @@ impl Node {
             half_open_at_ns: u64::MAX,
             owed: Vec::new(),
             expected_bytes: 0,
-            strays: Vec::new(),
-            next_stray_ns: 0,
+            strays: Strays::default(),
             dropped: Dropped::default(),
             rejected_last: None,
             closing: false,

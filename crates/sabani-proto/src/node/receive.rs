@@ -5,17 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use super::arrivals::{Batch, Origin, Packet};
 use super::peers::Target;
 use super::{Node, Path};
-use crate::LinkState;
 use crate::error::PeerLost;
 use crate::seal::Opening;
 use crate::wire::{CloseReason, Kind, Prelude};
-
-/// Packets on connections that this process does not know make it greet their senders at most
-/// this often.
-const STRAY_EVERY_NS: u64 = 100_000_000;
-/// Addresses kept from which such packets have come since: all peers are looked through but once in that time, and who sends
-/// garbage is not to hide the peers.
-const STRAYS: usize = 8;
 
 /// Datagrams that arrived together, opened as far as a [`crate::Keyring`] could.
 #[derive(Debug)]
@@ -242,28 +234,5 @@ impl Node {
         };
         let bytes = session.build_farewell(&mut self.hub, now_ns);
         self.post_letter(path, bytes);
-    }
-
-    /// A packet on a connection that this process does not know. If it comes from a known peer's
-    /// address, this process has probably been restarted: greet the peer, so that it learns of it.
-    fn greet_stray(&mut self, now_ns: u64, path: Path) {
-        if self.closing {
-            return;
-        }
-        if self.strays.len() < STRAYS && !self.strays.contains(&path.peer) {
-            self.strays.push(path.peer);
-        }
-        if now_ns < self.next_stray_ns {
-            return;
-        }
-        self.next_stray_ns = now_ns + STRAY_EVERY_NS;
-        let stray = self.peers.indices().find(|&index| {
-            let peer = &self.peers[index];
-            peer.state == LinkState::Known && !peer.farewell && self.strays.contains(&peer.addr)
-        });
-        self.strays.clear();
-        if let Some(index) = stray {
-            self.begin_attempt(index, false, now_ns);
-        }
     }
 }

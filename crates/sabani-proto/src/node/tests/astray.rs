@@ -197,3 +197,34 @@ fn garbage_hides_no_stray_of_a_peer() {
     }
     assert!(ways.contains(&addr(ADDRS[1])));
 }
+
+#[test]
+fn garbage_from_many_addresses_hides_no_stray_of_a_peer() {
+    let mut pair = Pair::new(modes()[0].clone());
+    let mut ways = Vec::new();
+    for _ in 0..200 {
+        for from in 0..50 {
+            pair.hear(0, &format!("198.51.100.{from}:9"), &stray());
+        }
+        pair.hear(0, ADDRS[1], &stray());
+        ways.extend(pair.wander(1, ADDRS, [&[], &[]]));
+    }
+    assert!(ways.contains(&addr(ADDRS[1])));
+}
+
+/// One that is greeted again and again in vain keeps nobody else from being greeted.
+#[test]
+fn who_has_strayed_is_greeted_in_turn() {
+    let mut pair = Pair::with(modes()[0].clone(), |config| {
+        config.connect_timeout_ns = 50_000_000;
+    });
+    let other = "10.0.0.3:7000";
+    pair.nodes[0].add_peer(PeerId(2), addr(other));
+    let mut ways = Vec::new();
+    for _ in 0..400 {
+        pair.hear(0, ADDRS[1], &stray());
+        pair.hear(0, other, &stray());
+        ways.extend(pair.wander(1, ADDRS, [&[], &[]]));
+    }
+    assert!([ADDRS[1], other].iter().all(|to| ways.contains(&addr(to))));
+}
