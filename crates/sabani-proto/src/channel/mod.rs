@@ -12,6 +12,7 @@ mod rtt;
 mod sent;
 #[cfg(test)]
 mod tests;
+mod tolerance;
 
 use std::num::NonZeroU64;
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::tolerance::Tolerance;
 use super::{Recovery, Rtt, Sent, datagram_cost, micros};
 use crate::rare::RareQueue;
 use crate::wire::{Ack, AckRange, Frame};
@@ -52,8 +53,6 @@ const NEVER: u64 = u64::MAX;
 const BURST_US: u32 = 100;
 /// Remembers this many lost packet numbers, to notice when one of them arrives after all.
 const LOST_REMEMBERED: usize = 64;
-/// However much reordering a path shows, a gap this wide is a loss.
-const MAX_REORDER: u8 = 255;
 
 /// Packets sent and not settled, and those still behind such ones.
 #[derive(Debug)]
@@ -76,12 +75,7 @@ pub(crate) struct SentLog<C> {
     ahead_from: u64,
     /// First number above all that were acknowledged.
     acked_end: u64,
-    /// Packets beyond a missing one that must have arrived before it counts as lost. One at first:
-    /// ordinary Ethernet does not reorder a flow. Evidence raises it, for good.
-    reorder: u8,
-    /// How much longer than a round trip, in eighths of one, a missing packet may take. Evidence
-    /// raises it for good, too.
-    reorder_eighths: u8,
+    tolerance: Tolerance,
     /// Packets since the last one that took its turn at this host's own link; 255 are as many as any.
     express: u8,
     /// Packets of the burst that acknowledgements tell of now, as far as they have, and when it began, in microseconds.
@@ -153,8 +147,7 @@ impl<C: Cargo> SentLog<C> {
             ahead: 0,
             ahead_from: 0,
             acked_end: 0,
-            reorder: 1,
-            reorder_eighths: 1,
+            tolerance: Tolerance::new(),
             express: 0,
             burst: 0,
             burst_us: 0,
@@ -529,8 +522,8 @@ impl<C: Cargo> SentLog<C> {
         let Some(sent_ns) = self.oldest_ns() else {
             return;
         };
-        let give_up_at = sent_ns + rtt.reorder_ns(self.reorder_eighths, 0);
-        if now_ns < give_up_at && largest < self.base + u64::from(self.reorder) {
+        let give_up_at = sent_ns + rtt.reorder_ns(self.tolerance.eighths(), 0);
+        if now_ns < give_up_at && largest < self.base + self.tolerance.packets() {
             self.loss_deadline_ns = give_up_at;
             return;
         }
@@ -538,6 +531,7 @@ impl<C: Cargo> SentLog<C> {
             self.most = (self.in_flight_packets / 2).max(1);
         }
         settled.lost_sent_ns = Some(sent_ns);
+        self.tolerance.on_loss();
         self.remember_lost(self.base..self.base + 1);
         settled.lost += self.give_up_all(fate);
     }
@@ -643,16 +637,14 @@ impl<C: Cargo> SentLog<C> {
         if self.recently_lost.is_empty() {
             return;
         }
-        let (reorder, eighths) = (&mut self.reorder, &mut self.reorder_eighths);
+        let tolerance = &mut self.tolerance;
         self.recently_lost.retain(|&number| {
             let arrived = runs
                 .ascending()
                 .any(|(start, end)| start <= number && number < end);
             if arrived {
                 settled.spurious += 1;
-                let seen = (largest - number + 1).clamp(3, MAX_REORDER.into());
-                *reorder = (*reorder).max(seen as u8);
-                *eighths = (*eighths * 2).min(8);
+                tolerance.on_late(largest - number + 1);
             }
             !arrived
         });
@@ -681,7 +673,7 @@ impl<C: Cargo> SentLog<C> {
     /// that were until now, and that arrive `packet_ns` apart.
     fn late_ns(&self, acked: u32, packet_ns: u32, rtt: &Rtt) -> u64 {
         let packets = u64::from(self.in_flight_packets + acked);
-        rtt.reorder_ns(self.reorder_eighths, packets * u64::from(packet_ns))
+        rtt.reorder_ns(self.tolerance.eighths(), packets * u64::from(packet_ns))
     }
 
     /// Gives up packets that are `reorder` packets behind the largest that arrived, or have left `late_ns` ago. Beside `told`
@@ -699,7 +691,8 @@ impl<C: Cargo> SentLog<C> {
             return;
         }
         let largest = self.acked_end - 1;
-        let far_behind = self.acked_end.saturating_sub(self.reorder.into());
+        let far_behind = self.acked_end.saturating_sub(self.tolerance.packets());
+        let lost_before = settled.lost;
         let mut place = self.front();
         while place.run < self.runs.len() && place.number < largest {
             let next = self.behind(place);
@@ -725,6 +718,9 @@ impl<C: Cargo> SentLog<C> {
             let at = self.isolate(place, lost.start, lost.end);
             self.give_up(at, fate, settled);
             place = self.behind(at);
+        }
+        if settled.lost > lost_before {
+            self.tolerance.on_loss();
         }
     }
 

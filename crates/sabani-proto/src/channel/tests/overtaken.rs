@@ -44,3 +44,31 @@ fn an_overtaken_acknowledgement_says_nothing_of_what_is_above_it() {
     let lost = lost_by(&mut channel, &older, MS + 1);
     assert_eq!(lost, [0, 101, 103], "more than it names has come");
 }
+
+/// One event of reordering may have been the last: a long connection that once saw one needn't wait longer for each loss from then on.
+#[test]
+fn a_path_that_only_loses_from_then_on_is_not_waited_for_longer_for_ever() {
+    for recovery in [Recovery::Selective, Recovery::GoBackN] {
+        let mut channel = recovering(recovery, 1 << 30);
+        channel.on_sent(run(0, 100), &[0], 0);
+        lost_by(&mut channel, &ack(1..100), MS);
+        lost_by(&mut channel, &ack(0..100), MS);
+        // Each tenth packet is lost.
+        let mut waited = Vec::new();
+        for round in 0..10_000 {
+            let (first, now_ns) = (100 + 10 * round, 10 * MS * (round + 1));
+            channel.on_sent(run(first, 10), &[first], now_ns);
+            let named = ack((first - 5..first + 10).filter(|number| number % 10 != 0));
+            if lost_by(&mut channel, &named, now_ns + MS).is_empty() {
+                channel.on_deadline(now_ns + 9 * MS, &mut |_, _| ());
+                waited.push(round);
+            }
+        }
+        assert!(!waited.is_empty(), "it has reordered");
+        assert!(
+            waited.iter().all(|&round| round < 1_000),
+            "{:?}",
+            waited.last()
+        );
+    }
+}
