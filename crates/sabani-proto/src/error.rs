@@ -357,13 +357,20 @@ impl Starvation {
 impl fmt::Display for Starvation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (waiting, holder) = (&self.waiting, &self.holder);
+        let has_room = waiting.len <= self.limit.saturating_sub(self.held_bytes);
+        let behind = if has_room {
+            " and comes after one,"
+        } else {
+            ""
+        };
         write!(
             f,
-            "the message from peer {} with tag {} has {} bytes, for which there is no room while others hold {} of \
+            "the message from peer {} with tag {} has {} bytes,{} for which there is no room while others hold {} of \
              the {} bytes that this node allocates for messages; the longest, {} bytes from peer {} with tag {}, ",
             waiting.source,
             waiting.tag,
             waiting.len,
+            behind,
             self.held_bytes,
             self.limit,
             holder.len,

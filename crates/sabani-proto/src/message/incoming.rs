@@ -4,6 +4,7 @@
 mod discard;
 mod early;
 mod expiry;
+mod feeding;
 mod log_credit;
 
 use early::Early;
@@ -13,8 +14,8 @@ pub(crate) use log_credit::LogCredit;
 use super::mailbox::{Charge, Pending};
 use super::matching::ArrivedKey;
 use super::{
-    Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, Pool, RecvTicket, Spans, Turn,
-    charge_if_inline, expand_body_id, expand_id,
+    Arrived, Buffer, ENTRY_CHARGE, LinkRef, Mailbox, Pool, RecvTicket, Spans, charge_if_inline,
+    expand_body_id, expand_id,
 };
 use crate::PeerId;
 use crate::error::PeerLost;
@@ -152,6 +153,9 @@ struct Aside {
     asked: u64,
     /// Some receive waits until `asked` is less.
     squeezed: bool,
+    /// Some receive waits for memory of either kind, and bytes of those that came later and did not since one that waited went on.
+    hungry: bool,
+    overtaken: u64,
     /// Some receive waits because the system had no memory.
     denied: bool,
     /// The first body that nobody has asked for and that waits until there is memory for such.
@@ -167,6 +171,8 @@ impl Empty for Aside {
             unasked: 0,
             asked: 0,
             squeezed: false,
+            hungry: false,
+            overtaken: 0,
             denied: false,
             left: None,
         };
@@ -428,49 +434,12 @@ impl Incoming {
         true
     }
 
-    /// Asks for a body that somebody waits for, if there is memory for it.
-    fn feed(&mut self, at: usize, mailbox: &mut Mailbox) -> Result<(), Shortage> {
-        if self.is_beyond_share(self.bodies[at].total, mailbox) {
-            return Err(Shortage::Peer);
-        }
-        let body = &mut self.bodies[at];
-        if !mailbox.posted.charge(body.total) {
-            return Err(Shortage::Node);
-        }
-        if !body.make_room_if_large(&mailbox.pool) {
-            mailbox.posted.release(body.total);
-            return Err(Shortage::System);
-        }
-        body.charge.posted = body.total;
-        self.aside.asked += body.total;
-        self.grant(at);
-        Ok(())
-    }
-
-    /// Whether a body must wait until others of this peer have come. With none on its way one may always
-    /// come: it can't wait for anything.
-    fn is_beyond_share(&self, total: u64, mailbox: &Mailbox) -> bool {
-        self.aside.asked > 0 && total > mailbox.peer_share.saturating_sub(self.aside.asked)
-    }
-
     /// Lets all of a body come.
     fn grant(&mut self, at: usize) {
         let body = &mut self.bodies[at];
         self.missing += body.total - body.granted;
         body.granted = body.total;
         self.grants.push_back(body.id);
-    }
-
-    /// Remembers that a receive waits for memory for this body.
-    fn starve(&mut self, at: usize, shortage: Shortage, mailbox: &mut Mailbox) {
-        match shortage {
-            Shortage::Peer => self.aside.squeezed = true,
-            Shortage::Node => mailbox.posted.wait(self.bodies[at].total),
-            Shortage::System => {
-                self.aside.denied = true;
-                mailbox.denied = true;
-            }
-        }
     }
 
     /// The body with this id, made if need be.
@@ -527,50 +496,12 @@ impl Incoming {
         if body.granted < body.total {
             if body.has_room {
                 self.grant(at);
-            } else if let Err(shortage) = self.feed(at, inbox.mailbox) {
-                self.starve(at, shortage, inbox.mailbox);
+            } else {
+                self.feed_or_starve(at, inbox);
             }
         }
         self.finish(at, inbox);
         before
-    }
-
-    /// Looks again for posted bodies that had to wait for the node's memory.
-    pub fn retry_starved(&mut self, inbox: &mut Inbox<'_>) {
-        if self.aside.squeezed || self.aside.denied {
-            self.aside.squeezed = false;
-            self.aside.denied = false;
-        }
-        for at in 0..self.bodies.len() {
-            if !self.bodies[at].is_starved() {
-                continue;
-            }
-            let posted = &inbox.mailbox.posted;
-            let fed = match posted.is_turn_of(self.bodies[at].total) {
-                true => self.feed(at, inbox.mailbox),
-                false => Err(Shortage::Node),
-            };
-            if let Err(shortage) = fed {
-                self.starve(at, shortage, inbox.mailbox);
-                // One that the system has no memory for may never get it: others don't wait behind it.
-                if shortage == Shortage::Peer || inbox.mailbox.posted.turn == Turn::Nobody {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// What bodies of this peer that the program has asked for have to wait for, if there are any.
-    pub fn shortage(&self, mailbox: &Mailbox) -> Option<Shortage> {
-        let mut bodies = self.bodies.iter();
-        let first = bodies.find(|body| body.wanted && body.granted < body.total)?;
-        Some(if self.is_beyond_share(first.total, mailbox) {
-            Shortage::Peer
-        } else if self.aside.denied {
-            Shortage::System
-        } else {
-            Shortage::Node
-        })
     }
 
     /// Tag and length of a body, if it was not granted memory.
@@ -607,8 +538,9 @@ impl Incoming {
         };
         if self.bodies[at].granted < self.bodies[at].total {
             self.bodies[at].wanted = true;
-            if let Err(shortage) = self.feed(at, inbox.mailbox) {
-                self.starve(at, shortage, inbox.mailbox);
+            // It is asked for anew as often as the program looks, and takes no turn.
+            if let Err(Shortage::System) = self.feed_new(at, inbox.mailbox) {
+                self.starve(at, Shortage::System, inbox.mailbox);
             }
         }
     }

@@ -16,6 +16,10 @@ pub(crate) struct Room {
     short: u64,
     /// Whose turn it is among those that have waited.
     pub turn: Turn,
+    /// The peer from which the one comes that is next, and its bytes.
+    next: Option<(u32, u64)>,
+    /// Bytes that receives took which came later and found room, since one that waited was given some.
+    overtaken: u64,
 }
 
 /// Who of those that have waited may be given room now. It is given in turn, so that those who need little don't
@@ -35,6 +39,8 @@ impl Room {
             shared: Budget::new(limit),
             short: 0,
             turn: Turn::Anybody,
+            next: None,
+            overtaken: 0,
         }
     }
 
@@ -66,6 +72,11 @@ impl Room {
         }
     }
 
+    /// Whether there is room for a body.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.share_of(bytes) <= self.shared.free()
+    }
+
     /// Charges a body, if there is room for it.
     pub fn charge(&mut self, bytes: u64) -> bool {
         let fits = self.shared.charge(self.share_of(bytes));
@@ -73,6 +84,19 @@ impl Room {
             self.short += bytes;
         }
         fits
+    }
+
+    /// Whether one that has not waited may be given room, if there is some. While others wait it overtakes them, but not for ever: many
+    /// that need little would keep it from one that needs much.
+    pub fn may_overtake(&self, bytes: u64) -> bool {
+        self.is_turn_of(bytes) || bytes <= self.limit().saturating_sub(self.overtaken)
+    }
+
+    /// It was given room.
+    pub fn note_overtaking(&mut self, bytes: u64) {
+        if !self.is_turn_of(bytes) {
+            self.overtaken = self.overtaken.saturating_add(bytes);
+        }
     }
 
     /// Gives a body's room back.
@@ -83,6 +107,29 @@ impl Room {
         }
         self.shared.release(self.share_of(bytes));
         self.shared.freed |= bytes > 0;
+    }
+
+    /// Those that have waited are looked at anew; returns from which peer on.
+    pub fn begin_turn(&mut self) -> Option<u32> {
+        self.turn = Turn::Anybody;
+        self.next.take().map(|(peer, _)| peer)
+    }
+
+    /// Bytes of the one that is next, if that is known.
+    pub fn next_bytes(&self) -> Option<u64> {
+        self.next.map(|(_, bytes)| bytes)
+    }
+
+    /// Of a peer's bodies that have waited some were given room (`fed`), and one with so many bytes waits still. The next time it
+    /// begins with the first peer that got nothing, or one with many would keep it from others.
+    pub fn end_turn(&mut self, peer: u32, fed: bool, waits: Option<u64>) {
+        match waits {
+            _ if fed && self.next.is_none() => self.overtaken = 0,
+            Some(bytes) if !fed => {
+                self.next.get_or_insert((peer, bytes));
+            }
+            _ => {}
+        }
     }
 
     /// Remembers that a receive waits for room for a body.

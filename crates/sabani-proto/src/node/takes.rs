@@ -7,7 +7,7 @@ use super::peers::Peers;
 use super::{Node, enqueue};
 use crate::PeerId;
 use crate::message::{
-    Cancelled, Envelope, Inbox, LinkRef, Match, Message, RecvError, RecvTicket, Taken, Turn,
+    Cancelled, Envelope, Inbox, LinkRef, Match, Message, RecvError, RecvTicket, Taken,
 };
 
 impl Node {
@@ -213,9 +213,11 @@ impl Node {
 
     /// Looks again for receives that wait for memory.
     pub(super) fn feed_starved(&mut self) {
-        self.hub.mailbox.posted.turn = Turn::Anybody;
+        let first = self.hub.mailbox.posted.begin_turn();
         self.hub.mailbox.denied = false;
-        for index in self.peers.indices() {
+        let indices = self.peers.indices();
+        let first = first.unwrap_or(0);
+        for index in (first..indices.end).chain(0..first) {
             let link = self.peers[index].reference(index);
             self.with_incoming(link, |incoming, inbox| incoming.retry_starved(inbox));
             self.enqueue(index);

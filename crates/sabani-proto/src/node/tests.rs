@@ -16,6 +16,7 @@ mod leaving;
 mod telling;
 mod trains;
 mod turns;
+mod turns_for_memory;
 mod unanswered;
 mod withdrawn;
 

@@ -43,7 +43,7 @@ impl Node {
 
     /// Messages that do not give theirs back by themselves keep the node's memory from this one, for which no
     /// receive has brought a buffer: all of such a message is here, and its receive was withdrawn, or the program has only looked for it; or its peer, or
-    /// this program, has disconnected.
+    /// this program, has disconnected. Or there would be room, but it comes after one for which there is none.
     fn starved_body(&mut self, link: LinkRef, id: u64) -> Option<Starvation> {
         let waiting = self.with_incoming(link, |incoming, inbox| {
             let (tag, len) = incoming.lacks_room(id)?;
@@ -56,7 +56,8 @@ impl Node {
             room.charge(holder.len);
         }
         let held_bytes = room.used();
-        if waiting.len > limit || room.charge(waiting.len) {
+        let more_comes_back = self.hub.mailbox.posted.used() > held_bytes;
+        if waiting.len > limit || (room.charge(waiting.len) && more_comes_back) {
             return None;
         }
         let (holder, holder_id) = stuck.into_iter().max_by_key(|(holder, _)| holder.len)?;

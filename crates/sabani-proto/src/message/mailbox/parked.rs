@@ -2,7 +2,7 @@
 
 use super::{Arrived, Charge, Envelope, LinkRef, Mailbox, Message, Pending, RecvTicket};
 use crate::PeerId;
-use crate::message::Buffer;
+use crate::message::{Buffer, Room};
 
 /// A message that a withdrawn receive had already been given.
 #[derive(Debug)]
@@ -107,6 +107,18 @@ impl Mailbox {
                 }
                 _ => None,
             })
+    }
+
+    /// Whether the receive that is next waits for memory which only the program can give back: then nobody waits for its turn.
+    pub fn next_waits_in_vain(&self) -> bool {
+        let Some(bytes) = self.posted.next_bytes() else {
+            return false;
+        };
+        let mut room = Room::new(self.posted.limit());
+        for (_, held, _) in self.held() {
+            room.charge(held.len);
+        }
+        !room.charge(bytes)
     }
 
     /// The parked message that waits for this body.

@@ -86,9 +86,44 @@ fn who_waits_for_memory_behind_a_receive_that_is_withdrawn_gets_it() {
     assert!(pair.nodes[1].take_received(whole).unwrap().is_ok());
     pair.carry();
     assert!(!pair.nodes[1].has_ended(long) && !pair.nodes[1].has_ended(short));
+    // Both wait for what only the program can give back, and both say so.
+    for (ticket, tag, says) in [
+        (long, 3, "bytes, for"),
+        (short, 4, "and comes after one, for"),
+    ] {
+        let Some(Hindrance::Starved(why)) = pair.nodes[1].hindrance_of(ticket) else {
+            panic!("{tag} waits in vain");
+        };
+        assert_eq!((why.waiting.tag, why.holder.tag), (tag, 1));
+        assert!(why.to_string().contains(says), "{why}");
+    }
     pair.nodes[1].cancel(long);
     pair.carry();
     assert!(pair.nodes[1].has_ended(short), "5 MiB are free");
+}
+
+/// Nobody has to wait for the turn of one for which there will be no room until the program does something.
+#[test]
+fn who_waits_in_vain_holds_up_nobody_who_comes_later() {
+    let mut pair = tight();
+    send(&mut pair, 1, 3 * MIB);
+    let held = pair.nodes[1].post(Match::any().tag(1), None);
+    until_filling(&mut pair, held);
+    pair.nodes[1].cancel(held);
+    send(&mut pair, 2, 7 * MIB);
+    let long = pair.nodes[1].post(Match::any().tag(2), None);
+    pair.carry();
+    for tag in 10..30 {
+        send(&mut pair, tag, 9 * MIB / 4);
+        let ticket = pair.nodes[1].post(Match::any().tag(tag), None);
+        pair.carry();
+        let message = pair.nodes[1].take_received(ticket);
+        assert!(message.is_some_and(|message| message.is_ok()), "{tag}");
+    }
+    assert!(!pair.nodes[1].has_ended(long));
+    assert!(pair.nodes[1].try_take(&Match::any().tag(1)).is_some());
+    pair.carry();
+    assert!(pair.nodes[1].has_ended(long));
 }
 
 #[test]
