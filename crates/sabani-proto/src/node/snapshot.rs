@@ -57,8 +57,8 @@ impl Node {
         let session = link.and_then(|link| link.session.as_ref());
         let now_ns = self.hub.clock.latest();
         match (attempt, session) {
-            (Some(attempt), _) => attempt.failure(now_ns - attempt.began_ns),
-            (None, session) => ConnectError::NoAnswer {
+            (Some(attempt), None) => attempt.failure(now_ns - attempt.began_ns),
+            (_, session) => ConnectError::NoAnswer {
                 time: session.map_or(Duration::ZERO, |session| {
                     Duration::from_nanos(now_ns - session.channel.last_heard_ns)
                 }),

@@ -108,6 +108,7 @@ impl Node {
             } else {
                 self.note_news(index, now_ns);
                 self.enqueue(index);
+                self.inquire(index, now_ns);
             }
         } else if link.attempt.is_some() {
             self.retry_handshake(index, now_ns);
@@ -146,7 +147,11 @@ impl Node {
             return;
         };
         let at = match (&link.session, &link.attempt) {
-            (Some(session), _) => session.deadline(&link.outgoing, &self.hub.config, now_ns),
+            (Some(session), attempt) => {
+                let inquiry = attempt.as_ref().map_or(u64::MAX, |attempt| attempt.next_ns);
+                let deadline = session.deadline(&link.outgoing, &self.hub.config, now_ns);
+                deadline.min(inquiry)
+            }
             (None, Some(attempt)) => attempt.next_ns,
             (None, None) => return,
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::PROLOGUE;
+use super::{HALF_OPEN_NS, PROLOGUE};
 use crate::Obstacle;
 use crate::channel::BASE_DATAGRAM;
 use crate::error::{ConnectError, PeerLost};
@@ -23,6 +23,10 @@ const RETRY_MAX_NS: u64 = 1_000_000_000;
 /// Attempts that carry a full-size packet, to prove that the path takes it. Tunnels and overlays don't: where one gets
 /// lost, to reach the peer comes first. Probes find out soon if it was lost by chance.
 const FULL_SIZE_TRIES: u32 = 1;
+
+/// A peer that is asked in vain, and has not been heard for this part of the time after which it counts as lost, may have been
+/// restarted.
+const DOUBT_PART: u64 = 8;
 
 /// In a simultaneous opening the lower id's attempt wins, until it has gone unanswered this often.
 const YIELD_AFTER: u32 = 6;
@@ -77,6 +81,12 @@ impl Attempt {
         if !std::mem::replace(&mut self.wanted, true) {
             self.over_ns = now_ns.saturating_add(timeout_ns);
         }
+    }
+
+    /// It has found out that the peer is the process that it was: no other one begins so soon.
+    fn rest(&mut self, now_ns: u64) {
+        self.over_ns = self.over_ns.min(now_ns + HALF_OPEN_NS);
+        self.next_ns = self.over_ns;
     }
 
     /// Why nothing has come of it in this time, as far as is known.
@@ -166,7 +176,8 @@ impl Node {
         let Some(attempt) = link.attempt.as_mut() else {
             return;
         };
-        if now_ns >= attempt.over_ns && !link.outgoing.is_settled() {
+        let inquires = link.session.is_some();
+        if now_ns >= attempt.over_ns && !link.outgoing.is_settled() && !inquires {
             // What was sent meanwhile has asked for it.
             attempt.want(now_ns, timeout);
         }
@@ -174,13 +185,16 @@ impl Node {
         if now_ns >= over_ns {
             return self.give_up_attempt(index, over_ns);
         }
-        let size = if attempt.tries < FULL_SIZE_TRIES {
+        let size = if attempt.tries < FULL_SIZE_TRIES && !inquires {
             full
         } else {
             BASE_DATAGRAM
         };
         let bytes = attempt.packet(size, self.hub.config.mode.is_sealed());
-        let wait = (RETRY_NS << (attempt.tries / 2).min(10)).min(RETRY_MAX_NS);
+        let wait = match inquires {
+            true => RETRY_MAX_NS,
+            false => (RETRY_NS << (attempt.tries / 2).min(10)).min(RETRY_MAX_NS),
+        };
         let wait = wait / 2 + self.entropy.next_u64() % wait;
         attempt.next_ns = (now_ns + wait).min(over_ns);
         attempt.tries += 1;
@@ -198,7 +212,9 @@ impl Node {
         let Some(attempt) = &link.attempt else {
             return;
         };
-        if attempt.wanted || !link.outgoing.is_settled() {
+        if link.session.is_some() {
+            self.drop_attempt(index);
+        } else if attempt.wanted || !link.outgoing.is_settled() {
             let why = attempt.failure(now_ns - attempt.began_ns);
             self.lose(index, PeerLost::Unreachable(why));
         } else {
@@ -207,6 +223,26 @@ impl Node {
                 self.hub.past.add(&link.counters());
             }
             self.happen(index, Happening::End, now_ns);
+        }
+    }
+
+    /// A peer that does not answer may have been restarted, and not know this side: it drops what comes and says nothing. A handshake
+    /// beside the connection finds out. If the same process answers, the connection stays.
+    pub(in crate::node) fn inquire(&mut self, index: u32, now_ns: u64) {
+        let peer = &self.peers[index];
+        let Some(link) = &peer.link else {
+            return;
+        };
+        let doubt_ns = self.hub.config.dead_after_ns / DOUBT_PART;
+        let session = link.session.as_ref();
+        let doubts = session.is_some_and(|session| session.is_doubted(doubt_ns, now_ns));
+        match (&link.attempt, doubts && !peer.state.is_disconnected()) {
+            (None, true) => self.begin_attempt(index, false, now_ns),
+            (Some(_), false) => self.drop_attempt(index),
+            (Some(attempt), true) if attempt.next_ns <= now_ns => {
+                self.retry_handshake(index, now_ns);
+            }
+            _ => {}
         }
     }
 
@@ -252,7 +288,18 @@ impl Node {
         let hello = Hello::decode(&payload)
             .ok()
             .filter(|hello| hello.sender == peer.id && hello.receiver == config.id)?;
+        if let Some(session) = &link.session
+            && session.incarnation == hello.incarnation
+        {
+            attempt.rest(now_ns);
+            return None;
+        }
         let attempt = link.attempt.take()?;
+        if link.session.is_some() {
+            self.lose(index, PeerLost::Restarted);
+        }
+        let peer = &mut self.peers[index];
+        let config = &self.hub.config;
         let log_credit = attempt.log_credit;
         let since_ns = now_ns - attempt.began_ns;
         let round_trip = match attempt.tries {
@@ -332,7 +379,10 @@ impl Node {
     pub(super) fn mine_wins(&self, index: u32) -> bool {
         let peer = &self.peers[index];
         let attempt = peer.link.as_ref().and_then(|link| link.attempt.as_ref());
-        self.id() < peer.id && attempt.is_some_and(|attempt| attempt.tries < YIELD_AFTER)
+        let is_connected = peer.session().is_some();
+        self.id() < peer.id
+            && !is_connected
+            && attempt.is_some_and(|attempt| attempt.tries < YIELD_AFTER)
     }
 
     /// Ends an attempt of this side's, if there is one; what waits for it stays.

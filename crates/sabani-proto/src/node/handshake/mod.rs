@@ -78,6 +78,7 @@ impl Node {
         let peer = &mut self.peers[index];
         if let Some(session) = peer.session() {
             if mine > hello.sender && is_unheard(session, hello, now_ns) {
+                self.drop_attempt(index);
                 return self.follow(index, hello.log_limit);
             }
             let why = if session.incarnation == hello.incarnation {

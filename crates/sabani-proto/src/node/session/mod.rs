@@ -31,6 +31,9 @@ const STARVED_DOUBLINGS: u8 = 2;
 const AWAITED_NS: u64 = 1_000_000;
 /// Hints that the peer can't be reached make it be asked at most this often.
 const HINT_EVERY_NS: u64 = 100_000_000;
+/// A peer that is as far away as its last answers say is not doubted: where many first messages wait for each other on a slow link,
+/// handshakes beside them would make them wait for longer.
+const DOUBT_TRIPS: u64 = 4;
 /// A connection that has used this many packet numbers, half of all, is ended before any could be
 /// used twice; the next message makes a new one.
 const WORN_OUT: u64 = Prelude::MAX_PACKET_NUMBER / 2;
@@ -273,6 +276,15 @@ impl Session {
         .into_iter()
         .flatten()
         .fold(patience, u64::min)
+    }
+
+    /// Whether the peer has been asked again and again in vain, and not been heard for so long, nor for many round trips: it may be
+    /// another process by now.
+    pub fn is_doubted(&self, after_ns: u64, now_ns: u64) -> bool {
+        let (rtt, heard_ns) = (&self.channel.rtt, self.channel.last_heard_ns);
+        let after_ns = after_ns.max(DOUBT_TRIPS * rtt.patience_ns());
+        let is_silent = now_ns.saturating_sub(heard_ns) >= after_ns && rtt.smoothed_ns() > 0;
+        is_silent && self.channel.polls_unanswered >= 3 && !self.is_closing()
     }
 
     /// Whether something has waited for its time, and may leave.

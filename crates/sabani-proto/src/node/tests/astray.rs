@@ -228,3 +228,86 @@ fn who_has_strayed_is_greeted_in_turn() {
     }
     assert!([ADDRS[1], other].iter().all(|to| ways.contains(&addr(to))));
 }
+
+/// The first sends to the second, which was restarted and does not know it: what comes is dropped without a word.
+#[test]
+fn who_was_restarted_and_knows_nobody_is_noticed_before_it_counts_as_silent() {
+    for mode in modes() {
+        let mut pair = Pair::new(mode);
+        let send = |pair: &mut Pair| {
+            let sent = pair.nodes[0].send_copy(pair.now_ns, PeerId(1), 7, b"hello", false);
+            sent.unwrap();
+        };
+        send(&mut pair);
+        pair.carry();
+        pair.nodes[1] = Node::new(pair.nodes[1].config().clone(), [9; 32]);
+        send(&mut pair);
+        pair.wander(4_000, ADDRS, [&ADDRS[..1], &ADDRS[1..]]);
+        let events = pair.events(0);
+        let restarted = |event: &Event| {
+            matches!(
+                event,
+                Event::Lost {
+                    why: PeerLost::Restarted,
+                    unsent_messages: 1,
+                    ..
+                }
+            )
+        };
+        assert!(events.iter().any(restarted), "{events:?}");
+        assert_eq!(pair.nodes[0].peer_state(PeerId(1)), Some(LinkState::Open));
+        assert!(pair.nodes[1].try_take(&Match::any()).is_none());
+        pair.nodes[0].begin_anew(PeerId(1));
+        send(&mut pair);
+        pair.carry();
+        assert!(pair.nodes[1].try_take(&Match::any()).is_some());
+        assert!(pair.nodes[0].is_settled());
+    }
+}
+
+/// Nothing of connections gets through for a while, but handshakes do: the same process answers, and nothing is lost.
+#[test]
+fn who_inquires_in_vain_loses_nothing() {
+    for sender in [0, 1] {
+        let mut pair = Pair::new(modes()[0].clone());
+        let to = PeerId(1 - sender as u32);
+        for len in [10, 100_000] {
+            let body = vec![3; len].into();
+            pair.nodes[sender]
+                .send(pair.now_ns, to, 7, body, false)
+                .unwrap();
+            pair.carry();
+            pair.nodes[1 - sender].try_take(&Match::any()).unwrap();
+        }
+        let body = vec![4; 100_000].into();
+        pair.nodes[sender]
+            .send(pair.now_ns, to, 8, body, false)
+            .unwrap();
+        let mut handshakes = 0;
+        for _ in 0..7_000 {
+            pair.now_ns += 1_000_000;
+            for (who, from) in ADDRS.iter().enumerate() {
+                pair.nodes[who].handle_deadline(pair.now_ns);
+                for (_, datagram) in sent(&mut pair.nodes[who], pair.now_ns) {
+                    let (prelude, _) = Prelude::parse(&datagram).unwrap();
+                    if prelude.kind != Kind::Data {
+                        handshakes += 1;
+                        pair.hear(1 - who, from, &datagram);
+                    }
+                }
+            }
+        }
+        assert!((2..=40).contains(&handshakes), "{handshakes}");
+        pair.wander(7_000, ADDRS, [&ADDRS[..1], &ADDRS[1..]]);
+        assert!(!pair.events(0).iter().chain(&pair.events(1)).any(is_lost));
+        let message = pair.nodes[1 - sender].try_take(&Match::any()).unwrap();
+        assert_eq!(message.body.len(), 100_000);
+        pair.wander(10, ADDRS, [&ADDRS[..1], &ADDRS[1..]]);
+        assert!(pair.nodes[sender].is_settled());
+        for node in &pair.nodes {
+            // What attempts had reserved is free again.
+            assert!(node.hub.mailbox.logs.used < 2 * node.config().log_window);
+            assert_eq!(node.peers.half_open(), 0);
+        }
+    }
+}
