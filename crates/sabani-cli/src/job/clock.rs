@@ -43,13 +43,22 @@ impl Clock {
                 ahead_ns = be_compared(comm)?;
             }
         }
+        let own = sabani_ring::allowed();
+        let at_once = thread::available_parallelism()?.get();
+        // Where that is less than its cores, a container's processes together get no more of their time.
+        let at_once = if at_once < own.len() {
+            at_once
+        } else {
+            usize::MAX
+        };
         let mut masks = vec![0; MASK_WORDS * comm.size()];
-        comm.allgather(&mask(sabani_ring::allowed()), &mut masks)?;
+        comm.allgather(&mask(own), &mut masks)?;
         let masks = masks.as_chunks().0.iter().zip(&hosts);
         let beside = masks.filter(|(_, host)| **host == hosts[comm.rank()]);
+        let beside: Vec<Mask> = beside.map(|(mask, _)| *mask).collect();
         Ok(Self {
             ahead_ns,
-            spins: may_spin && have_a_core_each(beside.map(|(mask, _)| mask)),
+            spins: may_spin && beside.len() <= at_once && have_a_core_each(&beside),
         })
     }
 
@@ -111,16 +120,21 @@ fn mask(cores: Vec<usize>) -> Mask {
     mask
 }
 
-/// Whether those with these masks have as many cores as they are, all together: one that is bound has one for itself.
-fn have_a_core_each<'a>(masks: impl Iterator<Item = &'a Mask>) -> bool {
-    let (mut count, mut all) = (0_u32, Mask::default());
+/// Whether those with these masks have a core each: all together, and those that are bound to the same ones among them.
+fn have_a_core_each(masks: &[Mask]) -> bool {
+    let mut all = Mask::default();
     for mask in masks {
-        count += 1;
         all.iter_mut()
             .zip(mask)
             .for_each(|(all, word)| *all |= word);
     }
-    count <= all.iter().map(|word| word.count_ones()).sum::<u32>()
+    let is_within =
+        |mask: &Mask, cores: &Mask| mask.iter().zip(cores).all(|(one, of)| one & !of == 0);
+    let has_room = |cores: &Mask| {
+        let ranks = masks.iter().filter(|mask| is_within(mask, cores)).count();
+        ranks <= cores.iter().map(|word| word.count_ones() as usize).sum()
+    };
+    masks.iter().chain([&all]).all(has_room)
 }
 
 fn monotonic_ns() -> i64 {
@@ -136,12 +150,13 @@ mod tests {
     fn ranks_that_are_bound_have_a_core_each_and_those_that_share_one_have_not() {
         let have = |masks: &[&[usize]]| {
             let masks: Vec<_> = masks.iter().map(|cores| mask(cores.to_vec())).collect();
-            have_a_core_each(masks.iter())
+            have_a_core_each(&masks)
         };
         assert!(have(&[&[0], &[1]]), "each is bound to one");
         assert!(have(&[&[0, 65], &[0, 65]]), "the system decides");
         assert!(have(&[&[0, 1], &[2, 3], &[0, 1]]));
         assert!(!have(&[&[0, 1], &[0, 1], &[0, 1]]));
         assert!(!have(&[&[7], &[7]]), "both have one, but it is the same");
+        assert!(!have(&[&[7], &[7], &[0, 1, 2]]), "the third one has room");
     }
 }
