@@ -15,7 +15,7 @@ use sabani_collective::{Choice, Collective, Mode, Parameters};
 use sabani_model::choose::{candidates, decide};
 use sabani_model::price::{Model, Prices};
 use sabani_model::simulate::{REPLICATES, Simulation};
-use sabani_model::{Network, Task, has_blocks};
+use sabani_model::{Network, Task};
 use sabani_sim::Rate;
 
 use super::drawn::{DEFAULT_LINK, Drawn, Kind, parse_link};
@@ -42,7 +42,7 @@ const RANKS: &str = "Between the ranks of a job";
 /// are the errors of all models, how often the intervals hold, and what the choice costs beside the best one of all
 /// (its regret), beside the documented rule's, and for an all-to-all beside the paper's A and B.
 ///
-/// With --network a job's ranks run the algorithms for real, each a call at a time that all begin at the same moment, over
+/// With --network a job's ranks, at most 512, run the algorithms for real, each a call at a time that all begin at the same moment, over
 /// the network that the file describes; with --transport tcp-cubic over streams of TCP, of which it is also told how often
 /// a retransmission timeout came and was predicted.
 ///
@@ -168,13 +168,7 @@ fn run_simulated(args: &CompareArgs) -> Result<()> {
 /// Refuses lengths for which this machine has no room: all simulated hosts' vectors are in it.
 fn expect_room(args: &CompareArgs) -> Result<()> {
     let longest = args.longest()?;
-    let hosts = u64::from(args.hosts);
-    let blocks = if has_blocks(args.collective) {
-        hosts
-    } else {
-        1
-    };
-    let needed = 2 * longest as u64 * blocks * hosts;
+    let needed = simulated::needed(args.collective, args.hosts as usize, longest);
     ranks::expect_memory("simulated hosts", needed, longest)
 }
 

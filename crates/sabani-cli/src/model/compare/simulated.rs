@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use sabani_collective::execute::{Exchange, Fingerprint, Memory};
-use sabani_collective::{Choice, Side};
-use sabani_model::{Task, has_blocks};
+use sabani_collective::{Choice, Collective, Side};
+use sabani_model::Task;
 use sabani_sim::{MS, Network, SEC};
 
 use super::WARM;
@@ -51,15 +51,11 @@ fn once(net: &mut Network, task: &Task, choice: &Choice, sequence: u32) -> Resul
         parameters: Fingerprint::of_parameters(&choice.parameters),
     };
     let schedule = choice.algorithm.schedule;
-    let blocks = if has_blocks(task.collective) {
-        task.ranks
-    } else {
-        1
-    };
     let mut buffers: Vec<_> = (0..task.ranks)
         .map(|rank| {
-            let own = || vec![0; task.bytes * blocks];
-            (own(), own(), vec![0; schedule.scratch(&cx, rank)])
+            let [given, got] = vectors(task.collective, rank, task.ranks);
+            let of = |blocks| vec![0; task.bytes * blocks];
+            (of(given), of(got), vec![0; schedule.scratch(&cx, rank)])
         })
         .collect();
     let exchange = |(rank, (input, output, scratch))| {
@@ -84,7 +80,45 @@ fn once(net: &mut Network, task: &Task, choice: &Choice, sequence: u32) -> Resul
     Ok((end_ns - began_ns) as f64)
 }
 
+/// How many blocks a rank gives, and how many it gets. Rank 0 is the root.
+fn vectors(collective: Collective, rank: usize, ranks: usize) -> [usize; 2] {
+    let at_root = if rank == 0 { ranks } else { 0 };
+    match collective {
+        Collective::Gather => [1, at_root],
+        Collective::Scatter => [at_root, 1],
+        Collective::Allgather => [1, ranks],
+        Collective::ReduceScatter => [ranks, 1],
+        Collective::Alltoall => [ranks, ranks],
+        _ => [1, 1],
+    }
+}
+
+/// The bytes of all hosts' vectors.
+pub fn needed(collective: Collective, ranks: usize, bytes: usize) -> u64 {
+    let of_all = (0..ranks).flat_map(|rank| vectors(collective, rank, ranks));
+    bytes as u64 * of_all.sum::<usize>() as u64
+}
+
 fn sum(from: &[u8], into: &mut [u8], _: Side) {
     let pairs = into.iter_mut().zip(from);
     pairs.for_each(|(into, from)| *into = into.wrapping_add(*from));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_the_vectors_that_their_part_takes() {
+        let blocks = |collective| needed(collective, 8, 1);
+        assert_eq!(blocks(Collective::Bcast), 16);
+        for collective in [Collective::Gather, Collective::Scatter] {
+            assert_eq!(blocks(collective), 8 + 8, "others than the root have one");
+        }
+        for collective in [Collective::Allgather, Collective::ReduceScatter] {
+            assert_eq!(blocks(collective), 8 * (1 + 8));
+        }
+        assert_eq!(blocks(Collective::Alltoall), 8 * 16);
+        assert_eq!(needed(Collective::Gather, 256, 256 << 10), 128 << 20);
+    }
 }
