@@ -297,6 +297,8 @@ impl Runner<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use sabani_model::network::{Capacity, Host};
+
     use super::*;
 
     #[test]
@@ -310,5 +312,13 @@ mod tests {
         let names = ["localhost", "node", "localhost"].map(str::to_owned);
         let told = told_apart(names.into(), &[0, 2, 5]);
         assert_eq!(told, ["localhost (rank 0)", "node", "localhost (rank 5)"]);
+        // Who uses the file there knows them by their own names.
+        let host = |name: &String| Host {
+            name: name.clone(),
+            out: Capacity::default(),
+            into: Capacity::default(),
+            both: Capacity::default(),
+        };
+        assert!(host(&told[2]).is_called("localhost") && host(&told[1]).is_called("node"));
     }
 }

@@ -66,6 +66,15 @@ pub struct Host {
     pub both: Capacity,
 }
 
+impl Host {
+    /// Whether a machine of this name may be it. Where several had the same, each has the rank that measured behind it.
+    pub fn is_called(&self, name: &str) -> bool {
+        let rest = self.name.strip_prefix(name);
+        let is_rank = |rest: &str| rest.starts_with(" (rank ") && rest.ends_with(')');
+        rest.is_some_and(|rest| rest.is_empty() || is_rank(rest))
+    }
+}
+
 /// Hosts that reach the others over a trunk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
@@ -339,6 +348,19 @@ mod tests {
         let trunks = |one: usize, other: usize| trunks_between(&expected[one], &expected[other]);
         assert_eq!([0, 1, 2, 3].map(|host| trunks(0, host)), [0, 1, 2, 2]);
         assert_eq!([0, 1, 2, 3].map(|host| trunks(2, host)), [2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_host_is_known_by_its_name_also_where_the_rank_stands_behind_it() {
+        let mut host = crate::testing::switched(2).graph.hosts.remove(0);
+        let mut is_called = |own: &str, name: &str| {
+            host.name = own.to_owned();
+            host.is_called(name)
+        };
+        assert!(is_called("node1", "node1"));
+        assert!(is_called("localhost (rank 12)", "localhost"));
+        assert!(!is_called("node12", "node1"));
+        assert!(!is_called("node1", "node12"));
     }
 
     #[test]

@@ -107,7 +107,8 @@ impl Comm {
 
     /// Whether the ranks are on hosts that a file names.
     fn is_on(&self, network: &Network) -> bool {
-        let known = |name: String| network.graph.hosts.iter().any(|host| host.name == name);
+        let hosts = &network.graph.hosts;
+        let known = |name: String| hosts.iter().any(|host| host.is_called(&name));
         let mut ranks = 0..self.size();
         network.one_host || ranks.all(|rank| self.host_of(rank).is_ok_and(known))
     }
