@@ -312,8 +312,11 @@ impl Job {
     }
 
     fn keep(&self, answer: Answer) {
-        let left = locked(&self.decided.0).keep(answer);
-        if let Some(Name { context, number }) = left {
+        self.keep_in(&mut locked(&self.decided.0), answer);
+    }
+
+    fn keep_in(&self, known: &mut Known, answer: Answer) {
+        if let Some(Name { context, number }) = known.keep(answer) {
             self.leftovers.over(context, Kind::Agreement, number);
         }
     }
@@ -336,13 +339,13 @@ impl Job {
         }
         let left_over = known.put_off.extract_if(.., |part| part.is_left_over());
         let left_over: Vec<_> = left_over.collect();
-        drop(known);
+        // Under the same lock: a sweep must find each of them in one place or the other.
         for Part {
             name, agreement, ..
         } in left_over
         {
             let decision = agreement.decision().into_iter();
-            decision.for_each(|decision| self.keep(Answer::new(name, decision)));
+            decision.for_each(|decision| self.keep_in(&mut known, Answer::new(name, decision)));
         }
     }
 }

@@ -97,10 +97,6 @@ impl Leftovers {
 }
 
 impl Unwanted {
-    fn is_empty(&self) -> bool {
-        self.contexts.is_empty() && self.tags.is_empty()
-    }
-
     fn has(&self, tag: u64) -> bool {
         let Some((number, kind)) = Context::of_tag(tag) else {
             return false;
@@ -121,12 +117,16 @@ fn push<T>(queue: &mut VecDeque<T>, item: T) {
 }
 
 impl Job {
-    /// Throws away what is here of all that; whether there was anything. It looks once at all messages that wait.
+    /// Throws away what is here of all that; whether there was anything. If whole communicators are among it, it looks once at
+    /// all messages that wait.
     pub fn sweep(&self) -> Result<bool, Error> {
         let unwanted = self
             .decided
             .with_tags(|answered| self.leftovers.unwanted(answered));
-        Ok(!unwanted.is_empty() && self.node.discard_all(|_, tag| unwanted.has(tag))?)
+        match unwanted.contexts.is_empty() {
+            true => Ok(self.node.discard_tags(&unwanted.tags)?),
+            false => Ok(self.node.discard_all(|_, tag| unwanted.has(tag))?),
+        }
     }
 
     /// The same for what had a tag of its own, which costs no more the more waits.
