@@ -78,5 +78,12 @@ mod tests {
         let item = "#[cfg(test)]\nimpl A {\n    fn a() {\n    }\n}\n";
         let behind = format!("{item}{}", with_function(91));
         assert_eq!(broken_in("src/a.rs", &behind, check), [11]);
+        let value = "#[cfg(test)]\nconst A: A = A {\n    a: 1,\n};\n";
+        let long = with_function(91);
+        let at = long.find("pub").expect("it is public");
+        assert_eq!(
+            broken_in("src/a.rs", &format!("{value}{}", &long[at..]), check),
+            [5]
+        );
     }
 }

@@ -47,7 +47,7 @@ impl Source {
                 }
                 // rustfmt puts the brace that closes an item of a file where the item begins.
                 let is_module = item.starts_with("mod ");
-                lines.find(|&(_, line)| !is_module && line == "}")?;
+                lines.find(|&(_, line)| !is_module && (line == "}" || line == "};"))?;
             }
         })
     }
