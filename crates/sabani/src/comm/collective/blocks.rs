@@ -24,7 +24,7 @@ impl Comm {
         result: &mut [T],
     ) -> Result<(), Error> {
         let task = Task::new(Collective::Gather, Counts::Each(elements.len()));
-        let result = self.at_root(root, result, elements.len() * self.size())?;
+        let result = self.at_root(root, result, self.times_size(elements.len()))?;
         self.moved(&task.root(root), elements, result)
     }
 
@@ -79,7 +79,7 @@ impl Comm {
         self.peer(root)?;
         let elements = if self.rank() == root { elements } else { &[] };
         if self.rank() == root {
-            fits(elements.len(), result.len() * self.size())?;
+            fits(elements.len(), self.times_size(result.len()))?;
         }
         let task = Task::new(Collective::Scatter, Counts::Each(result.len()));
         self.moved(&task.root(root), elements, result)
@@ -128,7 +128,7 @@ impl Comm {
     /// # Errors
     /// See above.
     pub fn allgather<T: Pod>(&self, elements: &[T], result: &mut [T]) -> Result<(), Error> {
-        fits(result.len(), elements.len() * self.size())?;
+        fits(result.len(), self.times_size(elements.len()))?;
         let task = Task::new(Collective::Allgather, Counts::Each(elements.len()));
         self.moved(&task, elements, result)
     }
@@ -170,7 +170,7 @@ impl Comm {
         result: &mut [T],
         operation: O,
     ) -> Result<(), Error> {
-        fits(elements.len(), result.len() * self.size())?;
+        fits(elements.len(), self.times_size(result.len()))?;
         let task = Task::new(Collective::ReduceScatter, Counts::Each(result.len()));
         self.combined(task, elements, result, &operation)
     }
@@ -240,6 +240,11 @@ impl Comm {
     fn offsets(&self, counts: &[usize]) -> Result<Vec<usize>, Error> {
         fits(counts.len(), self.size())?;
         Ok(offsets(counts))
+    }
+
+    /// So many elements for each rank. Of elements that take no memory there may be more than can be counted.
+    fn times_size(&self, each: usize) -> usize {
+        each.saturating_mul(self.size())
     }
 
     /// The length of each of as many blocks as there are ranks.
