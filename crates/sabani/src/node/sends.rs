@@ -133,17 +133,7 @@ impl Node {
         self.send_owned(to, tag, self.gather(pieces)?)
     }
 
-    /// Like [`Node::send_gather`]; the result tells when the peer's library has it.
-    pub(crate) fn send_gather_tracked(
-        &self,
-        to: PeerId,
-        tag: u64,
-        pieces: &[&[u8]],
-    ) -> Result<Sent, Error> {
-        self.send_tracked(to, tag, self.gather(pieces)?)
-    }
-
-    /// Like [`Node::send_gather_tracked`], without waiting for room.
+    /// Like [`Node::send_gather`], without waiting for room; the result tells when the peer's library has it.
     pub(crate) fn send_gather_unbounded(
         &self,
         to: PeerId,
@@ -153,8 +143,8 @@ impl Node {
         self.send_unbounded(to, tag, self.gather(pieces)?)
     }
 
-    /// Like [`Node::send_gather`]; [`Sent::is_kept_back`] tells when all of it has left, and nobody waits to hear of
-    /// its arrival.
+    /// Like [`Node::send_gather_unbounded`]; [`Sent::is_kept_back`] tells when all of it has left, and nobody waits to
+    /// hear of its arrival unless there was no room.
     pub(crate) fn send_gather_followed(
         &self,
         to: PeerId,
@@ -162,9 +152,16 @@ impl Node {
         pieces: &[&[u8]],
     ) -> Result<Sent, Error> {
         let body = self.gather(pieces)?;
-        let ticket = self.accept_with(to, body, false, |node, now_ns, body| {
-            node.send_followed(now_ns, to, tag, body)
-        })?;
+        let mut state = self.0.shared.lock()?;
+        state.engine.lap(Stage::Program);
+        let now_ns = state.engine.now_ns();
+        let node = &mut state.engine.node;
+        let ticket = match node.has_room(to, body.bytes().len()) {
+            Err(SendError::Full { .. }) => node.send_unbounded(now_ns, to, tag, body, true)?,
+            _ => node.send_followed(now_ns, to, tag, body)?,
+        };
+        self.after_send(&mut state, to);
+        drop(state);
         Ok(self.sent(to, ticket))
     }
 
@@ -380,6 +377,23 @@ mod tests {
             thread::sleep(Duration::from_micros(200));
         }
         assert!(waited <= 40, "{waited} of 200");
+    }
+
+    #[test]
+    fn what_collectives_send_does_not_wait_for_room_that_others_have_taken() {
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let [here, _there] = pair();
+        let to = PeerId(3);
+        here.add_peer(to, silent.local_addr().unwrap()).unwrap();
+        let full = (0..).find_map(|_| here.try_send(to, 1, &[1; 60_000]).err());
+        assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+        let mut followed = here
+            .send_gather_followed(to, 1, &[&[1; 16], &[2; 60_000]])
+            .unwrap();
+        let mut unbounded = here.send_gather_unbounded(to, 1, &[&[1; 16]]).unwrap();
+        assert!(!followed.test().unwrap() && !unbounded.test().unwrap());
+        drop([followed, unbounded]);
+        here.close(Duration::ZERO).unwrap_err();
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::comm::tag::Kind;
 use crate::comm::{Comm, Error};
 use crate::node::vain::Vain;
 use crate::shared::State;
-use crate::{Match, Message, Sent};
+use crate::{Error as NodeError, Match, Message, Sent};
 
 /// How long a sender that finds no room waits for messages before it tries again.
 const NO_ROOM: Duration = Duration::from_millis(1);
@@ -249,14 +249,14 @@ fn send(
     let tag = comm.group.context.tag(kind, comm.series.number);
     let header = outgoing.header.encode();
     let bytes = header.len() + outgoing.payload.len();
-    let has_room = wait_for_room(comm, progress, outgoing.to, bytes)?;
-    let long = progress.receivers.entry(outgoing.to).or_default();
+    wait_for_room(comm, progress, outgoing.to, bytes)?;
+    // From here on nothing waits: another thread may have taken the room, and a rank that waited for it would neither
+    // take what comes nor look who has ended.
+    let node = comm.node();
     let pieces = [&header[..], outgoing.payload];
+    let long = progress.receivers.entry(outgoing.to).or_default();
     if let Some(step) = outgoing.in_step {
-        let sent = match has_room {
-            true => comm.node().send_gather_tracked(peer, tag, &pieces),
-            false => comm.node().send_gather_unbounded(peer, tag, &pieces),
-        };
+        let sent = node.send_gather_unbounded(peer, tag, &pieces);
         return Ok(Some(UnderWay {
             to: outgoing.to,
             sent: sent.map_err(explained)?,
@@ -264,33 +264,34 @@ fn send(
         }));
     }
     // A node copies once more what it does not keep among its entries.
-    if bytes > Config::INLINE_MAX || !has_room {
-        let sent = match has_room {
-            true => comm.node().send_gather_followed(peer, tag, &pieces),
-            false => comm.node().send_gather_unbounded(peer, tag, &pieces),
-        };
-        if long.len() == long.capacity() {
-            comm.node().forget_left(long).map_err(explained)?;
-        }
-        long.push(sent.map_err(explained)?);
+    let sent = if bytes > Config::INLINE_MAX {
+        node.send_gather_followed(peer, tag, &pieces)
     } else {
         let buffer = &mut progress.buffer;
         buffer.clear();
         buffer.extend(header);
         buffer.extend(outgoing.payload);
-        comm.node().send(peer, tag, buffer).map_err(explained)?;
+        match node.try_send(peer, tag, buffer) {
+            Ok(()) => return Ok(None),
+            Err(NodeError::Full { .. }) => node.send_gather_unbounded(peer, tag, &pieces),
+            Err(error) => Err(error),
+        }
+    };
+    if long.len() == long.capacity() {
+        node.forget_left(long).map_err(explained)?;
     }
+    long.push(sent.map_err(explained)?);
     Ok(None)
 }
 
 /// Waits for room towards a rank, and takes what comes meanwhile: a peer that sends as well may have no room before
-/// this rank has taken something. `false` if there is none for long.
+/// this rank has taken something. Not for long.
 fn wait_for_room(
     comm: &Comm,
     progress: &mut Progress,
     to: usize,
     bytes: usize,
-) -> Result<bool, Error> {
+) -> Result<(), Error> {
     let explained = |error| comm.explained(error);
     let peer = comm.peer(to)?;
     let data = comm.group.context;
@@ -300,12 +301,12 @@ fn wait_for_room(
         let message = comm.node().recv_timeout(data, NO_ROOM);
         match message.map_err(explained)? {
             Some(message) => progress.early.push_back(message),
-            None if in_vain == NO_ROOM_TIMES => return Ok(false),
+            None if in_vain == NO_ROOM_TIMES => break,
             None => {
                 comm.check_alive(to)?;
                 in_vain += 1;
             }
         }
     }
-    Ok(true)
+    Ok(())
 }
