@@ -34,6 +34,8 @@ pub enum Error {
     Alone,
     /// Collectives were started by work that was started itself: ranks would not agree on the order.
     Nested,
+    /// An operation has called a collective of the communicator that it combines for.
+    WithinOperation,
     /// A process can offer some 2²⁸ / P numbers for communicators, P being the size of the world, and
     /// one has.
     NoMoreGroups,
@@ -128,6 +130,11 @@ impl fmt::Display for Error {
             Error::Nested => write!(
                 f,
                 "work that was started can't start other work: call collectives in it, one after the other"
+            ),
+            Error::WithinOperation => write!(
+                f,
+                "an operation can't call collectives of the communicator that it combines for: they would wait for \
+                 each other"
             ),
             Error::NoMoreGroups => write!(
                 f,

@@ -2,8 +2,10 @@
 //! it has started.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
 
 use sabani_collective::execute::Fingerprint;
 
@@ -23,7 +25,36 @@ pub struct Series {
     /// The program waits for it, and does nothing else until it is over.
     awaited: AtomicBool,
     /// Held by whoever is in a collective of the row.
-    pub progress: Mutex<Progress>,
+    progress: Mutex<Progress>,
+    /// Who that is.
+    inside: Mutex<Option<ThreadId>>,
+}
+
+/// A row, for as long as a thread is in a collective of it.
+pub struct Entered<'s> {
+    progress: MutexGuard<'s, Progress>,
+    series: &'s Series,
+}
+
+impl Deref for Entered<'_> {
+    type Target = Progress;
+
+    fn deref(&self) -> &Progress {
+        &self.progress
+    }
+}
+
+impl DerefMut for Entered<'_> {
+    fn deref_mut(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        // Before others can enter.
+        *locked(&self.series.inside) = None;
+    }
 }
 
 /// How far a row has come.
@@ -48,7 +79,22 @@ impl Series {
             chooser: Mutex::new(chooser),
             awaited: AtomicBool::new(number == 0),
             progress: Mutex::default(),
+            inside: Mutex::default(),
         }
+    }
+
+    /// Enters a collective, once no other thread is in one. `None` if this thread is: it would wait for itself.
+    pub fn enter(&self) -> Option<Entered<'_>> {
+        let me = Some(thread::current().id());
+        if *locked(&self.inside) == me {
+            return None;
+        }
+        let progress = locked(&self.progress);
+        *locked(&self.inside) = me;
+        Some(Entered {
+            progress,
+            series: self,
+        })
     }
 
     /// The program waits for it from now on.
@@ -87,5 +133,24 @@ impl Progress {
     pub fn left(&self, sequence: u32) -> Option<Fingerprint> {
         let mut past = self.past.iter().rev();
         past.find(|past| past.sequence == sequence).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_in_a_collective_enters_no_other_and_other_threads_wait() {
+        let series = Series::new(0, Chooser::default());
+        let mut entered = series.enter().unwrap();
+        assert!(series.enter().is_none());
+        thread::scope(|scope| {
+            let other = scope.spawn(|| series.enter().unwrap().next_sequence());
+            entered.next_sequence();
+            drop(entered);
+            assert_eq!(other.join().unwrap(), 1);
+        });
+        assert_eq!(series.enter().unwrap().next_sequence(), 2);
     }
 }

@@ -148,7 +148,7 @@ impl Comm {
         cx.counts = task.counts;
         cx.parameters = choice.parameters;
         let schedule = choice.algorithm.schedule;
-        let mut progress = locked(&self.series.progress);
+        let mut progress = self.series.enter().ok_or(Error::WithinOperation)?;
         let epoch = self.group.context.number();
         let fingerprint = task.fingerprint::<T>(epoch, progress.next_sequence(), &choice);
         let unwound = Unwound(self);
