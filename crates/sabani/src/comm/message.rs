@@ -244,7 +244,7 @@ impl Comm {
 
     /// Whether messages that match each of these are waited for in vain, and the program itself waits.
     pub(super) fn check_in_vain(&self, wanted: &[Match], vain: &mut Vain) -> Result<(), Error> {
-        if self.series.is_awaited() {
+        if self.is_awaited() {
             let hindered = self.node().check_in_vain(wanted, vain);
             hindered.map_err(|error| self.explained(error))?;
         }
@@ -258,7 +258,7 @@ impl Comm {
             if let Some(message) = message.map_err(|error| self.explained(error))? {
                 return Ok(message);
             }
-            if self.series.is_awaited() {
+            if self.is_awaited() {
                 let hindered = posted.check_in_vain(&mut vain);
                 hindered.map_err(|error| self.explained(error))?;
             }

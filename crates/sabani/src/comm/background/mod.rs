@@ -3,6 +3,7 @@
 mod message;
 mod prepared;
 mod started;
+mod within;
 mod workers;
 
 pub use message::{Receiving, Sending};

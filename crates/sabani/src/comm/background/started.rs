@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 
+use super::within::within;
 use crate::Error as NodeError;
 use crate::comm::collective::Series;
 use crate::comm::tag::Kind;
@@ -48,7 +49,7 @@ impl Comm {
         &self,
         work: impl FnOnce(&Comm) -> Result<R, Error> + Send + 'static,
     ) -> Result<Started<R>, Error> {
-        if self.series.number != 0 {
+        if self.is_within_its_work() {
             return Err(Error::Nested);
         }
         let number = self.group.started.fetch_add(1, Relaxed).wrapping_add(1);
@@ -59,7 +60,7 @@ impl Comm {
         };
         let (tell, outcome) = channel();
         let run = move || {
-            let outcome = panic::catch_unwind(AssertUnwindSafe(|| work(&comm)));
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| within(&comm, || work(&comm))));
             // The others may wait for what it would have done next, and nobody here for its end.
             if outcome.is_err() {
                 comm.revoke("work that was started has panicked");
