@@ -1,7 +1,7 @@
 //! The public handle.
 
 mod flows;
-mod sends;
+pub(crate) mod sends;
 pub(crate) mod vain;
 
 use std::net::SocketAddr;

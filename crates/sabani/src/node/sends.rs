@@ -212,12 +212,7 @@ impl Node {
         long: &[Sent],
         timeout: Duration,
     ) -> Result<bool, Error> {
-        let left = |state: &mut State| {
-            let short =
-                state.engine.node.waiting(to).bytes == 0 || state.engine.node.is_blocked(to);
-            let left = short && !state.engine.below.is_blocked();
-            (left && !long.iter().any(|sent| sent.is_kept_back(state))).then_some(())
-        };
+        let left = |state: &mut State| have_left(state, to, long).then_some(());
         Ok(self.0.shared.wait_until(Some(timeout), left)?.is_some())
     }
 
@@ -335,6 +330,14 @@ impl Node {
         let received = looks && engine.progress_sending(leave);
         self.0.shared.call_others(state, received);
     }
+}
+
+/// Whether these long messages for a peer have left, and all short ones that its program leaves room for.
+pub(crate) fn have_left(state: &mut State, to: PeerId, long: &[Sent]) -> bool {
+    let node = &mut state.engine.node;
+    let short = node.waiting(to).bytes == 0 || node.is_blocked(to);
+    let left = short && !state.engine.below.is_blocked();
+    left && !long.iter().any(|sent| sent.is_kept_back(state))
 }
 
 /// What leaves: all if the peer is idle, or if nothing has left for long enough. Where a train is full, all but what fills none if

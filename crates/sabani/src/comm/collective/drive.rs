@@ -10,9 +10,10 @@ use super::series::Progress;
 use crate::comm::lives::LOOK;
 use crate::comm::tag::Kind;
 use crate::comm::{Comm, Error};
+use crate::node::sends::have_left;
 use crate::node::vain::Vain;
 use crate::shared::State;
-use crate::{Error as NodeError, Match, Message, Sent};
+use crate::{Error as NodeError, Match, Message, PeerId, Sent};
 
 /// How long a sender that finds no room waits for messages before it tries again.
 const NO_ROOM: Duration = Duration::from_millis(1);
@@ -70,9 +71,39 @@ impl Drive<'_, '_> {
             let node = comm.node();
             while !node.wait_left(peer, &long, LOOK).map_err(explained)? {
                 comm.check_alive(receiver)?;
+                self.hear_while_seeing_off(peer, &long)?;
             }
         }
         Ok(())
+    }
+
+    /// Takes a message while this one's own have not left. Their receiver does not ask for them for a while: it may be
+    /// in something else, which only what it sends shows, and wait itself until that is asked for.
+    fn hear_while_seeing_off(&mut self, to: PeerId, long: &[Sent]) -> Result<(), Error> {
+        let comm = self.comm;
+        let (context, series) = (comm.group.context, comm.series.number);
+        let data = context.matching(Kind::Collective, series).from(to);
+        let wanted = [data, context.matching(Kind::Ready, series)];
+        let left = |state: &mut State| have_left(state, to, long);
+        let message = comm.node().recv_one_of_unless(&wanted, LOOK, left);
+        let Some(message) = message.map_err(|error| comm.explained(error))? else {
+            return Ok(());
+        };
+        let (peer, header, _) = self.read(&message)?;
+        let theirs = header.fingerprint;
+        match self.progress.left(theirs.sequence) {
+            Some(ours) if ours != theirs => {
+                let mismatch = Box::new(self.mismatch(ours, peer, theirs));
+                let why = Rejected::Mismatch(mismatch).to_string();
+                Err(Error::Collective(why))
+            }
+            // A reminder that was not needed.
+            Some(_) if header.kind == For::Ready => Ok(()),
+            _ => {
+                self.progress.early.push_back(message);
+                Ok(())
+            }
+        }
     }
 
     /// Sends what is due.
@@ -110,14 +141,20 @@ impl Drive<'_, '_> {
         Ok(false)
     }
 
-    /// Takes a message, or puts it aside; whether it was taken.
-    fn take(&mut self, message: Message) -> Result<bool, Error> {
+    /// A message's sender, and what it has.
+    fn read<'m>(&self, message: &'m Message) -> Result<(usize, Header, &'m [u8]), Error> {
         let peer = self.comm.rank_of(message.source)?;
         let Some((header, payload)) = Header::decode(message.body()) else {
             return Err(Error::Collective(format!(
                 "rank {peer} sends something of another version"
             )));
         };
+        Ok((peer, header, payload))
+    }
+
+    /// Takes a message, or puts it aside; whether it was taken.
+    fn take(&mut self, message: Message) -> Result<bool, Error> {
+        let (peer, header, payload) = self.read(&message)?;
         let handled = match self.contradiction(peer, &header) {
             Some(mismatch) => Err(Rejected::Mismatch(Box::new(mismatch))),
             None => self.exchange.handle(peer, &header, payload),
@@ -135,12 +172,16 @@ impl Drive<'_, '_> {
     fn contradiction(&self, peer: usize, header: &Header) -> Option<Mismatch> {
         let theirs = header.fingerprint;
         let ours = self.progress.left(theirs.sequence)?;
-        (header.kind == For::Ready && ours != theirs).then(|| Mismatch {
+        (header.kind == For::Ready && ours != theirs).then(|| self.mismatch(ours, peer, theirs))
+    }
+
+    fn mismatch(&self, ours: Fingerprint, peer: usize, theirs: Fingerprint) -> Mismatch {
+        Mismatch {
             rank: self.comm.rank(),
             ours,
             peer,
             theirs,
-        })
+        }
     }
 
     /// Waits for the next message: of data from those who owe some, of other things from anybody; or until
