@@ -156,8 +156,11 @@ pub fn behind(world: &Comm) -> Result<(), Error> {
         agreed = world.agree(1);
     }
     assert_eq!(agreed?.bits, 1);
-    if world.rank() == 0 {
-        world.send(1, 2, &[0_u8])?;
+    // Rank 2 dies only when rank 1 has heard this.
+    match world.rank() {
+        0 => world.send(1, 2, &[0_u8])?,
+        1 => world.send(2, 2, &[0_u8])?,
+        _ => _ = world.recv(1, 2, &mut [0_u8])?,
     }
     leave_untaken(world)?;
     if world.rank() == 2 {
