@@ -21,6 +21,7 @@ fn main() -> Result<(), Error> {
     let comm = Comm::init_with(|builder| match &task[..] {
         "stopped" | "shut-out" => builder.dead_after(failures::SILENCE),
         "starved" | "later" | "too-long" | "polled" => builder.memory(hindered::MEMORY_BYTES),
+        "roots" => builder.peer_memory(misuse::ROOTS_MEMORY_BYTES),
         "full" => builder.send_queue(hindered::QUEUE_BYTES),
         "backlog" | "busy" | "dropped" | "put-off" => builder.log_window_max(hindered::LOG_BYTES),
         "reminded" | "behind" => builder
@@ -69,6 +70,7 @@ fn main() -> Result<(), Error> {
         "leaked" => misuse::leaked(&comm),
         "muddled" => misuse::muddled(&comm),
         "overtaken" => misuse::overtaken(&comm),
+        "roots" => misuse::roots(&comm),
         "dropped" => misuse::dropped(&comm),
         "put-off" => misuse::put_off(&comm),
         "nobody-sends" => failures::nobody_sends(&comm),

@@ -147,3 +147,19 @@ pub fn put_off(world: &Comm) -> Result<(), Error> {
     println!("rank {}: all have agreed", world.rank());
     Ok(())
 }
+
+/// Both ranks are roots of a broadcast that is longer than what either lets come unasked: none of them asks.
+pub fn roots(world: &Comm) -> Result<(), Error> {
+    let bound = Bound::new();
+    let mut vector = vec![1_u8; 8 * ROOTS_MEMORY_BYTES as usize];
+    let error = world
+        .bcast(world.rank(), &mut vector)
+        .and_then(|()| world.barrier())
+        .expect_err("each is the root");
+    bound.lift();
+    println!("{error}");
+    Ok(())
+}
+
+/// What `roots` lets come of one peer.
+pub const ROOTS_MEMORY_BYTES: u64 = 1 << 20;

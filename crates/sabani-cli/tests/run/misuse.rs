@@ -42,6 +42,20 @@ fn a_rank_that_the_others_have_left_far_behind_finds_out() {
 }
 
 #[test]
+fn two_that_are_roots_of_a_long_broadcast_find_out() {
+    let mut said = survivors("2", "roots", 0);
+    said.sort_unstable();
+    assert_eq!(said.len(), 2, "{said:?}");
+    for (line, [me, other]) in said.iter().zip([[0, 1], [1, 0]]) {
+        assert!(line.starts_with(&format!("rank {me} is in ")), "{line}");
+        let theirs = format!(
+            "but rank {other} in bcast binomial (8388608 elements of u8, root {other}, call 1 "
+        );
+        assert!(line.contains(&theirs) && line.ends_with(SAME), "{line}");
+    }
+}
+
+#[test]
 fn what_nobody_takes_of_a_dropped_communicator_holds_up_nobody_though_its_ranks_had_agreed() {
     let mut said = survivors("3", "dropped", 0);
     said.sort_unstable();
