@@ -443,7 +443,7 @@ fn another_key_is_refused_and_said() {
     let told = "handshakes were turned away, the last from 127.0.0.1:";
     assert!((1..=2).contains(&said.matches(told).count()), "{said}");
     assert!(
-        said.contains("(another job key): do all senders have the same"),
+        said.contains("(another job key): senders need the same `--key`"),
         "{said}"
     );
 }
