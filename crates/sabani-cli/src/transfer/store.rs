@@ -452,6 +452,9 @@ fn lock_partial(root: BorrowedFd<'_>, shown: &impl Display) -> Result<OwnedFd> {
 pub fn explained(error: &io::Error) -> String {
     let cure = match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => "make room on the receiver's disk",
+        Some(Errno::NOENT) => {
+            "nothing can be made there: if its folder was removed meanwhile, start it again"
+        }
         Some(Errno::ACCESS | Errno::PERM) => "its user may not write there: `ls -ld` shows who may",
         Some(Errno::FBIG) => {
             "raise its limit of a file's size (`ulimit -f`), or name a folder on a file system that takes larger ones"
@@ -745,6 +748,10 @@ mod tests {
     fn errors_of_the_folder_have_a_cure() {
         for (errno, cure) in [
             (Errno::NOSPC, ": make room on the receiver's disk"),
+            (
+                Errno::NOENT,
+                ": nothing can be made there: if its folder was removed",
+            ),
             (Errno::ACCESS, ": its user may not write there"),
             (Errno::FBIG, "limit of a file's size (`ulimit -f`)"),
             (Errno::ROFS, ": name a folder on a file system"),
