@@ -663,6 +663,8 @@ impl Incoming {
             Owner::Unknown => {}
         }
         if self.aside.squeezed && charge.posted > 0 {
+            // Those that have waited for this may have to wait for their turn now, though no memory comes back: what has come may be kept.
+            inbox.mailbox.posted.leave();
             self.retry_starved(inbox);
         }
     }

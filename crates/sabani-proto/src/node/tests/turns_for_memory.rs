@@ -128,3 +128,38 @@ fn what_needs_much_memory_comes_however_many_that_need_less_are_posted() {
         assert!(before < 60, "{senders}, {posted}: {before} came before it");
     }
 }
+
+/// Two nodes with 32 MiB each, of which one peer may have 8 MiB; 8 MiB have come that nobody takes, so that nothing else comes unasked, and these
+/// messages of so many MiB, with tags from one on, are known.
+fn with_a_share(mib: &[usize]) -> Pair {
+    let mut pair = Pair::with(modes()[1].clone(), |config| {
+        config.memory_bytes = 32 * MIB as u64;
+        config.peer_memory_bytes = 8 * MIB as u64;
+        config.send_queue_bytes = 64 * MIB;
+    });
+    let mut send = |tag, mib| {
+        let body = vec![tag as u8; mib * MIB].into();
+        let sent = pair.nodes[0].send(pair.now_ns, PeerId(1), tag, body, false);
+        sent.unwrap();
+    };
+    send(100, 8);
+    for (tag, &mib) in (1..).zip(mib) {
+        send(tag, mib);
+    }
+    pair.carry();
+    pair
+}
+
+/// What has come and is kept takes nothing of its peer's share any more, though the node's memory is not back.
+#[test]
+fn who_waits_for_its_peers_share_gets_it_when_the_last_on_its_way_is_here() {
+    let mut pair = with_a_share(&[3, 6, 4]);
+    let [_, waits] = [1, 2].map(|tag| pair.nodes[1].post(Match::any().tag(tag), None));
+    // The program looks for one that comes later, and overtakes.
+    let looked_for = Match::any().tag(3);
+    assert!(pair.nodes[1].try_take(&looked_for).is_none());
+    pair.carry();
+    assert!(pair.nodes[1].probe(&looked_for).unwrap().complete);
+    assert!(pair.nodes[1].hindrance_of(waits).is_none());
+    assert!(pair.nodes[1].has_ended(waits), "4 of 32 MiB are taken");
+}
