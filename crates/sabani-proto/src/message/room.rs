@@ -20,6 +20,8 @@ pub(crate) struct Room {
     next: Option<(u32, u64)>,
     /// Bytes that receives took which came later and found room, since one that waited was given some.
     overtaken: u64,
+    /// What is free of the shared, and set aside for those that wait for nothing else than their peer's share.
+    kept: u64,
 }
 
 /// Who of those that have waited may be given room now. It is given in turn, so that those who need little don't
@@ -41,6 +43,7 @@ impl Room {
             turn: Turn::Anybody,
             next: None,
             overtaken: 0,
+            kept: 0,
         }
     }
 
@@ -74,12 +77,25 @@ impl Room {
 
     /// Whether there is room for a body.
     pub fn has_room(&self, bytes: u64) -> bool {
-        self.share_of(bytes) <= self.shared.free()
+        self.share_of(bytes) <= self.shared.free().saturating_sub(self.kept)
+    }
+
+    /// Sets room for a body aside, if there is some; returns how much of it.
+    pub fn keep(&mut self, bytes: u64) -> Option<u64> {
+        let share = self.has_room(bytes).then(|| self.share_of(bytes))?;
+        self.kept += share;
+        Some(share)
+    }
+
+    /// What was set aside is free again.
+    pub fn unkeep(&mut self, share: u64) {
+        debug_assert!(share <= self.kept);
+        self.kept -= share;
     }
 
     /// Charges a body, if there is room for it.
     pub fn charge(&mut self, bytes: u64) -> bool {
-        let fits = self.shared.charge(self.share_of(bytes));
+        let fits = self.has_room(bytes) && self.shared.charge(self.share_of(bytes));
         if fits && self.is_short(bytes) {
             self.short += bytes;
         }

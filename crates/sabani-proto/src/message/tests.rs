@@ -770,6 +770,21 @@ fn the_shorter_bodies_have_room_of_their_own() {
 }
 
 #[test]
+fn what_is_set_aside_for_one_is_not_given_to_others() {
+    let mut room = Room::new(800);
+    assert!(room.charge(200));
+    assert_eq!((room.keep(700), room.keep(500)), (None, Some(500)));
+    assert_eq!(room.keep(200), None);
+    assert!(
+        !room.charge(101) && room.charge(100),
+        "short ones have their own"
+    );
+    assert!(room.charge(100) && !room.charge(1));
+    room.unkeep(500);
+    assert!(room.charge(500));
+}
+
+#[test]
 fn a_short_body_does_not_wait_behind_a_long_one() {
     let mut pipe = Pipe::new(200_000);
     let post = |pipe: &mut Pipe| pipe.mailbox.post(Match::any(), None, u64::MAX).0;

@@ -38,11 +38,12 @@ impl Incoming {
     pub fn detach(&mut self, id: u64, stamp: u64, inbox: &mut Inbox<'_>) -> Option<Vec<u8>> {
         let at = self.body_at(id)?;
         let body = &mut self.bodies[at];
-        if body.is_starved() {
-            inbox.mailbox.posted.leave();
-        }
+        let is_starved = body.is_starved();
         body.owner = Owner::Parked;
         let (tag, len) = (body.tag, body.total);
+        if is_starved {
+            self.leave(inbox.mailbox);
+        }
         let given = self.hand_back(at, inbox.mailbox);
         let link = inbox.link;
         let next = inbox

@@ -24,7 +24,7 @@ impl Incoming {
         };
         let body = self.remove_body(at);
         if body.is_starved() {
-            inbox.mailbox.posted.leave();
+            self.leave(inbox.mailbox);
         }
         self.missing -= body.granted - body.received.bytes();
         self.aside_settle(body.charge.posted);

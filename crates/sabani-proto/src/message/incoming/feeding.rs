@@ -30,12 +30,15 @@ impl Incoming {
 
     /// Whether the first that waits does so for the peer's share only. Else nothing of that peer is in its way.
     fn first_has_room(&self, mailbox: &Mailbox) -> bool {
+        if self.aside.kept.is_some() {
+            return true;
+        }
         let first = self.bodies.iter().find(|body| body.is_starved());
         first.is_some_and(|first| mailbox.posted.has_room(first.total))
     }
 
-    /// Whether others of this peer have overtaken those that wait by so much that it is their turn with the node's memory, too: else
-    /// other peers would have that whenever this one has its share.
+    /// Whether others of this peer have overtaken those that wait by so much that some of the node's memory is set aside for the first, or that
+    /// it has its turn with that, too: else other peers would have that whenever this one has its share.
     fn is_overtaken(&self, mailbox: &Mailbox) -> bool {
         self.aside.overtaken >= mailbox.peer_share / 2
     }
@@ -80,18 +83,31 @@ impl Incoming {
     pub(super) fn starve(&mut self, at: usize, shortage: Shortage, mailbox: &mut Mailbox) {
         self.aside.hungry |= shortage != Shortage::System;
         match shortage {
-            Shortage::Peer => {
-                self.aside.squeezed = true;
-                if self.is_overtaken(mailbox) {
-                    mailbox.posted.wait(self.bodies[at].total);
-                }
-            }
+            Shortage::Peer => self.aside.squeezed = true,
             Shortage::Node => mailbox.posted.wait(self.bodies[at].total),
             Shortage::System => {
                 self.aside.denied = true;
                 mailbox.denied = true;
             }
         }
+    }
+
+    /// One that waits for memory does so no more: others may be next.
+    pub(super) fn leave(&mut self, mailbox: &mut Mailbox) {
+        self.unkeep(mailbox);
+        mailbox.posted.leave();
+    }
+
+    /// Gives back what was set aside for the first that waits; whether there was any.
+    pub(super) fn unkeep(&mut self, mailbox: &mut Mailbox) -> bool {
+        // Else a peer without any of this would keep a place for it.
+        if self.aside.kept.is_none() {
+            return false;
+        }
+        if let Some(kept) = self.aside.kept.take() {
+            mailbox.posted.unkeep(kept);
+        }
+        true
     }
 
     /// Looks again for posted bodies that had to wait for the node's memory.
@@ -112,22 +128,31 @@ impl Incoming {
     /// Returns whether any was given memory, and the bytes of the first that waits for the node's still.
     fn feed_waiting(&mut self, mailbox: &mut Mailbox) -> (bool, Option<u64>) {
         let (mut fed, mut waits) = (false, None);
+        let mut has_kept = self.unkeep(mailbox);
         for at in 0..self.bodies.len() {
             if !self.bodies[at].is_starved() {
                 continue;
             }
-            let result = match mailbox.posted.is_turn_of(self.bodies[at].total) {
+            let total = self.bodies[at].total;
+            let result = match has_kept || mailbox.posted.is_turn_of(total) {
                 true => self.feed(at, mailbox),
                 false => Err(Shortage::Node),
             };
+            has_kept = false;
             let Err(shortage) = result else {
                 fed = true;
                 continue;
             };
-            if shortage == Shortage::Node || self.is_overtaken(mailbox) {
-                waits.get_or_insert(self.bodies[at].total);
+            let mut waits_for_room = shortage == Shortage::Node;
+            if shortage == Shortage::Peer && self.is_overtaken(mailbox) {
+                self.aside.kept = mailbox.posted.keep(total);
+                waits_for_room = self.aside.kept.is_none();
             }
             self.starve(at, shortage, mailbox);
+            if waits_for_room {
+                mailbox.posted.wait(total);
+                waits.get_or_insert(total);
+            }
             // One that the system has no memory for may never get it: others don't wait behind it.
             if shortage == Shortage::Peer || mailbox.posted.turn == Turn::Nobody {
                 break;

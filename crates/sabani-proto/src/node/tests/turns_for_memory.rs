@@ -70,8 +70,10 @@ impl Crowd {
                 .iter_mut()
                 .find(|node| addr(node.id().0) == train.to);
             let bytes = &mut buffer[..train.bytes];
-            to.unwrap()
-                .handle_datagrams(now_ns, addr(0), None, train.segment, false, bytes);
+            // One that has stopped hears nothing.
+            if let Some(to) = to {
+                to.handle_datagrams(now_ns, addr(0), None, train.segment, false, bytes);
+            }
         }
         for sender in &mut self.senders {
             sender.handle_deadline(now_ns);
@@ -87,6 +89,15 @@ impl Crowd {
     fn post(&mut self, sender: u32, tag: u64) -> (u32, RecvTicket) {
         let wanted = Match::any().from(PeerId(sender)).tag(tag);
         (sender, self.receiver.post(wanted, None))
+    }
+
+    /// Goes on until a receive has its message, which it takes; whether it gets it.
+    fn has_come(&mut self, ticket: RecvTicket) -> bool {
+        let waits = (0..50_000).find(|_| {
+            self.step();
+            self.receiver.has_ended(ticket)
+        });
+        waits.is_some() && self.receiver.take_received(ticket).unwrap().is_ok()
     }
 
     /// Keeps so many receives for small messages of each sender posted until the large one has come; how many of those have come by
@@ -162,4 +173,52 @@ fn who_waits_for_its_peers_share_gets_it_when_the_last_on_its_way_is_here() {
     assert!(pair.nodes[1].probe(&looked_for).unwrap().complete);
     assert!(pair.nodes[1].hindrance_of(waits).is_none());
     assert!(pair.nodes[1].has_ended(waits), "4 of 32 MiB are taken");
+}
+
+/// A peer that has filled its share and stops keeps others from nothing that is free: what waits there needs room of its own only.
+#[test]
+fn who_waits_for_its_peers_share_keeps_no_free_memory_from_others() {
+    let node = |id| {
+        let mut config = Config::new(PeerId(id), modes()[1].clone());
+        config.memory_bytes = 32 * MIB as u64;
+        config.peer_memory_bytes = 8 * MIB as u64;
+        config.send_queue_bytes = 1 << 30;
+        Node::new(config, [id as u8 + 1; 32])
+    };
+    let mut crowd = Crowd {
+        receiver: node(0),
+        senders: [1, 2].map(node).into(),
+        now_ns: 1_000_000,
+    };
+    for sender in &mut crowd.senders {
+        sender.add_peer(PeerId(0), addr(0));
+        crowd.receiver.add_peer(sender.id(), addr(sender.id().0));
+    }
+    let mut send = |sender: usize, tag, mib| {
+        let body = vec![tag as u8; mib * MIB].into();
+        let sent = crowd.senders[sender].send(1, PeerId(0), tag, body, false);
+        sent.unwrap();
+    };
+    for (tag, mib) in [(100, 8), (1, 3), (2, 6), (3, 4), (4, 2)] {
+        send(0, tag, mib);
+    }
+    send(1, 100, 8);
+    for tag in 0..20 {
+        send(1, tag, 5);
+    }
+    (0..20_000).for_each(|_| crowd.step());
+    let [first, waits, overtakes, last] = [1, 2, 3, 4].map(|tag| crowd.post(1, tag).1);
+    assert_eq!(crowd.receiver.stats().posted_bytes, 7 * MIB as u64);
+    assert!(crowd.has_come(first) && !crowd.receiver.has_ended(overtakes));
+    let stops = crowd.senders.remove(0);
+    for tag in 0..20 {
+        let (_, ticket) = crowd.post(2, tag);
+        assert!(crowd.has_come(ticket), "{tag}");
+    }
+    crowd.senders.push(stops);
+    for ticket in [overtakes, waits, last] {
+        assert!(crowd.has_come(ticket));
+    }
+    let mailbox = &crowd.receiver.hub.mailbox;
+    assert!(mailbox.posted.used() == 0 && mailbox.posted.has_room(32 * MIB as u64));
 }
