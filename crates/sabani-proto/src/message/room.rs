@@ -108,11 +108,9 @@ impl Room {
         self.is_turn_of(bytes) || bytes <= self.limit().saturating_sub(self.overtaken)
     }
 
-    /// It was given room.
+    /// It was given room before its turn.
     pub fn note_overtaking(&mut self, bytes: u64) {
-        if !self.is_turn_of(bytes) {
-            self.overtaken = self.overtaken.saturating_add(bytes);
-        }
+        self.overtaken = self.overtaken.saturating_add(bytes);
     }
 
     /// Gives a body's room back.

@@ -785,6 +785,23 @@ fn what_is_set_aside_for_one_is_not_given_to_others() {
 }
 
 #[test]
+fn who_takes_what_is_its_own_overtakes_nobody() {
+    let mut pipe = Pipe::new(800_000);
+    let entry = |id, len| entry(id, EntryMode::Granted, len);
+    for (id, len) in [(0, 800_000), (1, 400_000)] {
+        pipe.mailbox.post(Match::any(), None, u64::MAX);
+        pipe.deliver(&entry(id, len)).unwrap();
+    }
+    for id in 2..12 {
+        pipe.mailbox.post(Match::any(), None, u64::MAX);
+        pipe.deliver(&entry(id, 100_000)).unwrap();
+        let whole = Carried::Fragment(id, 100_000, 0, vec![3; 100_000]);
+        pipe.deliver(&whole).unwrap();
+        assert!(pipe.mailbox.posted.may_overtake(800_000), "{id}");
+    }
+}
+
+#[test]
 fn a_short_body_does_not_wait_behind_a_long_one() {
     let mut pipe = Pipe::new(200_000);
     let post = |pipe: &mut Pipe| pipe.mailbox.post(Match::any(), None, u64::MAX).0;

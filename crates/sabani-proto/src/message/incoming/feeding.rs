@@ -20,8 +20,12 @@ impl Incoming {
                 false => Shortage::Peer,
             });
         }
+        // Before it is charged: what it takes then of what is its own is not left for it.
+        let is_turn = mailbox.posted.is_turn_of(total);
         self.feed(at, mailbox)?;
-        mailbox.posted.note_overtaking(total);
+        if !is_turn {
+            mailbox.posted.note_overtaking(total);
+        }
         if overtakes {
             self.aside.overtaken = self.aside.overtaken.saturating_add(total);
         }
