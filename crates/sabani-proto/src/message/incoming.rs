@@ -156,8 +156,8 @@ struct Aside {
     /// Some receive waits for memory of either kind, and bytes of those that came later and did not since one that waited went on.
     hungry: bool,
     overtaken: u64,
-    /// Of the node's memory this is set aside for the first that waits, which lacks nothing but the peer's share.
-    kept: Option<u64>,
+    /// Of the node's memory so much is set aside for this body, which lacks nothing but the peer's share.
+    kept: Option<(u64, u64)>,
     /// Some receive waits because the system had no memory.
     denied: bool,
     /// The first body that nobody has asked for and that waits until there is memory for such.

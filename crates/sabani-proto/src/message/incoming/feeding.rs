@@ -102,16 +102,12 @@ impl Incoming {
         mailbox.posted.leave();
     }
 
-    /// Gives back what was set aside for the first that waits; whether there was any.
-    pub(super) fn unkeep(&mut self, mailbox: &mut Mailbox) -> bool {
-        // Else a peer without any of this would keep a place for it.
-        if self.aside.kept.is_none() {
-            return false;
-        }
-        if let Some(kept) = self.aside.kept.take() {
-            mailbox.posted.unkeep(kept);
-        }
-        true
+    /// Gives back what was set aside; for which body.
+    pub(super) fn unkeep(&mut self, mailbox: &mut Mailbox) -> Option<u64> {
+        let (id, kept) = self.aside.kept?;
+        self.aside.kept = None;
+        mailbox.posted.unkeep(kept);
+        Some(id)
     }
 
     /// Looks again for posted bodies that had to wait for the node's memory.
@@ -132,24 +128,23 @@ impl Incoming {
     /// Returns whether any was given memory, and the bytes of the first that waits for the node's still.
     fn feed_waiting(&mut self, mailbox: &mut Mailbox) -> (bool, Option<u64>) {
         let (mut fed, mut waits) = (false, None);
-        let mut has_kept = self.unkeep(mailbox);
+        let kept_for = self.unkeep(mailbox);
         for at in 0..self.bodies.len() {
             if !self.bodies[at].is_starved() {
                 continue;
             }
-            let total = self.bodies[at].total;
-            let result = match has_kept || mailbox.posted.is_turn_of(total) {
+            let (id, total) = (self.bodies[at].id, self.bodies[at].total);
+            let result = match kept_for == Some(id) || mailbox.posted.is_turn_of(total) {
                 true => self.feed(at, mailbox),
                 false => Err(Shortage::Node),
             };
-            has_kept = false;
             let Err(shortage) = result else {
                 fed = true;
                 continue;
             };
             let mut waits_for_room = shortage == Shortage::Node;
             if shortage == Shortage::Peer && self.is_overtaken(mailbox) {
-                self.aside.kept = mailbox.posted.keep(total);
+                self.aside.kept = mailbox.posted.keep(total).map(|kept| (id, kept));
                 waits_for_room = self.aside.kept.is_none();
             }
             self.starve(at, shortage, mailbox);
