@@ -129,6 +129,13 @@ impl Room {
         self.next.take().map(|(peer, _)| peer)
     }
 
+    /// All that have waited have been looked at. If none waits still, nobody has been overtaken.
+    pub fn end_turns(&mut self) {
+        if self.turn == Turn::Anybody {
+            self.overtaken = 0;
+        }
+    }
+
     /// Bytes of the one that is next, if that is known.
     pub fn next_bytes(&self) -> Option<u64> {
         self.next.map(|(_, bytes)| bytes)

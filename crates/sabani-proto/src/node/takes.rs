@@ -222,6 +222,7 @@ impl Node {
             self.with_incoming(link, |incoming, inbox| incoming.retry_starved(inbox));
             self.enqueue(index);
         }
+        self.hub.mailbox.posted.end_turns();
     }
 
     /// Asks for bodies that nobody has asked for and that had to be left, one peer's after the other's,

@@ -222,3 +222,19 @@ fn who_waits_for_its_peers_share_keeps_no_free_memory_from_others() {
     let mailbox = &crowd.receiver.hub.mailbox;
     assert!(mailbox.posted.used() == 0 && mailbox.posted.has_room(32 * MIB as u64));
 }
+
+#[test]
+fn what_overtook_one_that_was_withdrawn_does_not_count_for_the_next() {
+    let mut pair = with_a_share(&[]);
+    let node = &mut pair.nodes[1];
+    let all = 32 * MIB as u64;
+    node.hub.mailbox.posted.wait(all);
+    node.hub.mailbox.posted.note_overtaking(all);
+    node.hub.mailbox.posted.wait(1);
+    assert!(!node.hub.mailbox.posted.may_overtake(1));
+    // Nobody waits any more.
+    node.hub.mailbox.posted.leave();
+    node.handle_deadline(pair.now_ns);
+    node.hub.mailbox.posted.wait(1);
+    assert!(node.hub.mailbox.posted.may_overtake(all));
+}
