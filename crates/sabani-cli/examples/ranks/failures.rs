@@ -2,6 +2,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{self, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -255,6 +256,34 @@ pub fn asked_anew(world: &Comm) -> Result<(), Error> {
         comm = comm.shrink()?;
     }
     bound.lift();
+    Ok(())
+}
+
+/// All others end in good order, while one thread of rank 0 asks for what anybody has sent, and another one all the time for what a rank
+/// that lives has.
+pub fn left_alone(world: &Comm) -> Result<(), Error> {
+    world.barrier()?;
+    if world.rank() > 0 {
+        return Ok(());
+    }
+    let bound = Bound::new();
+    let is_over = AtomicBool::new(false);
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let come = world.recv_timeout(0, 1, &mut [0_u8], Duration::ZERO);
+                assert_eq!(come.expect("it lives"), None);
+            }
+        });
+        let error = until_it_fails(|| {
+            let come = world.recv_any_timeout(1, &mut [0_u8], Duration::ZERO)?;
+            Ok(come.is_some())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        error
+    });
+    bound.lift();
+    println!("{error}");
     Ok(())
 }
 

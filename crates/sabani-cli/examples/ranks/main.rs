@@ -64,6 +64,7 @@ fn main() -> Result<(), Error> {
         "stopped" => failures::stopped(&comm, failures::SILENCE / 4),
         "shut-out" => failures::stopped(&comm, failures::SILENCE * 3),
         "polled" => failures::polled(&comm),
+        "left-alone" => failures::left_alone(&comm),
         "asked-anew" => failures::asked_anew(&comm),
         "unwinding" => misuse::unwinding(&comm),
         "unseen" => misuse::unseen(&comm),

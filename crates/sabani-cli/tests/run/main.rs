@@ -411,6 +411,15 @@ fn who_asks_anew_each_time_hears_of_the_end_as_the_launcher_tells_it() {
 }
 
 #[test]
+fn who_asks_for_what_anybody_has_sent_hears_that_nobody_is_left_whatever_other_threads_ask_for() {
+    let said = survivors("3", "left-alone", 0);
+    assert_eq!(
+        said,
+        ["all other ranks have ended: nobody is left to receive from"]
+    );
+}
+
+#[test]
 fn a_rank_that_is_stopped_for_a_while_is_not_lost() {
     assert_eq!(survivors("3", "stopped", 0), ["111 are left"; 3]);
 }

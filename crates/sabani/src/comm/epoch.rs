@@ -1,6 +1,7 @@
 //! The end of a communicator: with the first failure that a rank hears of, or when a rank says so.
 
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use super::lives::{LOOK, decode, encode, neighbours};
@@ -130,11 +131,16 @@ impl Comm {
     /// Fails if the communicator has ended, or if nobody else is left.
     fn check_others(&self) -> Result<(), Error> {
         self.look()?;
-        let others = self.size() - 1;
-        if others > 0 && self.gone().len() >= others {
-            return Err(Error::Alone);
+        match self.is_alone() {
+            true => Err(Error::Alone),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether all others have ended.
+    fn is_alone(&self) -> bool {
+        let others = self.size() - 1;
+        others > 0 && self.gone().len() >= others
     }
 
     /// Fails if what is waited for, from a rank or from anybody, can't come any more.
@@ -149,18 +155,24 @@ impl Comm {
     /// rest is looked for as often as by calls that wait, whoever calls.
     pub(super) fn check_at_times(&self, from: Option<usize>) -> Result<(), Error> {
         self.usable()?;
+        let group = &self.group;
         let is_due = {
-            let mut looked = locked(&self.group.looked);
+            let mut looked = locked(&group.looked);
             let is_due = looked.elapsed() >= LOOK;
             if is_due {
                 *looked = Instant::now();
             }
             is_due
         };
-        match (is_due, from) {
-            (true, _) => self.check(from),
-            (false, Some(rank)) => self.check_known(rank),
-            (false, None) => Ok(()),
+        if is_due {
+            self.look()?;
+            // It may be another thread that waits for anybody.
+            group.is_alone.fetch_or(self.is_alone(), Relaxed);
+        }
+        match from {
+            Some(rank) => self.check_known(rank),
+            None if group.is_alone.load(Relaxed) => Err(Error::Alone),
+            None => Ok(()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which ranks of the world a communicator has.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -42,6 +42,8 @@ pub(super) struct Group {
     pub started: AtomicU32,
     /// When calls that don't wait have last looked whether it has ended.
     pub looked: Mutex<Instant>,
+    /// They have found that all others have ended.
+    pub is_alone: AtomicBool,
     leftovers: Arc<Leftovers>,
 }
 
@@ -75,6 +77,7 @@ impl Group {
             agreements: Mutex::default(),
             started: AtomicU32::new(0),
             looked: Mutex::new(Instant::now()),
+            is_alone: AtomicBool::new(false),
             leftovers,
         }
     }
